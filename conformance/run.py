@@ -1,6 +1,6 @@
-"""scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [soak] [--full]: kafkats against real Kafka.
+"""scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [recover] [soak] [--full]: kafkats against real Kafka.
 
-The subject are the golden directories, of `soak` a broker at work: 60 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions. Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
+The subject are the golden directories, of `recover` a killed broker, of `soak` a broker at work: 60 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions. Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from conformance import lookup, migrate, preflight, rebuild, retain, soak
+from conformance import lookup, migrate, preflight, rebuild, recovered, retain, soak
 from conformance.tally import Tally
 
 OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
@@ -23,6 +23,7 @@ OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
     "retain": retain.conform,
     "lookup": lookup.conform,
     "preflight": preflight.conform,
+    "recover": recovered.conform,
     "soak": soak.conform,
 }
 ROOM = 2 << 30

@@ -44,7 +44,7 @@ appender.out.type = Console
 appender.out.name = OUT
 appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %p %m (%c)%n
-rootLogger.level = warn
+rootLogger.level = {level}
 rootLogger.appenderRef.out.ref = OUT
 """
 
@@ -52,7 +52,7 @@ rootLogger.appenderRef.out.ref = OUT
 class Broker:
     """One broker, its log.dirs root `root`, and what it needs beside it. `stop` and `kill` end it, `close` ends all."""
 
-    def __init__(self, version: str, work: Path) -> None:
+    def __init__(self, version: str, work: Path, *, level: str = "warn") -> None:
         self.version, self.work, self.root = version, work, work / "data"
         self.port, self._controller = _free_port(), _free_port()
         self._jars = subprocess.run(
@@ -61,7 +61,7 @@ class Broker:
         self._process: subprocess.Popen[bytes] | None = None
         self._zookeeper: subprocess.Popen[bytes] | None = None
         work.mkdir(parents=True, exist_ok=True)
-        (work / "log4j2.properties").write_text(_LOG4J)
+        (work / "log4j2.properties").write_text(_LOG4J.format(level=level))
 
     @property
     def kraft(self) -> bool:

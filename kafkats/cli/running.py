@@ -84,7 +84,7 @@ def apply(
     def show(applied: Applied) -> None:
         _say_run(plan, run, applied, as_json)
 
-    return flow(
+    applied = flow(
         executor,
         plan,
         folder,
@@ -95,13 +95,20 @@ def apply(
         by=by,
         prove=not session().scheduled if prove is None else prove,
         show=show,
-    ).exit_code
+    )
+    return _exit_code(applied)
+
+
+def _exit_code(applied: Applied) -> int:
+    """Return the exit code of apply. A DAG run reports what is left by itself."""
+    left = applied.left > 0 and not session().scheduled
+    return applied.exit_code or int(left)
 
 
 def _say_run(made: Plan, run_folder: Path, applied: Applied, as_json: bool) -> None:
     rows = applied.actions.to_pylist()
     proof = applied.proof
-    summary = applied.summary | {"remarks": applied.remarks, "exit_code": applied.exit_code}
+    summary = applied.summary | {"remarks": applied.remarks, "exit_code": _exit_code(applied)}
     summary |= {"proof": proof.summary()} if proof else {}
     shown = [
         row for row in rows if as_json or (row["outcome"] != "already" and not follows(made, row))

@@ -48,7 +48,7 @@ class Applied(NamedTuple):
     @property
     def exit_code(self) -> int:
         wrong = self.proof is not None and bool(self.proof.not_equal)
-        return int(self.summary["exit_code"]) or int(wrong or self.left > 0)
+        return int(self.summary["exit_code"]) or int(wrong)
 
 
 class Ended(NamedTuple):

@@ -158,7 +158,7 @@ class Operation:
     with the log directories' own files.
     """
     whole: bool = False
-    """Whether a plan with blocked rows leaves the work undone: apply then ends with 1, too."""
+    """Whether blocked rows leave the work undone: the command `apply` then ends with 1, too."""
 
     def leaves_out(self, file: str) -> bool:
         """Return whether a table of the plan leaves a file out."""

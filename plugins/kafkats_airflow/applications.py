@@ -98,14 +98,25 @@ def planning(context: Context) -> list[Arguments]:
     """Return arguments of PlanJobOperator for a rebuild, one dict per application. Raises as
     `groups_of`.
     """
+    unclean = params_of(context)["only_after_unclean_stop"]
+    return _planning(context, "rebuild", ["--only-after-unclean-stop"] if unclean else [])
+
+
+@in_our_words
+def recovering(context: Context) -> list[Arguments]:
+    """Return arguments of PlanJobOperator for a recovery, as `planning`."""
+    like_kafka = params_of(context)["like_kafka"]
+    return _planning(context, "recover", ["--like-kafka"] if like_kafka else [])
+
+
+def _planning(context: Context, operation: str, flags: Sequence[str]) -> list[Arguments]:
     params = params_of(context)
     checks.writable(params["folder"])
-    flags = ["--only-after-unclean-stop"] if params["only_after_unclean_stop"] else []
     return [
         {
             "conn_id": group.connection,
             "application_args": [
-                "rebuild", *group.log_dirs, *_reading(params), *flags,
+                operation, *group.log_dirs, *_reading(params), *flags,
                 *places(folder_of(context) / group.name, group),
             ],
         }

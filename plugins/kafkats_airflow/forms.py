@@ -15,6 +15,7 @@ from kafkats.config.options import Settings, Topics
 from kafkats.lookup.options import Export, Search, Table
 from kafkats.migration.options import PHASES, Migrate, Migration, Step
 from kafkats.rebuild.options import Rebuild
+from kafkats.recovery.options import Recover
 from kafkats.retention.options import Retain
 from kafkats.rolling.options import Roll
 from kafkats_airflow import settings
@@ -126,6 +127,19 @@ FORMS: Final[Mapping[str, Form]] = {
             "topics",
             "rule",
             "only_after_unclean_stop",
+            "need_approval",
+            "dry_run",
+            "folder",
+        ),
+    ),
+    "recover": Form(
+        (WritingRun, Recover, Topics, Settings),
+        (
+            "policy",
+            "volumes",
+            "topics",
+            "rule",
+            "like_kafka",
             "need_approval",
             "dry_run",
             "folder",

@@ -92,6 +92,18 @@ def of_guards(within: Plans, beyond: Plans, *, answers_itself: bool) -> str:
     )
 
 
+def of_recover(context: Context, plans: Plans) -> str:
+    """The plans of a recovery; what it loses, and what it leaves to the brokers."""
+    totals = [plan["totals"] for plan in plans]
+    dropped = sum(one["dropped_segments"] for one in totals)
+    said = [f"{sum(one['cut_bytes'] for one in totals)} bytes that are no batches are cut."]
+    if dropped:
+        said.append(f"{dropped} segments behind a corrupt one are LOST, as by Kafka's recovery.")
+    if blocked := sum(one["blocked"] for one in totals):
+        said.append(f"{blocked} partitions are NOT recovered: a broker does it at its start.")
+    return f"{_of_plans(plans)}\n\n{' '.join(said)}"
+
+
 def code(value: object) -> str:
     """`value` as a code span that shows it letter by letter: no Markdown, HTML or link in it acts,
     in a table neither.

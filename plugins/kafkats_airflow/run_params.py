@@ -22,6 +22,7 @@ RunParams = TypedDict(
         "rule": str,
         "generation": str,
         "only_after_unclean_stop": bool,
+        "like_kafka": bool,
         "phase": str,
         "from_magic": int,
         "to_magic": int,

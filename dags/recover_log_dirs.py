@@ -1,0 +1,94 @@
+"""
+### Recover log directories
+
+Does what a broker's own recovery does after an unclean stop, on all cores of the Spark workers, so
+that the broker starts at once. A broker reads every segment above its recovery points, with one
+thread for each partition; for large disks that takes hours, and a probe may kill it meanwhile.
+
+**When.** After a broker was killed or its host lost power, before the broker is started again. A
+directory whose broker runs is never written: the run says so and fails. A run that finds nothing
+changes nothing. There is no schedule.
+
+**What it does.** The policy file lists the volumes, and the Spark connection whose workers see each
+of them.
+
+- `plan` reads every segment from the recovery points on, and writes a plan.
+- `approve` waits for a yes to exactly that plan (one day, then it counts as no).
+- `apply` cuts torn tails, rebuilds what Kafka rebuilds, adds an empty segment at each log end, and
+  raises the recovery points. It keeps the old files.
+- `verify` reads again what was written.
+- `report` writes numbers, and a row for each partition, into `folder`.
+
+**When it fails.** `apply` names the file and the reason: a broker holds the lock, or a log changed
+since the plan. Clear the run to make a new plan. If it was killed half-way, the next try finishes
+it. A partition with good batches behind a corrupt one is left as it is, and the run fails at its
+end: restore it from a replica, or turn `like_kafka` on, which drops what Kafka drops.
+
+A run that is going to write reserves its volumes until its question is answered and its work is
+done. `release` ends the reservation after a no or a failure.
+
+**Afterwards.** Start the broker. `kafkats undo RUN` restores every old file as long as no broker
+has started; `kafkats purge RUN` deletes the old files and frees their space.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, TriggerRule, get_current_context, task
+from kafkats_airflow import questions, recover_reports, tries
+from kafkats_airflow.applications import changing, recovering
+from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.params import form
+from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
+from kafkats_airflow.results import Arguments, JobResult, PlanResult, Work
+from kafkats_airflow.settings import OWNED, SUBMITTING
+from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.write_job import WriteJobOperator
+
+NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
+AFTER = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
+ALWAYS = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
+
+with DAG(
+    "recover_log_dirs",
+    description="Recover log directories after an unclean stop, so that brokers start at once",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=4,
+    tags=["kafkats", "repair"],
+    default_args=OWNED,
+    params=form("recover"),
+) as dag:
+
+    @task
+    def applications() -> list[Arguments]:
+        return recovering(get_current_context())
+
+    @task.short_circuit(ignore_downstream_trigger_rules=False)
+    def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:
+        return changing(get_current_context(), list(asked), list(plans))
+
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE)
+    def report(
+        asked: list[Arguments],
+        plans: list[PlanResult],
+        runs: list[JobResult],
+        proofs: list[JobResult],
+    ) -> recover_reports.RecoverReport:
+        return recover_reports.report(get_current_context(), asked, plans, runs, proofs)
+
+    asked = applications()
+    plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
+    work = changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
+    approve = PlanApproval(
+        task_id="approve", subject="Recover the log directories?", question=questions.of_recover
+    )
+    applying = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
+    apply = applying.expand_kwargs(work.map(tries.to_apply))
+    proving = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
+    verify = proving.expand_kwargs(work.map(tries.to_prove))
+    releasing = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
+    release = releasing.expand_kwargs(asked.map(to_release))
+    results = (asked, plan.output, apply.output, verify.output)
+    reported = report(*results)  # type: ignore[arg-type]  # XComs
+    work >> approve >> apply >> verify >> release >> reported

@@ -1,0 +1,103 @@
+"""The report of a run of recover_log_dirs: what was recovered, and what was left to the brokers.
+
+report.json         in numbers, and where the plans and runs are
+recovery.parquet    kafkats.recovery.look.RECOVERY, one row per partition
+actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from airflow.providers.common.compat.sdk import Context
+
+from kafkats_airflow import checks, reports, tries
+from kafkats_airflow.failing import failures, in_our_words, unfinished
+from kafkats_airflow.folders import folder_of
+from kafkats_airflow.results import Arguments, JobResult, PlanResult
+from kafkats_airflow.run_params import RunParams, params_of
+
+LEFT = "NOT recovered"
+"""Partitions that the plan refused: a broker that starts recovers them with what that loses."""
+
+
+class RecoverReport(reports.Common, reports.Remarked):
+    """report.json of a recovery."""
+
+    recovery_segments: int
+    recovery_bytes: int
+    cut_bytes: int
+    dropped_segments: int
+    behind_high_watermark: int
+
+
+@in_our_words
+def report(
+    context: Context,
+    asked: Sequence[Arguments] | None,
+    plans: Sequence[PlanResult] | None,
+    runs: Sequence[JobResult] | None,
+    proofs: Sequence[JobResult] | None,
+) -> RecoverReport:
+    """The last word on a recovery; fails when the run must not count as a success, also where a
+    plan had blocked rows.
+
+    Any of the rest may be None: what comes of tasks that failed or were skipped.
+    """
+    from kafkats.plans.facts import ACTIONS, read_table, write_table
+    from kafkats.plans.files import write_json
+    from kafkats.recovery.look import RECOVERY
+
+    plans = list(plans or [])
+    folder, params = folder_of(context), params_of(context)
+    checks.writable(folder)
+    whole = len(plans) == len(asked or [])
+    end = outcome(folder, params, plans) if whole else reports.UNFINISHED
+    stages: dict[str, reports.Results] = {
+        "plan": plans,
+        "apply": list(runs or []),
+        "verify": list(proofs or []),
+    }
+    totals = [plan["totals"] for plan in plans]
+    said: RecoverReport = {
+        "outcome": end,
+        "failures": failures(context),
+        "remarks": reports.of_reservations(plans),
+        **reports.common(folder, plans, stages),
+        "recovery_segments": sum(one["recovery_segments"] for one in totals),
+        "recovery_bytes": sum(one["recovery_bytes"] for one in totals),
+        "cut_bytes": sum(one["cut_bytes"] for one in totals),
+        "dropped_segments": sum(one["dropped_segments"] for one in totals),
+        "behind_high_watermark": sum(one["behind_high_watermark"] for one in totals),
+        "report": str(folder),
+    }
+    tables = [read_table(Path(plan["plan"], "recovery.parquet"), RECOVERY) for plan in plans]
+    write_table(folder / "recovery.parquet", reports.concat(tables, RECOVERY))
+    write_table(folder / "actions.parquet", reports.actions_of(folder).cast(ACTIONS))
+    write_json(folder / "report.json", said)
+    reports.log_remarks(said["remarks"])
+    if end.endswith((reports.UNFINISHED, LEFT)):
+        raise unfinished(end, said)
+    return said
+
+
+def outcome(folder: Path, params: RunParams, plans: Sequence[PlanResult]) -> str:
+    """How the run whose folder this is ended, in words; at their end UNFINISHED or LEFT when it must
+    not count as a success.
+    """
+    if not plans:
+        return reports.UNFINISHED
+    blocked = sum(plan["totals"]["blocked"] for plan in plans)
+    left = f"{reports.left_out(plans)}, {blocked} partitions {LEFT}" if blocked else ""
+    left = left or reports.left_out(plans)
+    if params["dry_run"]:
+        return "dry run" if not blocked else f"dry run of a plan with {blocked} blocked rows"
+    words = {
+        "nothing": f"nothing to recover{left}",
+        "proved": f"recovered and proved{left}",
+        "rejected": "rejected",
+    }
+    return words.get(
+        tries.ending(folder, plans, rejected=tries.rejected(folder)), reports.UNFINISHED
+    )
