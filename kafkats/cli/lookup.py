@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -299,17 +300,26 @@ def _table(
     exact: bool,
     as_json: bool,
 ) -> int:
-    from kafkats.flow.building import build_table
+    from kafkats.flow.looking import partition_bytes
     from kafkats.flow.picturing import keep_clouds
     from kafkats.plans.files import make_folder, write_json
-    from kafkats.tables import Busiest
+    from kafkats.tables import Busiest, build
     from kafkats.tables.store import check_interval
 
     begins, until, step = cells
     check_interval(begins, until, step)
     busy = Busiest() if report is not None else None
-    written = build_table(
-        executor, output, units, (begins, until), step_ms=step, exact=exact, busy=busy
+    suffix = ".log" if exact else ".timeindex"
+    written = build(
+        output,
+        units,
+        begins,
+        until,
+        step_ms=step,
+        exact=exact,
+        executor=executor,
+        size=partial(partition_bytes, suffix=suffix),
+        busy=busy,
     )
     summary: dict[str, Any] = {
         "table": str(output),

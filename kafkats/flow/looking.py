@@ -22,6 +22,7 @@ from kafkats.migration.recheck import Recheck, certified_bytes, compare
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.rows import PartitionKey, SegmentKey
 from kafkats.plans.units import Unit, list_units
+from kafkats.search import PartitionFacts
 from kafkats.search import Target as Time
 
 _ENDS_AT_ONCE: Final = 100
@@ -112,7 +113,7 @@ def lookup(
     )
 
 
-def partition_bytes(unit: PartitionUnit, suffix: str) -> int:
+def partition_bytes(unit: PartitionFacts, suffix: str) -> int:
     """Bytes of all files of a kind. A directory that cannot be read counts 0 here: the search
     reports it.
     """

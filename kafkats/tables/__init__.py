@@ -12,7 +12,8 @@ again. The files are Parquet with the columns in `schema`. Their content depends
 not on the order of the runs.
 """
 
-from kafkats.tables.cells import build, build_cells, grid
+from kafkats.tables.building import build
+from kafkats.tables.cells import build_cells, grid
 from kafkats.tables.merge import Written, open_cells, open_runs, write
 from kafkats.tables.schema import OPEN, TABLE, TABLE_VERSION, OpenRun, closed
 from kafkats.tables.store import Manifest, read_manifest, table_in, verify

@@ -5,8 +5,6 @@ The pass uses the time indexes and the batches that they lead to, or all batch h
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,13 +15,9 @@ from kafkats import paths, search
 from kafkats.errors import BadInput, Changed, Vanished
 from kafkats.logdir.steady import steady
 from kafkats.search.sweep import WORDS, Answers, sweep
-from kafkats.tables.merge import Written, open_cells, write
 from kafkats.tables.schema import TABLE, TABLE_VERSION, Ints
-from kafkats.tables.store import Span, check_interval, unite
+from kafkats.tables.store import check_interval
 
-MINUTE_MS: Final = 60_000
-PIECE: Final = 1 << 17
-"""Cells of a partition searched in one pass. More would only need more memory."""
 _NONE: Final = np.empty(0, np.int64)
 _UNREADABLE: Final = WORDS.index("unreadable")
 _ABOVE: Final = WORDS.index("above-high-watermark")
@@ -107,58 +101,6 @@ def _united(cells: Ints, still: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     ordered = both[by]
     first = np.concatenate((np.ones(min(len(by), 1), np.bool_), np.diff(ordered) > 0))
     return ordered[first], by[first] < len(cells)
-
-
-def build(
-    folder: str | os.PathLike[str],
-    partitions: Iterable[search.PartitionFacts],
-    from_ms: int,
-    to_ms: int,
-    *,
-    step_ms: int = MINUTE_MS,
-    exact: bool = False,
-) -> Written:
-    """Add the cells of an interval to the table in `folder`, and close open cells where possible.
-
-    A missing table is created. Intervals may come in any order: over an unchanged directory the
-    runs leave the same files. Raises Locked while another process writes the table, UsageError
-    (another step, a folder in a log directory), and as build_cells and write.
-    """
-    check_interval(from_ms, to_ms, step_ms)
-    still = open_cells(folder)
-    rows = (
-        build_unit(unit, *piece, exact=exact)
-        for unit in partitions
-        for piece in pieces((from_ms, to_ms), spans_of(unit, still), step_ms)
-    )
-    return write(folder, rows, from_ms, to_ms, step_ms=step_ms)
-
-
-def pieces(interval: Span, still: Sequence[Span], step_ms: int) -> Iterator[tuple[Ints, Ints]]:
-    """Yield the cells of an interval and the `still` open ones, by time, at most PIECE each."""
-    for begin, end in unite([interval, *still]):
-        first = -(-begin // step_ms) * step_ms
-        for at in range(first, end, PIECE * step_ms):
-            window = at, min(at + PIECE * step_ms, end)
-            open_here = [_cells_in(span, window, step_ms) for span in still]
-            yield _cells_in(interval, window, step_ms), np.concatenate([_NONE, *open_here])
-
-
-def _cells_in(span: Span, window: Span, step_ms: int) -> Ints:
-    begin, end = max(span[0], window[0]), min(span[1], window[1])
-    return (
-        np.arange(-(-begin // step_ms) * step_ms, end, step_ms, dtype=np.int64)
-        if begin < end
-        else _NONE
-    )
-
-
-def spans_of(
-    unit: search.PartitionFacts, still: Mapping[tuple[str, int], Sequence[Span]]
-) -> Sequence[Span]:
-    """Return the open spans of the partition in the result of `open_cells`."""
-    name = paths.parse_partition(unit.partition_dir)
-    return still.get((name.topic, name.partition), ()) if name else ()
 
 
 def _rows(

@@ -29,7 +29,6 @@ ALLOWED = {
     "kafkats.index.reference.build_reference": REFERENCE,
     "kafkats.index.reference.untrue_entries": REFERENCE,
     "kafkats.logdir.root.scan_root": "a whole log dir at once: what the conformance programs look at",
-    "kafkats.tables.cells.build": LIBRARY,
     "kafkats.tables.store.verify": LIBRARY,
     "kafkats_airflow.kafkats_plugin.KafkatsPlugin": BY_NAME,
     "kafkats_airflow.spark_job.SparkUiLink.get_link": BY_NAME,
