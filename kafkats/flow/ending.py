@@ -18,12 +18,12 @@ from kafkats.logdir.disk import DISK
 from kafkats.logdir.journal import read_journal
 from kafkats.logdir.resume_checks import check_way_back
 from kafkats.logdir.workarea import Site, site, work_area
+from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.files import write_json
 from kafkats.plans.run import Run
 
 ENDED: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("outcome", pa.string()),     # changeset.Outcome.state; refused, failed
     ("files", pa.int64()),
     ("freed_bytes", pa.int64()),  # disk space freed by purge
@@ -33,8 +33,7 @@ ENDED: Final = pa.schema([
 """The result of undo or purge in one partition directory."""
 
 ENDED_AS: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("phase", pa.string()),
 ])
 """`phase` is the journal's (logdir.journal.Phase), "" if the run has changed nothing."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.index.entries import Entries
 from kafkats.segment.reader import Source
-from kafkats.segment.walk import Points, walk
+from kafkats.segment.walk import walk_points
 
 ENTRY_SIZE: Final = 16
 ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("timestamp", ">i8"), ("position", ">i4")])
@@ -35,14 +35,7 @@ def build(
     source: Source, base_offset: int, *, index_interval_bytes: int = INDEX_INTERVAL_BYTES
 ) -> bytes:
     """Return the index of a .log up to its first bad batch. Raises Vanished, StorageFailed."""
-    parts: list[Points] = [np.empty((0, 5), np.int64)]
-    walk(
-        source,
-        base_offset,
-        interval=index_interval_bytes,
-        on_points=lambda points: parts.append(points.copy()),
-    )
-    points = np.concatenate(parts)
+    points, _ = walk_points(source, base_offset, interval=index_interval_bytes)
     entries = np.empty(len(points), ENTRY)
     entries["position"] = points[:, 0]
     entries["relative_offset"] = points[:, 2] - base_offset

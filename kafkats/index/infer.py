@@ -15,7 +15,7 @@ from kafkats.index import offset_index, time_index
 from kafkats.index.entries import whole_entries
 from kafkats.index.structure import Structure
 from kafkats.segment.reader import Source
-from kafkats.segment.walk import Points, walk
+from kafkats.segment.walk import walk_points
 
 GIVEN: Final = "given"
 INFERRED: Final = "inferred"
@@ -125,13 +125,5 @@ def _gives(interval: int, positions: np.ndarray, source: Source, base_offset: in
     if last + 12 > source.size:
         return False
     end = last + 12 + int.from_bytes(source.read(last + 8, 4), "big")
-    found: list[Points] = []
-    walk(
-        source,
-        base_offset,
-        interval=interval,
-        end=end,
-        checksums=False,
-        on_points=lambda p: found.append(p.copy()),
-    )
-    return bool(found) and np.array_equal(np.concatenate(found)[:, 0], positions)
+    points, _ = walk_points(source, base_offset, interval=interval, end=end, checksums=False)
+    return np.array_equal(points[:, 0], positions)

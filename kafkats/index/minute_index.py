@@ -28,7 +28,7 @@ from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.index.entries import Entries
 from kafkats.segment.columns import columns
 from kafkats.segment.reader import Source
-from kafkats.segment.walk import Points, walk
+from kafkats.segment.walk import walk_points
 
 ENTRY_SIZE: Final = 12
 ENTRY: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
@@ -69,11 +69,7 @@ def build(
 def _by_append_time(
     source: Source, base_offset: int, step_ms: int, interval: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    parts: list[Points] = [np.empty((0, 5), np.int64)]
-    walk(
-        source, base_offset, interval=interval, on_points=lambda points: parts.append(points.copy())
-    )
-    points = np.concatenate(parts)
+    points, _ = walk_points(source, base_offset, interval=interval)
     points = points[points[:, _MAXIMUM] >= 0]
     _, first = np.unique(points[:, _MAXIMUM] // step_ms, return_index=True)
     return points[first, _MAXIMUM], points[first, _OF_MAXIMUM]

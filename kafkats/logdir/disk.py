@@ -92,9 +92,7 @@ class Disk:
         """Create a new file, readable by its owner only until its attributes are set."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
+            write_all(fd, data)
         finally:
             os.close(fd)
 
@@ -177,6 +175,13 @@ class Disk:
         finally:
             fcntl.flock(fd, fcntl.LOCK_UN)  # also releases copies of fd, such as a forked child's
             os.close(fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of `data`: one call of the system may write less."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 def _fsync(path: Path, flags: int) -> None:

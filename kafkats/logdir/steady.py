@@ -27,10 +27,10 @@ def steady(
     changed. After a fixed number of tries the last result is returned. Returns None when a running
     broker has deleted the directory.
     """
-    before, failed_before = _ctime_ns(directory), False
+    before, failed_before = ctime_ns(directory), False
     found = look()
     for pause in PAUSES if live else ():
-        bad, same = failed(found), _ctime_ns(directory) == before
+        bad, same = failed(found), ctime_ns(directory) == before
         if not bad and (same or not any_change):
             break
         if bad and same and failed_before:
@@ -38,12 +38,13 @@ def steady(
         if bad and not directory.exists():
             return None
         time.sleep(pause)
-        before, failed_before = _ctime_ns(directory), bad and same
+        before, failed_before = ctime_ns(directory), bad and same
         found = look()
     return found
 
 
-def _ctime_ns(path: Path) -> int | None:
+def ctime_ns(path: Path) -> int | None:
+    """Return the time of the last change of a directory's names, None if it cannot be read."""
     try:
         return path.stat().st_ctime_ns
     except OSError:

@@ -27,16 +27,16 @@ from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDE
 from kafkats.index import enriched_index, minute_index, offset_index, time_index
 from kafkats.index.build import Built, build_from
 from kafkats.index.compared import Compared, compare
+from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.files import make_folder, write_bytes
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit
 from kafkats.segment.columns import columns
 from kafkats.segment.reader import Source, open_source
-from kafkats.segment.walk import Points, walk
+from kafkats.segment.walk import walk_points
 
 LAYOUTS: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("base_offset", pa.int64()),
     ("layout", pa.string()),        # time-index (Kafka's), minute, second, enriched
     ("fill", pa.string()),          # of minute and second: append-time or create-time
@@ -255,14 +255,7 @@ def _steps(source: Source, every_ms: int) -> Ints:
 
 def _batches(source: Source, base_offset: int) -> tuple[Ints, Ints]:
     """Return the position and the last offset of each batch."""
-    parts: list[Points] = [np.empty((0, 5), np.int64)]
-    walk(
-        source,
-        base_offset,
-        interval=_EVERY_BATCH,
-        on_points=lambda points: parts.append(points.copy()),
-    )
-    points = np.concatenate(parts)
+    points, _ = walk_points(source, base_offset, interval=_EVERY_BATCH)
     return points[:, 0], points[:, 2]
 
 

@@ -23,11 +23,11 @@ from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES
 from kafkats.logdir.steady import steady
 from kafkats.lookup.options import HIGH_WATERMARKS, HOW
+from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.units import Unit, list_units, unseen
 
 LOOKUP: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("topic", pa.string()),
     ("partition", pa.int32()),
     ("target_ms", pa.int64()),

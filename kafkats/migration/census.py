@@ -21,14 +21,14 @@ from kafkats.compression import Codec
 from kafkats.errors import KafkatsError
 from kafkats.findings import KINDS, Finding, failure
 from kafkats.formats.model import TimestampType
+from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, unseen
 from kafkats.segment.census import Census, take_census
 from kafkats.segment.facts import Cell
 
 CENSUS: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("topic", pa.string()),
     ("partition", pa.int32()),
     ("base_offset", pa.int64()),       # -1: a problem of a directory

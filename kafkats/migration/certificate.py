@@ -18,7 +18,7 @@ import pyarrow as pa
 from kafkats import __version__
 from kafkats.errors import CorruptPlan, UsageError, is_file, storage
 from kafkats.logdir.strict_json import Json
-from kafkats.plans.facts import read_table, write_table
+from kafkats.plans.facts import DIRECTORY, read_table, write_table
 from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.plan import digest_of
 from kafkats.plans.rows import KeyRow, LocatedFinding
@@ -27,8 +27,7 @@ FORMAT: Final = 1
 MAGICS: Final = range(3)
 
 ROWS: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("base_offset", pa.int64()),
     ("next_offset", pa.int64()),  # the statement covers offsets below this one
     ("active", pa.bool_()),

@@ -21,14 +21,13 @@ from kafkats.generations import COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.logdir.identity import FileIdentity, FileRow, file_row
 from kafkats.logdir.partition import UNFINISHED, FileFacts, scan_partition, unfinished_swaps
 from kafkats.logdir.snapshot import read_snapshot
-from kafkats.plans.facts import FILE
+from kafkats.plans.facts import DIRECTORY, FILE
 from kafkats.plans.rows import SegmentKey
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import open_source
 
 FORECAST: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("base_offset", pa.int64()),  # -1: the directory as a whole
     ("file", pa.string()),
     ("action", pa.string()),  # convert, keep (nothing to convert), remove (a small file), blocked

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats.errors import CorruptFile, Locked, Refused, UsageError, storage
+from kafkats.logdir.disk import write_all
 from kafkats.logdir.strict_json import Json
 from kafkats.plans.files import make_folder
 
@@ -284,9 +285,7 @@ def _whole(fd: int) -> bytes:
 def _write(fd: int, good: int, data: bytes) -> None:
     """Write `data` and sync. If that fails, remove what was written, if the file system permits."""
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        write_all(fd, data)
         os.fsync(fd)
     except BaseException:
         with suppress(OSError):

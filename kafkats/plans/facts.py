@@ -37,6 +37,9 @@ from kafkats.plans.rows import (
 )
 from kafkats.segment.facts import SegmentFacts
 
+DIRECTORY: Final = (("log_dir", pa.string()), ("partition_dir", pa.string()))
+"""The columns that name a partition directory."""
+
 FILE: Final = pa.struct([
     ("size", pa.int64()),
     ("mtime_ns", pa.int64()),
@@ -57,8 +60,7 @@ FINDING: Final = pa.struct([
 ])  # fmt: skip
 
 SEGMENTS: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     # of the partition directory: changes whenever a file is added or removed
     ("directory_ctime_ns", pa.int64()),
     ("topic", pa.string()),
@@ -104,8 +106,7 @@ SEGMENTS: Final = pa.schema([
 ])  # fmt: skip
 
 ACTIONS: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("file", pa.string()),
     ("base_offset", pa.int64()),
     ("action", pa.string()),         # replace, add, remove, update

@@ -24,7 +24,7 @@ from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.logdir.strict_json import Json
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.canonical_json import json_lines
-from kafkats.plans.facts import FILE, read_table, write_table
+from kafkats.plans.facts import DIRECTORY, FILE, read_table, write_table
 from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.operation import Operation
 from kafkats.plans.rows import (
@@ -41,8 +41,7 @@ FORMAT: Final = 1
 SETTINGS_FROM: Final = ("given", "inferred", "default")
 
 ITEMS: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     # without it the plan after a repeated loss of a file would equal the earlier plan
     ("directory_ctime_ns", pa.int64()),
     ("base_offset", pa.int64()),

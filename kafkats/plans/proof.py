@@ -20,8 +20,7 @@ from kafkats.plans.rows import Item, SegmentKey, SegmentRow, item_rows, key_of, 
 NAMED: Final = 20
 """Wrong files that a result names."""
 _HASHED: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("file", pa.string()),
     ("sha256", pa.string()),  # "": there is no such file
 ])

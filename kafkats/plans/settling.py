@@ -18,6 +18,7 @@ from kafkats import paths
 from kafkats.errors import KafkatsError, Vanished
 from kafkats.findings import Finding
 from kafkats.logdir.partition import PAUSES
+from kafkats.logdir.steady import ctime_ns
 from kafkats.plans.units import Unit, list_again
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ def _listed_now(unit: Unit) -> Unit | None:
     try:
         if (
             not unit.live
-            and _ctime_ns(Path(unit.log_dir, unit.partition_dir)) == unit.directory_ctime_ns
+            and ctime_ns(Path(unit.log_dir, unit.partition_dir)) == unit.directory_ctime_ns
         ):
             return unit if _same_files(unit) else _found(unit)
         return _found(unit)
@@ -138,13 +139,6 @@ def _softened(finding: Finding, constant: _Places) -> Finding:
     return finding._replace(
         kind="transient", reason=f"{finding.kind}: {finding.reason}; {_KEPT_CHANGING}"
     )
-
-
-def _ctime_ns(path: Path) -> int | None:
-    try:
-        return path.stat().st_ctime_ns
-    except OSError:
-        return None
 
 
 def _inode(path: Path) -> int:

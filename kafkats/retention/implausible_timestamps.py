@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from kafkats import paths
 from kafkats.errors import KafkatsError
+from kafkats.plans.facts import DIRECTORY
 from kafkats.retention.reasons import Ints
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import open_source
@@ -170,8 +171,7 @@ def _latest(mtime_ms: int, neighbours: Sequence[int]) -> int:
 
 
 SHARES: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("base_offset", pa.int64()),
     # such as "97 % of its batches in ms, 3 % in us", or why it was not read
     ("shares", pa.string()),

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from kafkats.config import Policy
 from kafkats.errors import UsageError
 from kafkats.generations import RETENTION_RULES, RetentionRule
-from kafkats.plans.facts import swapping, unseen_logs
+from kafkats.plans.facts import DIRECTORY, swapping, unseen_logs
 from kafkats.plans.missing import Missing, check_accepted, missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
 from kafkats.plans.rows import KeyRow, Totals
@@ -28,8 +28,7 @@ OPERATION: Final = "retain"
 _LARGEST: Final = 2**63 - 1
 
 RETENTION: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("topic", pa.string()),
     ("base_offset", pa.int64()),
     ("end_offset", pa.int64()),         # exclusive

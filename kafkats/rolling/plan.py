@@ -34,7 +34,7 @@ from kafkats.logdir.families import good_snapshot_stays, noted, refuse_unclean, 
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
-from kafkats.plans.facts import swapping, unseen_logs
+from kafkats.plans.facts import DIRECTORY, swapping, unseen_logs
 from kafkats.plans.missing import KIND as MISSING_RECORDS
 from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, item_of, make_plan, sum_of, totals_of
@@ -61,8 +61,7 @@ from kafkats.split.items import blocked_item
 OPERATION: Final = "roll"
 
 DUE: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("topic", pa.string()),
     ("base_offset", pa.int64()),
     ("bytes", pa.int64()),

@@ -24,6 +24,7 @@ from kafkats.generations import (
     ROLL_RULES,
 )
 from kafkats.logdir.steady import steady
+from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.units import Unit, list_again
 from kafkats.retention.rules import Limits
 from kafkats.rolling.replay import Rolled, after_retention, draw_jitter, replay, simulate
@@ -35,8 +36,7 @@ FILES: Final = 3
 """The files of a segment that a broker keeps open."""
 
 SIMULATED: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("batches", pa.int64()),
     ("segments", pa.int64()),              # actual
     ("simulated", pa.int64()),             # simulated

@@ -17,7 +17,7 @@ from kafkats.search.partition import Segment
 from kafkats.segment.columns import columns
 from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.search import Hit
-from kafkats.segment.walk import Points, walk
+from kafkats.segment.walk import Points, walk_points
 
 DEPTHS: Final = ("tail", "full", "deep")
 _EVERY_BATCH: Final = -1
@@ -174,15 +174,10 @@ def _walk_headers(segment: Segment) -> _Headers:
 
 
 def _points(segment: Segment, position: int) -> tuple[Points, SegmentFacts]:
-    parts: list[Points] = [np.empty((0, 5), np.int64)]
-    facts = walk(
-        segment.log.source,
-        segment.base_offset,
-        interval=_EVERY_BATCH,
-        start=position,
-        on_points=lambda points: parts.append(points.copy()),
-    ).facts
-    return np.concatenate(parts), facts
+    points, walked = walk_points(
+        segment.log.source, segment.base_offset, interval=_EVERY_BATCH, start=position
+    )
+    return points, walked.facts
 
 
 def _look_by_headers(segment: Segment, target: int) -> Hit | None:

@@ -13,14 +13,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.errors import Changed, CorruptBatch, KafkatsError
-from kafkats.formats import dispatch
-from kafkats.formats.framing import MIN_LEFT, MIN_SIZE, OVERHEAD
+from kafkats.errors import Changed, CorruptBatch
+from kafkats.formats.framing import MIN_LEFT
 from kafkats.formats.message_set import WRAPPER_CODECS
 from kafkats.formats.v2 import MAGIC as MAGIC_V2
 from kafkats.kernels.layout import MIN_RECORD
-from kafkats.primitives import read_int32, view
 from kafkats.segment.reader import Source, Window
+from kafkats.segment.refusal import refused
 from kafkats.segment.unpack import Unpacker, address_of, lz4_decompress_safe, zstd_functions
 
 ROOM: Final = 2 * 1024 * 1024
@@ -160,7 +159,7 @@ def columns(
         yield buffers.filled()
     on_end(position)
     if why != k.DONE and not (quiet_zeros and end == source.size and source.only_zeros(position)):
-        raise _refused(source, position, end)
+        raise refused(source, position, end=end)
 
 
 class _Buffers:
@@ -337,20 +336,3 @@ def _load(state: NDArray[np.int64], window: Window, end: int) -> None:
     if file_end < end:
         raise Changed("the file was cut while it was read", position=file_end)
     state[:5] = address, origin, min(loaded, end), min(limit, end), end
-
-
-def _refused(source: Source, position: int, end: int) -> KafkatsError:
-    """Return the error with which the plain decoders refuse the batch at `position`."""
-    data = source.read(position, min(MIN_LEFT, end - position))
-    size, _ = read_int32(view(data), OVERHEAD - 4)
-    if size >= MIN_SIZE:
-        data = source.read(position, OVERHEAD + size)
-    try:
-        for found in dispatch.batches(data):
-            dispatch.records(data, found)
-    except CorruptBatch as e:
-        return CorruptBatch(e.reason, position=position + (e.position or 0))
-    return KafkatsError(
-        "the compiled reader refuses what the plain one reads; please report this",
-        position=position,
-    )

@@ -25,7 +25,7 @@ import cramjam
 from kafkats.compression import Codec, compress, gzip, snappy, zstd
 from kafkats.compression.checksums import crc32
 from kafkats.primitives import INT32
-from kafkats.segment.unpack import exported
+from kafkats.segment.unpack import exported, exported_lz4
 
 if TYPE_CHECKING:
     from ctypes import _CArgObject, _NamedFuncPointer
@@ -125,11 +125,9 @@ def lz4_compress_default() -> Callable[[int, int, int, int], int] | None:
 
     Returns None if the function is not exported or gives other bytes.
     """
-    function = exported("lz4.block._block", "LZ4_compress_default")
+    function = exported_lz4("LZ4_compress_default")
     if function is None:
         return None
-    function.restype = ctypes.c_int
-    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
     return function if all(_gives_our_lz4(function, trial) for trial in _trials()) else None
 
 

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, Changed, CorruptBatch, KafkatsError, storage
-from kafkats.formats import dispatch
-from kafkats.formats.framing import MIN_LEFT, MIN_SIZE, OVERHEAD
+from kafkats.formats.framing import MIN_LEFT
 from kafkats.formats.message_set import WRAPPER_CODECS
-from kafkats.primitives import read_int32, view
 from kafkats.segment.reader import Source, Window
+from kafkats.segment.refusal import refused
 from kafkats.segment.unpack import Unpacker
 
 LOWEST: Final = -(2**63)
@@ -180,7 +179,7 @@ class Searcher:
             elif log.source.only_zeros(at):
                 break  # preallocated, or not written yet
             else:
-                raise refused(log, at)
+                raise refused(log.source, at, path=log.path)
         return None
 
     def sweep(
@@ -214,7 +213,7 @@ class Searcher:
                     continue
             at = int(state[k.POSITION])
             if why != k.NEED_BYTES:
-                return Swept(int(state[k.NUMBER]), refused(log, at))
+                return Swept(int(state[k.NUMBER]), refused(log.source, at, path=log.path))
             _load(state, log, log.source.window(at, int(state[k.NEEDED])))
         return Swept(int(state[k.NUMBER]), None)
 
@@ -240,21 +239,3 @@ def _load(state: np.ndarray, log: OpenLog, window: Window) -> None:
     if file_end < log.size:
         raise Changed("the file was cut while it was read", path=log.path, position=file_end)
     state[:5] = address, origin, loaded, limit, file_end
-
-
-def refused(log: OpenLog, position: int) -> KafkatsError:
-    """Return the error with which the plain decoders refuse the batch at `position`."""
-    data = log.source.read(position, MIN_LEFT)
-    size, _ = read_int32(view(data), OVERHEAD - 4)
-    if size >= MIN_SIZE:
-        data = log.source.read(position, OVERHEAD + size)
-    try:
-        for found in dispatch.batches(data):
-            dispatch.records(data, found)
-    except CorruptBatch as e:
-        return CorruptBatch(e.reason, path=log.path, position=position + (e.position or 0))
-    return KafkatsError(
-        "the compiled reader refuses what the plain one reads; please report this",
-        path=log.path,
-        position=position,
-    )

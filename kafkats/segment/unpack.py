@@ -129,11 +129,9 @@ def lz4_decompress_safe() -> Callable[[int, int, int, int], int] | None:
 
     Returns None if the function is not exported or fails a trial.
     """
-    function = exported("lz4.block._block", "LZ4_decompress_safe")
+    function = exported_lz4("LZ4_decompress_safe")
     if function is None:
         return None
-    function.restype = ctypes.c_int
-    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
     packed, room = b"\x50kafka", ctypes.create_string_buffer(16)
     right = (
         function(np.frombuffer(packed, np.uint8).ctypes.data, room, len(packed), 16) == 5
@@ -185,6 +183,15 @@ def address_of(function: Callable[..., int] | None) -> int:
     if function is None:
         return 0
     return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
+def exported_lz4(name: str) -> _NamedFuncPointer | None:
+    """Return `int name(source, destination, size, room)` of liblz4, or None."""
+    function = exported("lz4.block._block", name)
+    if function is not None:
+        function.restype = ctypes.c_int
+        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+    return function
 
 
 def exported(module: str, name: str) -> _NamedFuncPointer | None:

@@ -57,6 +57,29 @@ class Walked(NamedTuple):
     """64-bit hash over offset, size, checksum and magic of every batch; see `kernels.walk`."""
 
 
+def walk_points(
+    source: Source,
+    base_offset: int,
+    *,
+    interval: int,
+    start: int = 0,
+    end: int | None = None,
+    checksums: bool = True,
+) -> tuple[Points, Walked]:
+    """As `walk`; also return the points of all batches that get an index entry, shape (n, 5)."""
+    parts: list[Points] = [np.empty((0, 5), np.int64)]
+    walked = walk(
+        source,
+        base_offset,
+        interval=interval,
+        start=start,
+        end=end,
+        checksums=checksums,
+        on_points=lambda points: parts.append(points.copy()),
+    )
+    return np.concatenate(parts), walked
+
+
 def walk(
     source: Source,
     base_offset: int,

@@ -21,6 +21,7 @@ from kafkats.config.options import IndexSettings
 from kafkats.errors import KafkatsError, Refused, UsageError
 from kafkats.generations import RULES
 from kafkats.logdir.families import Part, aborted_in
+from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.rows import KeyRow
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import Source, open_source
@@ -28,8 +29,7 @@ from kafkats.split.options import SPLITS, Split
 from kafkats.split.points import MOST, NO_LIMIT, Border, as_rolled, expired_head, unmixed
 
 PARTS: Final = pa.schema([
-    ("log_dir", pa.string()),
-    ("partition_dir", pa.string()),
+    *DIRECTORY,
     ("base_offset", pa.int64()),  # of the whole segment
     ("part_offset", pa.int64()),  # base offset of the part
     ("start", pa.int64()),        # bytes of the .log
