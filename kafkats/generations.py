@@ -93,7 +93,10 @@ DEFAULT_RULE: Final = RULES["last-offset"]
 
 @dataclass(frozen=True)
 class RetentionRule:
-    """The rule by which one generation selects segments to delete: passes in order, each deleting a prefix."""
+    """The rule by which one generation selects segments to delete.
+
+    Its passes run in order. Each deletes a prefix of the segments that are left.
+    """
 
     name: str
     kafka: str
@@ -117,13 +120,49 @@ class RetentionRule:
 RETENTION_RULES: Final = {
     r.name: r
     for r in (
-        RetentionRule("3.0", "3.0 and later", ("start-offset", "size", "time"), timestamps=True, high_watermark=True, index_rules=("last-offset",)),
-        RetentionRule("0.11", "0.11 to 2.8", ("time", "size", "start-offset"), timestamps=True, high_watermark=True, index_rules=("last-offset", "first-offset")),
-        RetentionRule("0.10.1", "0.10.1 and 0.10.2", ("time", "size"), timestamps=True, high_watermark=False, index_rules=("first-offset",)),
-        RetentionRule("0.8", "0.8 to 0.10.0", ("time", "size"), timestamps=False, high_watermark=False, index_rules=("first-offset",)),
-        RetentionRule("kip33", "KIP-33's text", ("time", "size"), timestamps=True, high_watermark=False, index_rules=("last-offset", "first-offset"), by_format=True),
+        RetentionRule(
+            "3.0",
+            "3.0 and later",
+            ("start-offset", "size", "time"),
+            timestamps=True,
+            high_watermark=True,
+            index_rules=("last-offset",),
+        ),
+        RetentionRule(
+            "0.11",
+            "0.11 to 2.8",
+            ("time", "size", "start-offset"),
+            timestamps=True,
+            high_watermark=True,
+            index_rules=("last-offset", "first-offset"),
+        ),
+        RetentionRule(
+            "0.10.1",
+            "0.10.1 and 0.10.2",
+            ("time", "size"),
+            timestamps=True,
+            high_watermark=False,
+            index_rules=("first-offset",),
+        ),
+        RetentionRule(
+            "0.8",
+            "0.8 to 0.10.0",
+            ("time", "size"),
+            timestamps=False,
+            high_watermark=False,
+            index_rules=("first-offset",),
+        ),
+        RetentionRule(
+            "kip33",
+            "KIP-33's text",
+            ("time", "size"),
+            timestamps=True,
+            high_watermark=False,
+            index_rules=("last-offset", "first-offset"),
+            by_format=True,
+        ),
     )
-}  # fmt: skip
+}
 DEFAULT_RETENTION_RULE: Final = RETENTION_RULES["3.0"]
 
 
@@ -140,7 +179,7 @@ def rule_remarks(rule: str) -> list[str]:
 
 @dataclass(frozen=True)
 class RollRule:
-    """The rule by which one generation decides before each append whether to begin a new segment."""
+    """The rule by which one generation begins a new segment, applied before each append."""
 
     name: str
     kafka: str
@@ -214,12 +253,66 @@ class SearchRule:
 SEARCH_RULES: Final = {
     r.name: r
     for r in (
-        SearchRule("3.8", "3.8 and later", "record", (-1, -2, -3, -4, -5), log_start=True, strict=False, warm_section=True, record_of_maximum=True),
-        SearchRule("3.0", "3.0 to 3.7", "record", (-1, -2, -3, -4), log_start=True, strict=False, warm_section=True, record_of_maximum=False),
-        SearchRule("0.11", "0.11 to 2.8", "record", (-1, -2), log_start=True, strict=False, warm_section=True, record_of_maximum=False),
-        SearchRule("0.10.1", "0.10.1 and 0.10.2", "record", (-1, -2), log_start=False, strict=True, warm_section=False, record_of_maximum=False),
-        SearchRule("0.8", "0.8 to 0.10.0, and ListOffsets v0 of 0.8 to 3.9", "segment", (-1, -2), log_start=True, strict=False, warm_section=False, record_of_maximum=False),
-        SearchRule("kip33", "KIP-33's text", "entry", (-1, -2), log_start=True, strict=False, warm_section=False, record_of_maximum=False),
+        SearchRule(
+            "3.8",
+            "3.8 and later",
+            "record",
+            (-1, -2, -3, -4, -5),
+            log_start=True,
+            strict=False,
+            warm_section=True,
+            record_of_maximum=True,
+        ),
+        SearchRule(
+            "3.0",
+            "3.0 to 3.7",
+            "record",
+            (-1, -2, -3, -4),
+            log_start=True,
+            strict=False,
+            warm_section=True,
+            record_of_maximum=False,
+        ),
+        SearchRule(
+            "0.11",
+            "0.11 to 2.8",
+            "record",
+            (-1, -2),
+            log_start=True,
+            strict=False,
+            warm_section=True,
+            record_of_maximum=False,
+        ),
+        SearchRule(
+            "0.10.1",
+            "0.10.1 and 0.10.2",
+            "record",
+            (-1, -2),
+            log_start=False,
+            strict=True,
+            warm_section=False,
+            record_of_maximum=False,
+        ),
+        SearchRule(
+            "0.8",
+            "0.8 to 0.10.0, and ListOffsets v0 of 0.8 to 3.9",
+            "segment",
+            (-1, -2),
+            log_start=True,
+            strict=False,
+            warm_section=False,
+            record_of_maximum=False,
+        ),
+        SearchRule(
+            "kip33",
+            "KIP-33's text",
+            "entry",
+            (-1, -2),
+            log_start=True,
+            strict=False,
+            warm_section=False,
+            record_of_maximum=False,
+        ),
     )
-}  # fmt: skip
+}
 DEFAULT_SEARCH_RULE: Final = SEARCH_RULES["3.8"]

@@ -37,7 +37,9 @@ REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
 
 # Kafka parses the digits before the dot with Long.parseLong: any number of them, up to Long.MAX.
 _SEGMENT_FILE: Final = re.compile(
-    r"(?P<digits>[0-9]{1,20})(?P<kind>\.(?:log|index|timeindex|txnindex|snapshot))(?P<suffix>\.(?:deleted|cleaned|swap))?"
+    r"(?P<digits>[0-9]{1,20})"
+    r"(?P<kind>\.(?:log|index|timeindex|txnindex|snapshot))"
+    r"(?P<suffix>\.(?:deleted|cleaned|swap))?"
 )
 _PARTITION: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]{1,10})")
 _MOVING: Final = re.compile(r"(?P<name>.+)\.(?P<id>[0-9a-f]+)-(?P<state>delete|future|stray)")

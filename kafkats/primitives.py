@@ -33,7 +33,8 @@ _VARLONG_BYTES: Final = 10
 
 def view(buf: Buffer) -> memoryview:
     """Return the bytes of `buf` without a copy, one dimension, format B."""
-    flat: memoryview = memoryview(buf)  # type: ignore[arg-type]  # numpy says so from Python 3.12 on
+    # numpy declares its arrays as buffers from Python 3.12 on.
+    flat: memoryview = memoryview(buf)  # type: ignore[arg-type]
     return flat if flat.format == "B" and flat.ndim == 1 else flat.cast("B")
 
 

@@ -62,7 +62,8 @@ class Output:
         """
         if size > self.left:
             raise OversizedBatch(
-                f"more than {self.limit} bytes after decompression, which is the limit: --max-batch-bytes raises it"
+                f"more than {self.limit} bytes after decompression, which is the limit:"
+                " --max-batch-bytes raises it"
             )
 
     def join(self) -> bytes:

@@ -21,7 +21,7 @@ UNIT_COST: Final = 64 * 1024
 """Bytes that could be read in the time it takes to open one unit's files."""
 
 Display = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Show a stage of so many bytes. The function that it yields gets the bytes of each finished unit."""
+"""Show a stage of so many bytes. It yields a function that gets the bytes of each finished unit."""
 
 
 class Work(NamedTuple, Generic[U]):

@@ -105,7 +105,7 @@ def lookup(
     times: Sequence[Time],
     options: LookupOptions,
 ) -> pa.Table:
-    """Look up the offset at each time: lookup.LOOKUP, for each partition in the order of `times`."""
+    """Look up the offset at each time: rows of LOOKUP, by partition, in the order of `times`."""
     suffix = ".timeindex" if options.depth == "tail" else ".log"
     do = partial(lookup_unit, targets=times, options=options)
     return executor.map(

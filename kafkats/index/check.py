@@ -17,7 +17,7 @@ entries depend on its fetches.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,14 +26,14 @@ from kafkats.findings import Finding
 from kafkats.generations import DEFAULT_RULE, Rule
 from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
 from kafkats.index.infer import GIVEN, contradicted, infer_index_bytes, infer_interval
-from kafkats.index.structure import examine_offset_index, examine_time_index
+from kafkats.index.structure import Structure, examine_offset_index, examine_time_index
 from kafkats.index.verdict import IndexState, OtherRule, judge_offset_index, judge_time_index
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, parse_segment_file
 from kafkats.segment.deep import look_at_records
 from kafkats.segment.facts import SegmentFacts
-from kafkats.segment.reader import open_source
+from kafkats.segment.reader import Source, open_source
 from kafkats.segment.soundness import log_findings, record_findings
-from kafkats.segment.walk import Points, walk
+from kafkats.segment.walk import Points, Walked, walk
 
 __all__ = ["IndexState", "SegmentCheck", "check_segment"]
 
@@ -75,10 +75,7 @@ def check_segment(
     decompress).
     """
     path = Path(log_path)
-    name = parse_segment_file(path.name)
-    if name is None or name.kind != LOG:
-        raise UsageError("not the name of a segment's .log", path=path)
-    base_offset, moving = name.base_offset, active and live
+    base_offset, moving = _base_offset(path), active and live
     # Read the indexes first: every batch that they index is then already in the log.
     offsets = examine_offset_index(path.with_suffix(OFFSET_INDEX))
     times = examine_time_index(path.with_suffix(TIME_INDEX))
@@ -91,21 +88,9 @@ def check_segment(
             contradicted(interval, offsets, source, base_offset) if interval_from == GIVEN else None
         )
         first = first_offset_reader(source)
-        builder = IndexBuilder(base_offset, rule, index_bytes, first)
         other = OtherRule(base_offset, rule, offsets, first)
-
-        def on_points(points: Points) -> None:
-            builder.add(points)
-            other.add(points)
-
-        walked = walk(
-            source,
-            base_offset,
-            interval=interval,
-            offset_entries=offsets.entries if offsets else b"",
-            time_entries=times.entries if times else b"",
-            on_points=on_points,
-        )
+        builder = IndexBuilder(base_offset, rule, index_bytes, first)
+        walked = _walk(source, base_offset, interval, offsets, times, [builder.add, other.add])
         built = builder.close(
             with_first_offset(walked.facts, first), source.mtime_ms, next_base_offset
         )
@@ -117,37 +102,58 @@ def check_segment(
             looked = look_at_records(source, built.facts)
             built = replace(built, facts=looked.facts)
             findings += record_findings(path.name, looked)
-    offset_state, found = judge_offset_index(
-        offsets,
-        path.with_suffix(OFFSET_INDEX).name,
-        built,
-        walked.offset_entries,
-        other.close(),
-        moving,
+    offset_state, of_offsets = judge_offset_index(
+        offsets, _beside(path, OFFSET_INDEX), built, walked.offset_entries, other.close(), moving
     )
-    findings += [
-        _of_interval(f, interval, beside) if f.kind == "sound" and beside is not None else f
-        for f in found
-    ]
-    time_state, found = judge_time_index(
-        times, path.with_suffix(TIME_INDEX).name, built, walked.time_entries, False, moving
+    time_state, of_times = judge_time_index(
+        times, _beside(path, TIME_INDEX), built, walked.time_entries, False, moving
     )
-    findings += found
-    return SegmentCheck(
-        facts=built.facts,
-        built=built,
-        offset_index=offset_state,
-        time_index=time_state,
-        findings=tuple(findings),
-        index_interval_bytes=interval,
-        segment_index_bytes=index_bytes,
-        interval_from=interval_from,
-        index_bytes_from=index_bytes_from,
+    if beside is not None:
+        of_offsets = [_of_interval(finding, interval, beside) for finding in of_offsets]
+    every = (*findings, *of_offsets, *of_times)
+    sizes = interval, index_bytes, interval_from, index_bytes_from
+    return SegmentCheck(built.facts, built, offset_state, time_state, every, *sizes)
+
+
+def _base_offset(log: Path) -> int:
+    name = parse_segment_file(log.name)
+    if name is None or name.kind != LOG:
+        raise UsageError("not the name of a segment's .log", path=log)
+    return name.base_offset
+
+
+def _beside(log: Path, kind: str) -> str:
+    return log.with_suffix(kind).name
+
+
+def _walk(
+    source: Source,
+    base_offset: int,
+    interval: int,
+    offsets: Structure | None,
+    times: Structure | None,
+    readers: Sequence[Callable[[Points], None]],
+) -> Walked:
+    """Walk over the log, check the entries of both indexes, and give all points to `readers`."""
+
+    def on_points(points: Points) -> None:
+        for read in readers:
+            read(points)
+
+    return walk(
+        source,
+        base_offset,
+        interval=interval,
+        offset_entries=offsets.entries if offsets else b"",
+        time_entries=times.entries if times else b"",
+        on_points=on_points,
     )
 
 
 def _of_interval(finding: Finding, given: int, beside: int) -> Finding:
-    """Why the index is not what a rebuild gives."""
+    """Return the finding with the reason why a sound index is not what a rebuild gives."""
+    if finding.kind != "sound":
+        return finding
     reason = (
         "true, and denser than the index.interval.bytes that is given: its entries are"
         f" those of {beside}, not {given}"

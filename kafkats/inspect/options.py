@@ -15,7 +15,8 @@ class Inventory(Options):
         str,
         Choice(("segment", "partition", "topic", "format")),
         Option(
-            "Show one row per segment, per partition or per topic; format: one per topic and message format, for which the logs are read",
+            "Show one row per segment, per partition or per topic; format: one per topic and"
+            " message format, for which the logs are read",
             "--by",
         ),
     ] = "partition"
@@ -28,7 +29,8 @@ class Census(Options):
         str,
         Choice(("segment", "partition", "topic", "volume", "format")),
         Option(
-            "Show one row per format, or per segment, partition, topic or volume and each format in it",
+            "Show one row per format, or per segment, partition, topic or volume and each format"
+            " in it",
             "--by",
         ),
     ] = "format"

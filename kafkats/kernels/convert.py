@@ -191,8 +191,9 @@ def _open_message(s: Int64s, at: int, magic: int) -> int:
     return _unpack(s, magic == 0)
 
 
+# It has one branch for each pair of magics.
 @kernel
-def _build(s: Int64s, at: int, magic: int) -> int:  # noqa: C901 - one branch for each pair of magics
+def _build(s: Int64s, at: int, magic: int) -> int:  # noqa: C901
     """Build the new batch from PLAIN, or the area to compress for it."""
     wanted, codec = s[k.MAGIC], s[k.PACK_CODEC]
     if magic == 2:
@@ -358,8 +359,9 @@ def _seal_single(at: int, end: int, magic: int, crc32: int, crc32c: int) -> None
         seal_batch(at, end, crc32c)
 
 
+# The loop over single messages keeps everything in registers.
 @kernel
-def convert(s: Int64s) -> int:  # noqa: C901 - the loop over single messages keeps everything in registers
+def convert(s: Int64s) -> int:  # noqa: C901
     """Convert from s[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = s[k.ADDRESS], s[k.ORIGIN], s[k.LOADED]
     limit, file_end, position = s[k.LIMIT], s[k.FILE_END], s[k.POSITION]

@@ -93,12 +93,14 @@ def _compile() -> tuple[CFunc, CFunc]:
     compiled = njit(slide, nogil=True)
     crc32_table, crc32c_table = _CRC32, _CRC32C
 
-    @cfunc(types.uint32(types.uint32, types.CPointer(types.uint8), types.uint64))  # type: ignore[untyped-decorator]
     def refl(init: int, start: types.CPointer, length: int) -> np.uint32:
         return ~compiled(~np.uint32(init), carray(start, length), crc32_table)
 
-    @cfunc(types.uint32(types.CPointer(types.uint8), types.int32, types.uint32))  # type: ignore[untyped-decorator]
     def iscsi(start: types.CPointer, length: int, init: int) -> np.uint32:
         return compiled(np.uint32(init), carray(start, length), crc32c_table)
 
-    return refl, iscsi
+    data = types.CPointer(types.uint8)
+    return (
+        cfunc(types.uint32(types.uint32, data, types.uint64))(refl),
+        cfunc(types.uint32(data, types.int32, types.uint32))(iscsi),
+    )

@@ -149,7 +149,7 @@ def _offset_of(entries: int, number: int, count: int, base_offset: int) -> int:
 
 
 @kernel
-def walk(state: Int64s, table: Int64s, points: Int64s) -> int:  # noqa: C901 - one loop, everything in registers
+def walk(state: Int64s, table: Int64s, points: Int64s) -> int:  # noqa: C901 - registers
     """Walk from state[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]

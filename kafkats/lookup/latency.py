@@ -1,4 +1,6 @@
-"""The delay between a record's timestamp and its append (KIP-33's use case 5): the margin for a fail-over.
+"""The delay between a record's timestamp and its append: the margin for a fail-over.
+
+It is use case 5 of KIP-33.
 
 A stored record has one time, CreateTime or LogAppendTime. Two sources still have both:
 

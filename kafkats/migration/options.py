@@ -101,7 +101,8 @@ class Back(Options):
     only_newer: Annotated[
         bool,
         Option(
-            "Plan only partitions that have batches newer than --to-magic; if there are none, certify that",
+            "Plan only partitions that have batches newer than --to-magic; if there are none,"
+            " certify that",
             "--only-newer",
         ),
     ] = False

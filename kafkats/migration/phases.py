@@ -148,7 +148,7 @@ def work(migration: Migration, phase: str, broker: str) -> Work:
 
 
 class Fetcher(NamedTuple):
-    """Clients that send these versions of the fetch request, and the newest magic that they understand."""
+    """Clients that send these versions of a fetch request, and the newest magic that they read."""
 
     versions: str
     newest_magic: int

@@ -31,8 +31,10 @@ def interval_remarks(made: Plan, segments: pa.Table) -> list[str]:
         if where in written:
             partitions[finding["expected"], finding["found"]].setdefault(where, finding["reason"])
     return [
-        f"index.interval.bytes is given as {given}, and indexes of {len(of_them)} partitions that this plan writes to have"
-        f" {beside} (first {'/'.join(min(of_them))}): what it writes is sparser; leave the key out, and it is inferred"
+        f"index.interval.bytes is given as {given}, and indexes of {len(of_them)} partitions that"
+        " this plan writes to have"
+        f" {beside} (first {'/'.join(min(of_them))}): what it writes is sparser; leave the key"
+        " out, and it is inferred"
         for (given, beside), of_them in sorted(partitions.items())
     ]
 

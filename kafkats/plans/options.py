@@ -31,7 +31,8 @@ class Reserve(Options):
     reserve: Annotated[
         bool,
         Option(
-            "Reserve LOG_DIR until the plan is applied or the reservation ends: nobody else can plan"
+            "Reserve LOG_DIR until the plan is applied or the reservation ends: nobody else can"
+            " plan"
             " with --reserve or apply there",
             "--reserve",
         ),

@@ -1,4 +1,6 @@
-"""Decide in columns what a broker would delete in all partitions at once, as rules.decide does by row.
+"""Decide for all partitions at once what a broker would delete, in columns.
+
+`rules.decide` decides the same by row.
 
 Read rules.decide first. A pass deletes a prefix of a partition's rows, so this module only has
 to find the first row at which it stops.

@@ -1,6 +1,7 @@
 """Compare the records of two segments, independent of batching, compression and magic.
 
-A digest is a hash (kafkats.hashes) over the hashes of all columns, so windows and batches do not affect it.
+A digest is a hash (kafkats.hashes) over the hashes of all columns. So windows and batches do not
+affect it.
 The columns are: offsets, timestamps, timestamp types, lengths and bytes of keys and of values,
 numbers of headers, lengths and bytes of header keys and values. Lengths are int32 with -1 for null,
 so null, empty values and record boundaries are distinct. All numbers are little endian. The digest
