@@ -78,7 +78,9 @@ class Making:
         more["reservation_remarks"] = ours.remarks
         if decision.planned is None:
             say_summary(
-                more | ours.said(), self.as_json, [*ours.remarks, *ours.sentences(), *decision.said]
+                more | ours.summary(),
+                self.as_json,
+                [*ours.remarks, *ours.sentences(), *decision.said],
             )
             return 0
         plan = decision.planned.plan
@@ -89,7 +91,7 @@ class Making:
             self.as_json,
             remarks,
             [*ours.sentences(), *decision.said],
-            more | ours.said(),
+            more | ours.summary(),
         )
         return 0 if self.go_on else plan.exit_code
 

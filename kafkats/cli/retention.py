@@ -73,7 +73,7 @@ def simulate_retain(
     """
     from kafkats.flow.looking import LogStages
     from kafkats.retention.looking import retain, retain_options, suspect_shares
-    from kafkats.retention.summary import board, sums_of, with_shares
+    from kafkats.retention.summary import summary_rows, sums_of, with_shares
 
     policy = given_policy(given)
     options, inside = retain_options(given), given.of(Retain).inside_segments
@@ -85,7 +85,7 @@ def simulate_retain(
         *policy_remarks(policy, units, topics, RETENTION.reads(given)),
         *planned.remarks,
     ]
-    rows = board(planned.beside["retention"], options.now_ms)
+    rows = summary_rows(planned.beside["retention"], options.now_ms)
     rows = with_shares(rows, suspect_shares(executor, rows))
     show_rows(rows, _BOARD, as_json)
     sums = sums_of(rows)

@@ -70,12 +70,12 @@ def read_export(text: str) -> Export:
             f"line {text.count(chr(10)) + 1}: the last line has no end: was the text cut off?"
         )
     topics: set[str] = set()
-    said: dict[tuple[str, str], Config] = {}
+    configs: dict[tuple[str, str], Config] = {}
     for topic, config in _lines(text):
         topics.add(topic)
         if config is None:
             continue
-        before = said.setdefault((topic, config.key), config)
+        before = configs.setdefault((topic, config.key), config)
         if before.value != config.value:
             raise BadInput(
                 f"line {config.line}: {config.key} of {topic} is {config.value!r} here and"
@@ -86,7 +86,7 @@ def read_export(text: str) -> Export:
             "no topic's configs in it: it has to be what kafka-configs or kafka-topics"
             " --describe printed"
         )
-    return Export(frozenset(topics), tuple(said.values()))
+    return Export(frozenset(topics), tuple(configs.values()))
 
 
 def _lines(text: str) -> Iterator[tuple[str, Config | None]]:

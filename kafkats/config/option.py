@@ -174,11 +174,11 @@ def _declared(name: str, field: FieldInfo) -> Declared:
 
 def _kind(annotation: Any, metadata: list[object]) -> Kind:
     """Return the type that an annotation stands for. Raises TypeError for any other."""
-    said, optional, many = list(metadata), False, False
+    annotations, optional, many = list(metadata), False, False
     while (origin := get_origin(annotation)) is not None:
         first, *others = get_args(annotation)
         if origin is Annotated:
-            said += others
+            annotations += others
         elif origin in {Union, types.UnionType} and others == [types.NoneType]:
             optional = True
         elif origin is tuple and others == [...]:
@@ -188,14 +188,14 @@ def _kind(annotation: Any, metadata: list[object]) -> Kind:
         annotation = first
     if annotation not in _JSON:
         raise TypeError(f"{annotation} is no type that an option can have")
-    texts = [one for one in said if isinstance(one, Choice | Parsed | Worded)]
-    least = [one.ge for one in said if isinstance(one, Ge)]
-    most = [one.le for one in said if isinstance(one, Le)]
+    texts = [one for one in annotations if isinstance(one, Choice | Parsed | Worded)]
+    least = [one.ge for one in annotations if isinstance(one, Ge)]
+    most = [one.le for one in annotations if isinstance(one, Le)]
     return Kind(
         annotation,
         texts[0] if texts else None,
         many,
-        "commas" in said,
+        "commas" in annotations,
         optional,
         int(str(least[0])) if least else None,
         int(str(most[0])) if most else None,

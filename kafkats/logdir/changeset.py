@@ -187,10 +187,10 @@ def _changing(place: Site, owner_stopped: bool, disk: Disk) -> Generator[None]:
 def _again(place: Site, journal: Journal, changes: Sequence[Change], disk: Disk) -> Outcome:
     if journal.phase in {"undo", "undone"}:
         raise Refused("this run was undone; plan anew", path=place.directory)
-    asked = {
+    wanted = {
         change.name: change.sha256 if isinstance(change, Replace) else None for change in changes
     }
-    if asked != {step.name: step.sha256 for step in journal.steps}:
+    if wanted != {step.name: step.sha256 for step in journal.steps}:
         raise Changed(
             "an earlier attempt of this run has committed other files or bytes",
             path=place.directory,

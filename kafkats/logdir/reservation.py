@@ -63,7 +63,7 @@ class Reservation(NamedTuple):
     def expired(self, now_ms: int) -> bool:
         return self.until_ms <= now_ms
 
-    def said(self) -> dict[str, str | int]:
+    def as_row(self) -> dict[str, str | int]:
         """Return the fields that a job's result reports."""
         return {"log_dir": self.log_dir, "holder": self.holder, "until_ms": self.until_ms}
 

@@ -346,6 +346,6 @@ def _limits(rows: pa.Table, numbers: Ints, offsets: Ints) -> dict[int, tuple[int
         if name in rows.schema.names:
             np.maximum.at(found[side], numbers, np.asarray(rows[name].to_numpy(), np.int64))
     for word, side in _WORDS.items():
-        asked = np.asarray(pc.equal(rows["word"], word).to_numpy(zero_copy_only=False))
-        np.maximum.at(found[side], numbers[asked], offsets[asked])
+        of_word = np.asarray(pc.equal(rows["word"], word).to_numpy(zero_copy_only=False))
+        np.maximum.at(found[side], numbers[of_word], offsets[of_word])
     return dict(enumerate(zip(*found.tolist(), strict=True)))

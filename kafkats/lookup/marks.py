@@ -177,9 +177,9 @@ def marks_in(
     if not bounds:
         raise UsageError("the table has no row: there is nothing to export")
     bounds = {key: (limits or bounds).get(key, known) for key, known in bounds.items()}
-    asked = -(-target // view.step_ms) * view.step_ms if end else target
+    time = -(-target // view.step_ms) * view.step_ms if end else target
     numbers = np.array([view.number(*key) for key in bounds])
-    found = lookup(view, numbers, np.full(len(numbers), asked))
+    found = lookup(view, numbers, np.full(len(numbers), time))
     answers = zip(
         bounds.items(), found.offset.tolist(), found.timestamp.tolist(), found.words(), strict=True
     )

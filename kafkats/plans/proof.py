@@ -13,6 +13,7 @@ from kafkats.errors import storage
 from kafkats.findings import SEVERITIES
 from kafkats.hashes import algorithm_of, hash_file
 from kafkats.paths import LOG, TIME_INDEX
+from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.operation import Proving
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import Item, SegmentKey, SegmentRow, item_rows, key_of, segment_rows

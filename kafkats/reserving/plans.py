@@ -88,7 +88,7 @@ class Planning:
         if folder is not None:
             write_record(folder, [self.entered[root] for root in sorted(kept)])
 
-    def said(self) -> Summary:
+    def summary(self) -> Summary:
         """Return the stable JSON fields for the result of a plan."""
         if self.wish is None:
             return {"remarks": self.remarks}
@@ -98,7 +98,7 @@ class Planning:
             "holder": self.wish.holder,
             "reserved_until_ms": max(ends, default=None),
             "reserves": sorted(self.entered),
-            "reserved": [one.said() for one in self.skipped],
+            "reserved": [one.as_row() for one in self.skipped],
         }
 
     def sentences(self) -> list[str]:

@@ -21,7 +21,7 @@ from kafkats.retention.expired_heads import check_options, look_at, plan_inside
 from kafkats.retention.implausible_timestamps import SHARES, look_into
 from kafkats.retention.options import Retain
 from kafkats.retention.plan import RetainOptions, plan_retain
-from kafkats.retention.summary import BoardRow, board, suspects
+from kafkats.retention.summary import SummaryRow, summary_rows, suspects
 from kafkats.split.parts import PARTS
 
 _GUARDS: Final = ("over the guard", "over the run's guard")
@@ -100,7 +100,7 @@ def retain_and_beyond(
     if beyond and kept:
         without = decide(replace(options, over_guard=True), segments=planned.segments)
     if suspects:
-        rows = board(planned.beside["retention"], options.now_ms)
+        rows = summary_rows(planned.beside["retention"], options.now_ms)
         worst = sorted(rows, key=lambda row: -int(row["pinned_bytes"]))[:_LOOKED_INTO]
         shares = suspect_shares(stages.executor, worst)
         planned = _beside(planned, shares)
@@ -116,9 +116,9 @@ def over_guard(plan: Plan) -> int:
     )
 
 
-def suspect_shares(executor: Executor, rows: Sequence[BoardRow]) -> pa.Table:
+def suspect_shares(executor: Executor, rows: Sequence[SummaryRow]) -> pa.Table:
     """Count the implausible timestamps in the segments that keep others: SHARES, for rows of
-    `retention.summary.board`.
+    `retention.summary.summary_rows`.
     """
     return executor.map(
         "suspects", suspects(rows), look_into, SHARES, size=lambda suspect: suspect.bytes

@@ -55,8 +55,8 @@ class Kept(TypedDict):
     unit: str
 
 
-class BoardRow(PartitionRow, Sums, Kept):
-    """A row of `board`."""
+class SummaryRow(PartitionRow, Sums, Kept):
+    """A row of `summary_rows`."""
 
     topic: str
 
@@ -71,9 +71,9 @@ _NOTHING: Final[Kept] = {
 }
 
 
-def by_topic(rows: Iterable[BoardRow]) -> list[TopicRow]:
-    """Sum up the rows of `board` by topic: partitions, segments and bytes."""
-    topics: dict[str, list[BoardRow]] = {}
+def by_topic(rows: Iterable[SummaryRow]) -> list[TopicRow]:
+    """Sum up the rows of `summary_rows` by topic: partitions, segments and bytes."""
+    topics: dict[str, list[SummaryRow]] = {}
     for row in rows:
         topics.setdefault(row["topic"], []).append(row)
     return [
@@ -82,8 +82,8 @@ def by_topic(rows: Iterable[BoardRow]) -> list[TopicRow]:
     ]
 
 
-def sums_of(rows: Sequence[BoardRow]) -> Sums:
-    """Return the sums over rows of `board`."""
+def sums_of(rows: Sequence[SummaryRow]) -> Sums:
+    """Return the sums over rows of `summary_rows`."""
     return {
         "segments": sum(row["segments"] for row in rows),
         "bytes": sum(row["bytes"] for row in rows),
@@ -95,7 +95,7 @@ def sums_of(rows: Sequence[BoardRow]) -> Sums:
     }
 
 
-def board(verdicts: pa.Table, now_ms: int) -> list[BoardRow]:
+def summary_rows(verdicts: pa.Table, now_ms: int) -> list[SummaryRow]:
     """Return, per partition, the bytes deleted now, in a day, in a week, and what pins the rest.
 
     For the pinning segment a row has the reason, the offset of the batch responsible, and until
@@ -156,8 +156,8 @@ def _kept(row: VerdictRow) -> Kept:
     }
 
 
-def suspects(rows: Iterable[BoardRow]) -> list[Suspect]:
-    """Return the segments that keep others by an implausible timestamp, from rows of `board`."""
+def suspects(rows: Iterable[SummaryRow]) -> list[Suspect]:
+    """Return the segments that keep others by an implausible timestamp, from rows of `summary_rows`."""
     return [
         Suspect(*partition_of(row), row["kept_by"], row["kept_bytes"])
         for row in rows
@@ -165,11 +165,11 @@ def suspects(rows: Iterable[BoardRow]) -> list[Suspect]:
     ]
 
 
-def with_shares(rows: Iterable[BoardRow], shares: pa.Table) -> list[BoardRow]:
-    """Return rows of `board`, with the shares (SHARES) of the keeping segment added to `why`."""
+def with_shares(rows: Iterable[SummaryRow], shares: pa.Table) -> list[SummaryRow]:
+    """Return rows of `summary_rows`, with the shares (SHARES) of the keeping segment added to `why`."""
     texts = dict(zip(keys_of(shares), shares["shares"].to_pylist(), strict=True))
 
-    def why(row: BoardRow) -> str:
+    def why(row: SummaryRow) -> str:
         kept_by = -1 if row["kept_by"] is None else row["kept_by"]
         text = texts.get(SegmentKey(*partition_of(row), kept_by))
         return row["why"] if text is None else f"{row['why']}: {text}"

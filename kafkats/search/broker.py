@@ -92,8 +92,8 @@ def offsets_before(
     elif target_ms == EARLIEST:
         count = 1
     else:
-        asked = target_ms.value if isinstance(target_ms, Word) else target_ms
-        count = max((n for n, (_, time) in enumerate(found, 1) if time <= asked), default=0)
+        latest = target_ms.value if isinstance(target_ms, Word) else target_ms
+        count = max((n for n, (_, time) in enumerate(found, 1) if time <= latest), default=0)
     offsets = sorted((offset for offset, _ in found[:count][-most:]), reverse=True)
     limit = FOREVER if partition.high_watermark is None else partition.high_watermark
     above = [offset for offset in offsets if offset > limit]

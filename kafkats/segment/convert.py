@@ -249,18 +249,18 @@ class _Run:
         batch = self.source.read(position, size)
         last = self.log_end and position + size == s[k.FILE_END]
         try:
-            made = convert_segment(batch, self.base_offset, self.target, log_end=last)
+            converted = convert_segment(batch, self.base_offset, self.target, log_end=last)
         except (CorruptBatch, NotConvertible) as e:
             raise type(e)(e.reason, position=position + (e.position or 0)) from e
-        self.add(made.data)
-        same = made.data == batch
+        self.add(converted.data)
+        same = converted.data == batch
         self.kept_last = last and same and batch[MAGIC_AT] != self.target.magic
         s[k.BATCHES_IN] += 1
-        s[k.BATCHES_OUT] += sum(1 for _ in frames(made.data))
+        s[k.BATCHES_OUT] += sum(1 for _ in frames(converted.data))
         s[k.UNCHANGED] += same
-        s[k.RECORDS] += made.records
+        s[k.RECORDS] += converted.records
         for number, word in enumerate(LOSSES):
-            s[k.LOSSES + number] += made.losses.get(word, 0)
+            s[k.LOSSES + number] += converted.losses.get(word, 0)
         s[k.POSITION], s[k.PHASE] = position + size, 0
 
     def stop(self) -> None:

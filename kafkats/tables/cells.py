@@ -80,8 +80,8 @@ def _built(
     try:
         if not reason:
             with search.open_unit(unit) as partition:
-                asked, added = _united(cells, still)
-                rows = build_cells(partition, name.topic, name.partition, asked, exact=exact)
+                wanted, added = _united(cells, still)
+                rows = build_cells(partition, name.topic, name.partition, wanted, exact=exact)
                 new = added | (rows["offset"].to_numpy() >= 0)
                 return rows.filter(pa.array(new)), ""
     except (Vanished, Changed) as e:

@@ -228,7 +228,7 @@ def _deleted(folder: Path, params: RunParams, plans: Plans) -> Deleted:
     from kafkats.retention.implausible_timestamps import SHARES
     from kafkats.retention.plan import RETENTION
     from kafkats.retention.plot import plot_reclaimable, plot_timeline
-    from kafkats.retention.summary import board, by_topic, sums_of, with_shares
+    from kafkats.retention.summary import by_topic, summary_rows, sums_of, with_shares
 
     verdicts = reports.concat(
         [read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION
@@ -237,7 +237,7 @@ def _deleted(folder: Path, params: RunParams, plans: Plans) -> Deleted:
     shares = reports.concat(
         [read_table(Path(p["plan"]) / "suspects.parquet", SHARES) for p in plans], SHARES
     )
-    rows = with_shares(board(verdicts, now_ms), shares)
+    rows = with_shares(summary_rows(verdicts, now_ms), shares)
     topics = by_topic(rows)
     write_table(folder / "retention.parquet", verdicts)
     write_json(folder / "board.json", {"now_ms": now_ms, "topics": topics, "partitions": rows})

@@ -389,7 +389,7 @@ def test_reserved_ones_are_left_out(roots: list[Path]) -> None:
     with planning(named, wish) as ours:
         assert ours.log_dirs == [str(roots[1])]
         ours.keep(map(str, roots))
-    said = ours.said()
+    said = ours.summary()
     assert said["reserved"] == [
         {"log_dir": str(roots[0]), "holder": theirs.holder, "until_ms": theirs.until_ms}
     ]
@@ -411,7 +411,7 @@ def test_whose_run_is_over_is_taken_over(roots: list[Path]) -> None:
     with planning(map(str, roots), wish) as ours:
         assert ours.log_dirs == list(map(str, roots))
         ours.keep([str(roots[0])])
-    assert "is over and was taken over" in ours.said()["remarks"][0]
+    assert "is over and was taken over" in ours.summary()["remarks"][0]
     mine = reserved(roots[0])
     assert mine is not None and mine.holder == wish.holder and not reserved(roots[1])
 

@@ -27,7 +27,7 @@ from kafkats.plans.units import Unit, list_units
 from kafkats.retention.expired_heads import Target, look_at, plan_inside, targets
 from kafkats.retention.plan import RetainOptions, plan_retain
 from kafkats.retention.proof import not_kept, wrong_files
-from kafkats.retention.summary import board
+from kafkats.retention.summary import summary_rows
 from kafkats.split.parts import PARTS
 from tests.builders.directories import contents, unpacked
 from tests.builders.operations import applied, inventoried
@@ -391,7 +391,7 @@ def test_a_rest_that_does_not_fit(
 
 def test_the_board_tells_of_heads(rolling: Path) -> None:
     made, verdicts = planned(rolling)
-    rows = board(verdicts, NOW)
+    rows = summary_rows(verdicts, NOW)
     assert sum(row["now_bytes"] for row in rows) == made.header["totals"]["freed_bytes"]
     told = [
         row for row in verdicts.to_pylist() if row["reason"].startswith("the head of its segment")

@@ -14,7 +14,7 @@ from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.units import list_units
 from kafkats.retention.implausible_timestamps import SHARES, look_into, shares_text
 from kafkats.retention.plan import RetainOptions, plan_retain
-from kafkats.retention.summary import board, suspects, with_shares
+from kafkats.retention.summary import summary_rows, suspects, with_shares
 from tests.golden import case
 
 NOW = 1_795_237_333_755
@@ -30,7 +30,7 @@ def rows_of(root: Path) -> list[dict[str, Any]]:
     policy = Policy.model_validate({
         "topics": {"*": {"cleanup.policy": "delete", "retention.ms": 86_400_000}}
     })
-    return board(plan_retain(segments, policy, RetainOptions(NOW))[1], NOW)
+    return summary_rows(plan_retain(segments, policy, RetainOptions(NOW))[1], NOW)
 
 
 def seen(rows: list[dict[str, Any]]) -> pa.Table:

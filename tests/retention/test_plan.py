@@ -18,7 +18,7 @@ from kafkats.plans.run import run_of
 from kafkats.plans.units import list_units, refuse_parts
 from kafkats.retention.plan import RETENTION, RetainOptions, plan_retain
 from kafkats.retention.proof import not_kept
-from kafkats.retention.summary import board, by_topic
+from kafkats.retention.summary import by_topic, summary_rows
 from tests.builders.directories import contents
 from tests.builders.operations import inventoried, undone
 from tests.golden import Case, case, cases
@@ -180,7 +180,7 @@ def test_the_board_counts_as_later_only_what_time_brings(
     settings: dict[str, Any], week: int, until: None
 ) -> None:
     _, verdicts = decided(partition(FRESH, FRESH, FRESH), settings)
-    (row,) = board(pa.Table.from_pylist(verdicts, schema=RETENTION), NOW)
+    (row,) = summary_rows(pa.Table.from_pylist(verdicts, schema=RETENTION), NOW)
     assert (row["now_bytes"], row["day_bytes"], row["week_bytes"]) == (0, week, week)
     assert row["why"].startswith("expires in")
 
@@ -224,7 +224,7 @@ def test_where_there_is_no_segment_nothing_goes() -> None:
     assert (
         made.items.num_rows,
         verdicts,
-        board(pa.Table.from_pylist(verdicts, schema=RETENTION), NOW),
+        summary_rows(pa.Table.from_pylist(verdicts, schema=RETENTION), NOW),
     ) == (0, [], [])
 
 
@@ -311,7 +311,7 @@ def test_the_board_names_the_pin() -> None:
         Policy.model_validate({"topics": {"orders": RETAIN}}),
         RetainOptions(NOW),
     )
-    (row,) = board(verdicts, NOW)
+    (row,) = summary_rows(verdicts, NOW)
     assert (row["kept_by"], row["pinned_bytes"], row["now_bytes"], row["until_ms"]) == (
         0,
         200,
@@ -324,7 +324,7 @@ def test_the_board_names_the_pin() -> None:
 def test_the_board_by_topic() -> None:
     rows = partition(OLD, OLD, FRESH) + partition(OLD, FRESH, partition_dir="orders-1")
     rows += partition(FRESH, partition_dir="other-0", topic="other")
-    table = board(pa.Table.from_pylist(decided(rows)[1], schema=RETENTION), NOW)
+    table = summary_rows(pa.Table.from_pylist(decided(rows)[1], schema=RETENTION), NOW)
     orders, other = by_topic(table)
     of_orders = [row for row in table if row["topic"] == "orders"]
     assert (orders["topic"], orders["partitions"], orders["segments"]) == ("orders", 2, 5)
@@ -355,7 +355,7 @@ def test_a_timestamp_in_microseconds_pins_unless_the_policy_says_how_to_take_it(
     )
     assert gone(made) == expected
     assert verdicts["unit"].to_pylist()[0] == "us"
-    (row,) = board(verdicts, MTIME + 2000)
+    (row,) = summary_rows(verdicts, MTIME + 2000)
     assert ("microseconds" in row["why"]) == (policy == "report")
 
 
