@@ -62,8 +62,8 @@ def library_addresses() -> Addresses | None:
     Returns None if one is missing or fails the known-answer test.
     """
     crc32_at = _of_deflate() or _address(isal_zlib.__file__, "crc32_gzip_refl")
-    found = Addresses(crc32_at, _address(isal_zlib.__file__, "crc32_iscsi"))
-    return found if all(found) and answers(found) else None
+    addresses = Addresses(crc32_at, _address(isal_zlib.__file__, "crc32_iscsi"))
+    return addresses if all(addresses) and answers(addresses) else None
 
 
 def crc32_library() -> str:

@@ -35,13 +35,13 @@ def read_approvers(text: str | None) -> tuple[Approver, ...]:
     """
     if text is None:
         return ()
-    found = []
+    approvers = []
     for word in text.replace(",", " ").split():
         user, colon, name = word.partition(":")
         one = Approver(user, name if colon else user)
         if not all(map(_USER.fullmatch, one)) or NOBODY & {part.lower() for part in one}:
             raise UsageError(f"{NAME}: {word[:60]!r} is not NAME or ID:NAME of a user who logs in")
-        found.append(one)
-    if not found:
+        approvers.append(one)
+    if not approvers:
         raise UsageError(f"{NAME} names nobody: name users of Airflow, or do not set it")
-    return tuple(found)
+    return tuple(approvers)

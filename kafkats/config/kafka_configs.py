@@ -95,11 +95,11 @@ def _lines(text: str) -> Iterator[tuple[str, Config | None]]:
     other = False  # inside a block that is not about a topic
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip("\r")
-        if found := _BLOCK.fullmatch(line) or _TOPICS_LINE.fullmatch(line):
-            topic, other = found["topic"], False
+        if match := _BLOCK.fullmatch(line) or _TOPICS_LINE.fullmatch(line):
+            topic, other = match["topic"], False
             yield topic, None
             yield from (
-                (topic, Config(number, topic, *pair)) for pair in _pairs(found["pairs"], number)
+                (topic, Config(number, topic, *pair)) for pair in _pairs(match["pairs"], number)
             )
         elif entry := _ENTRY.fullmatch(line):
             if topic is None and not other:

@@ -128,18 +128,18 @@ class Kind(NamedTuple):
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON Schema. `type` is a list that begins with null if the value may be missing."""
-        found: dict[str, Any] = {"type": _JSON[self.base]}
+        schema: dict[str, Any] = {"type": _JSON[self.base]}
         if isinstance(self.text, Choice):
-            found["enum"] = list(self.text.values)
+            schema["enum"] = list(self.text.values)
         elif isinstance(self.text, Parsed | Worded):
-            found = {"type": "string"} | ({"format": self.text.format} if self.text.format else {})
+            schema = {"type": "string"} | ({"format": self.text.format} if self.text.format else {})
         if self.least is not None:
-            found["minimum"] = self.least
+            schema["minimum"] = self.least
         if self.most is not None:
-            found["maximum"] = self.most
+            schema["maximum"] = self.most
         if self.many:
-            return {"type": ["null", "array"], "items": found}
-        return found | ({"type": ["null", found["type"]]} if self.optional else {})
+            return {"type": ["null", "array"], "items": schema}
+        return schema | ({"type": ["null", schema["type"]]} if self.optional else {})
 
 
 _JSON: Final = {bool: "boolean", int: "integer", str: "string", Path: "string"}

@@ -101,16 +101,16 @@ class PolicyFile(BaseModel):
 
     @model_validator(mode="after")
     def _globs_can_match(self) -> PolicyFile:
-        found: list[InitErrorDetails]
+        problems: list[InitErrorDetails]
         try:
-            found = [
+            problems = [
                 {"type": wrong(message), "loc": ("topics", glob), "input": None}
                 for glob, message in useless(self.topics)
             ]
         except PydanticCustomError as e:
-            found = [{"type": e, "loc": ("topics",), "input": None}]
-        if found:
-            raise ValidationError.from_exception_data(type(self).__name__, found)
+            problems = [{"type": e, "loc": ("topics",), "input": None}]
+        if problems:
+            raise ValidationError.from_exception_data(type(self).__name__, problems)
         return self
 
 
@@ -140,11 +140,11 @@ class Policy(PolicyFile):
         glob = self.glob(topic)
         if glob is None and topic.startswith(INTERNAL):
             return frozenset()
-        found = self._of_glob(topic).kafka_keys() | self._exported(topic).kafka_keys()
+        keys = self._of_glob(topic).kafka_keys() | self._exported(topic).kafka_keys()
         return (
-            found | self.defaults.kafka_keys()
+            keys | self.defaults.kafka_keys()
             if glob and _LITERAL.search(_outside_brackets(glob))
-            else found
+            else keys
         )
 
     def why_kept(self, topic: str, *, limit_given: bool = False) -> str:

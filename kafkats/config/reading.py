@@ -122,16 +122,16 @@ def with_export_file(policy: Policy, path: Path) -> Policy:
     text = _text(path, "export of topic configs")
     try:
         export = read_export(text)
-        found: dict[str, dict[str, str]] = {topic: {} for topic in export.topics}
+        configs: dict[str, dict[str, str]] = {topic: {} for topic in export.topics}
         for config in export.configs:
             try:
                 exported_settings(config.topic, {config.key: config.value})
             except UsageError as e:
                 raise UsageError(f"line {config.line}: {e.reason}") from e
-            found[config.topic][config.key] = config.value
+            configs[config.topic][config.key] = config.value
     except (BadInput, UsageError) as e:
         raise UsageError(e.reason, path=path) from e
-    return policy.with_export(found)
+    return policy.with_export(configs)
 
 
 def with_settings(policy: Policy, pairs: Iterable[str]) -> Policy:
@@ -227,10 +227,10 @@ def _line(node: yaml.Node | None, at: tuple[int | str, ...]) -> int:
     line = 0
     for part in at:
         if isinstance(node, yaml.MappingNode):
-            found = next(((k, v) for k, v in node.value if k.value == part), None)
-            if found is None:
+            entry = next(((k, v) for k, v in node.value if k.value == part), None)
+            if entry is None:
                 break
-            line, node = found[0].start_mark.line + 1, found[1]
+            line, node = entry[0].start_mark.line + 1, entry[1]
         elif (
             isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value)
         ):

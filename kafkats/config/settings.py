@@ -269,26 +269,26 @@ def by_topic_keys(given: Given) -> dict[str, Json]:
     Names that lose are checked too: Kafka refuses a broken log.retention.hours beside a valid
     log.retention.ms. Raises ValidationError with the names as given.
     """
-    found: dict[str, Json] = {}
+    values: dict[str, Json] = {}
     wrong: list[InitErrorDetails] = []
     for names in (ALIASES, None, STRONGER):
         if names is None:
-            found |= {
+            values |= {
                 key: value
                 for key, value in given.items()
-                if key not in ALIASES and key not in STRONGER and _counts(value, key, found)
+                if key not in ALIASES and key not in STRONGER and _counts(value, key, values)
             }
             continue
         for written, alias in names.items():
             if given.get(written) is None:
                 continue
             try:
-                found[alias.key] = _converted(given[written], alias)
+                values[alias.key] = _converted(given[written], alias)
             except (PydanticCustomError, ValidationError) as e:
                 wrong.append(_details(written, e))
     if wrong:
         raise ValidationError.from_exception_data(TopicSettings.__name__, wrong)
-    return found
+    return values
 
 
 def _counts(value: Json, key: str, found: Given) -> bool:

@@ -47,21 +47,21 @@ def index_witnesses(directory: Path, base_offset: int, log_end: int) -> Iterator
     )
     for kind, examine, entry in readers:
         try:
-            found = examine(directory / paths.segment_file(base_offset, kind))
+            structure = examine(directory / paths.segment_file(base_offset, kind))
         except KafkatsError:
             continue
-        if found is not None:
-            entries = whole_entries(found.entries, entry.itemsize, entry)
+        if structure is not None:
+            entries = whole_entries(structure.entries, entry.itemsize, entry)
             offset = _believable(
-                found, entries["relative_offset"].astype(np.int64) + base_offset, log_end
+                structure, entries["relative_offset"].astype(np.int64) + base_offset, log_end
             )
             if offset is not None:
-                yield Witness(found.name, offset + 1)
+                yield Witness(structure.name, offset + 1)
 
 
-def _believable(found: Structure, offsets: NDArray[np.int64], log_end: int) -> int | None:
+def _believable(structure: Structure, offsets: NDArray[np.int64], log_end: int) -> int | None:
     """Return the last offset of an index that is in order and reaches `log_end`, else None."""
-    if found.findings or not len(offsets) or offsets[-1] < log_end:
+    if structure.findings or not len(offsets) or offsets[-1] < log_end:
         return None
     inside = bool(offsets[0] < log_end)
     return int(offsets[-1]) if inside or offsets[-1] - log_end < _BELIEVABLE else None

@@ -136,9 +136,9 @@ class _Replay:
             if segment.base_offset != max(self._end, self._first):
                 return
             name = paths.segment_file(segment.base_offset, paths.TXN_INDEX)
-            found = [finding for finding in self.segment(segment) if finding.file == name]
+            findings = [finding for finding in self.segment(segment) if finding.file == name]
             if segment.base_offset not in replaced:
-                yield from found
+                yield from findings
 
     def _recovered(self, segment: SegmentFiles) -> bool:
         """Whether a broker still writes this .txnindex, or rebuilds it at its next start."""
@@ -197,16 +197,16 @@ class _Replay:
     def _compare(self, offset: int) -> None:
         entries = self._snapshots[offset]
         known = dict(self._known)
-        found = compare(offset, entries, known, dict(self._markers), self._first, exact=False)
+        compared = compare(offset, entries, known, dict(self._markers), self._first, exact=False)
         if (
-            found.wrong
+            compared.wrong
             or any(_transaction_differs(e, known) for e in entries)
             or _open_and_absent(entries, known)
         ):
-            found = compare(
+            compared = compare(
                 offset, entries, known, dict(self._markers), self._first, exact=self._exact
             )
-        self._compared[offset] = found
+        self._compared[offset] = compared
 
     def snapshot_findings(self) -> Iterator[Finding]:
         """Yield a finding per wrong snapshot, after the last segment.
@@ -320,14 +320,14 @@ def _batches_at(log: Path, offsets: Sequence[int]) -> dict[int, int]:
     """
     from kafkats.kernels import headers as k
 
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     if not offsets:
-        return found
+        return counts
     wanted = np.array(sorted(offsets), np.int64)
     with suppress(KafkatsError), open_source(log) as source:
         for rows in batch_headers(source):
             at = np.searchsorted(rows[:, k.LAST_OFFSET], wanted)
             for offset, n in zip(wanted.tolist(), at.tolist(), strict=True):
                 if n < len(rows) and rows[n, k.FIRST_OFFSET] <= offset:
-                    found[offset] = int(rows[n, k.PRODUCER_ID])
-    return found
+                    counts[offset] = int(rows[n, k.PRODUCER_ID])
+    return counts

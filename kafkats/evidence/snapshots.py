@@ -43,29 +43,29 @@ def compare(
     `markers` are the offsets of the producers' last markers. `first_offset` is where the log
     begins. `exact`: the replay saw every batch that was written.
     """
-    found = Compared([], [], {})
+    result = Compared([], [], {})
     for entry in entries:
         why = _impossible(offset, entry) or _differs(
             entry, known.get(entry.producer_id), markers, exact=exact
         )
         if why:
-            found.wrong.append(f"producer {entry.producer_id} {why}")
+            result.wrong.append(f"producer {entry.producer_id} {why}")
         elif (
             _unseen(entry, known.get(entry.producer_id), markers)
             and entry.last_offset >= first_offset
         ):
-            found.doubts.append(Doubt(offset, entry))
+            result.doubts.append(Doubt(offset, entry))
     named = {entry.producer_id for entry in entries}
     for producer in known.values():
         if producer.producer_id not in named:
-            found.absent[producer.producer_id] = producer.last_offset
+            result.absent[producer.producer_id] = producer.last_offset
             if exact and producer.txn_first_offset >= 0:
                 begun = producer.txn_first_offset
-                found.wrong.append(
+                result.wrong.append(
                     f"producer {producer.producer_id} is missing, whose transaction is open"
                     f" since {begun}"
                 )
-    return found
+    return result
 
 
 def _impossible(offset: int, entry: ProducerEntry) -> str:

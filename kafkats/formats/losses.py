@@ -32,24 +32,24 @@ def count_losses(batch: Batch, records: list[Record], magic: int) -> dict[str, i
 
     Raises CorruptBatch for a control record without a type.
     """
-    found = dict.fromkeys(LOSSES, 0)
+    counts = dict.fromkeys(LOSSES, 0)
     if magic == 0:
-        found["timestamps"] = sum(
+        counts["timestamps"] = sum(
             record.timestamp != NO_TIMESTAMP for record in records if not batch.control
         )
     if magic < _ALL_SINCE <= batch.magic:
-        found["leader-epochs"] = int(batch.leader_epoch >= 0)
+        counts["leader-epochs"] = int(batch.leader_epoch >= 0)
         if batch.control:
-            found["control"] = 1
-            found["aborted-visible"] = sum(
+            counts["control"] = 1
+            counts["aborted-visible"] = sum(
                 decode_control_type(r.key) == ControlType.ABORT for r in records
             )
         else:
-            found["headers"] = sum(bool(record.headers) for record in records)
-            found["transactions"] = int(batch.transactional)
-            found["idempotence"] = int(batch.producer_id >= 0 or not records)
-            found["delete-horizon"] = int(batch.delete_horizon_ms is not None)
-    return {word: count for word, count in found.items() if count}
+            counts["headers"] = sum(bool(record.headers) for record in records)
+            counts["transactions"] = int(batch.transactional)
+            counts["idempotence"] = int(batch.producer_id >= 0 or not records)
+            counts["delete-horizon"] = int(batch.delete_horizon_ms is not None)
+    return {word: count for word, count in counts.items() if count}
 
 
 def add_losses(parts: Iterable[dict[str, int]]) -> dict[str, int]:

@@ -129,10 +129,10 @@ def batch_of(
 
 def check_crc(buf: Buffer, batch: Batch) -> None:
     """Raise CorruptBatch unless the stored CRC-32 matches the bytes from the magic to the end."""
-    found = crc32(view(buf)[batch.position + CRC_FROM : batch.end])
-    if found != batch.crc:
+    crc = crc32(view(buf)[batch.position + CRC_FROM : batch.end])
+    if crc != batch.crc:
         raise CorruptBatch(
-            f"CRC-32 is {found:08x}, the message says {batch.crc:08x}", position=batch.position
+            f"CRC-32 is {crc:08x}, the message says {batch.crc:08x}", position=batch.position
         )
 
 
@@ -172,7 +172,7 @@ def inner_frames(inner: memoryview) -> list[Frame]:
 
     Raises CorruptBatch with the position in the decompressed bytes.
     """
-    found = []
+    frames = []
     position = 0
     # A file ends quietly with fewer than 18 bytes. A message set reads and checks the 12 bytes of
     # offset and size first.
@@ -185,11 +185,11 @@ def inner_frames(inner: memoryview) -> list[Frame]:
         size = OVERHEAD + header.size
         if size > len(inner) - position:
             break
-        found.append(Frame(position, size, header.offset, inner[position + MAGIC_AT]))
+        frames.append(Frame(position, size, header.offset, inner[position + MAGIC_AT]))
         position += size
-    if not found:
+    if not frames:
         raise CorruptBatch("a wrapper without messages")
-    return found
+    return frames
 
 
 def _inner_record(inner: memoryview, frame: Frame, offset: int, wrapper: Batch) -> Record:

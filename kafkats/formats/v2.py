@@ -150,10 +150,10 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
 
 def check_crc(buf: Buffer, batch: Batch) -> None:
     """Raise CorruptBatch unless the stored CRC-32C matches the bytes from the attributes on."""
-    found = crc32c(view(buf)[batch.position + CRC_FROM : batch.end])
-    if found != batch.crc:
+    crc = crc32c(view(buf)[batch.position + CRC_FROM : batch.end])
+    if crc != batch.crc:
         raise CorruptBatch(
-            f"CRC-32C is {found:08x}, the batch says {batch.crc:08x}", position=batch.position
+            f"CRC-32C is {crc:08x}, the batch says {batch.crc:08x}", position=batch.position
         )
 
 

@@ -50,5 +50,5 @@ def lookup(entries: Entries, targets: NDArray[np.int64]) -> NDArray[np.int64]:
     last entry with an earlier timestamp: an entry with the same one may lie after the first such
     record.
     """
-    found = np.searchsorted(entries["timestamp"].astype(np.int64), targets, side="left")
-    return np.asarray(np.append(0, entries["position"].astype(np.int64))[found])
+    numbers = np.searchsorted(entries["timestamp"].astype(np.int64), targets, side="left")
+    return np.asarray(np.append(0, entries["position"].astype(np.int64))[numbers])

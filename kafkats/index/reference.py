@@ -34,14 +34,14 @@ class Untrue(NamedTuple):
 
 def read_batches(log: bytes) -> tuple[list[Batch], int, StopReason | None]:
     """Return the good batches, where reading ended, and why if that is not the end of the file."""
-    found: list[Batch] = []
+    batches: list[Batch] = []
     try:
         for batch in dispatch.batches(log):
-            found.append(batch)
+            batches.append(batch)
     except CorruptBatch:
         pass
-    end = found[-1].end if found else 0
-    return found, end, _stop(log, end)
+    end = batches[-1].end if batches else 0
+    return batches, end, _stop(log, end)
 
 
 def _stop(log: bytes, position: int) -> StopReason | None:

@@ -41,10 +41,10 @@ class Structure(NamedTuple):
 
 def examine_offset_index(path: str | os.PathLike[str]) -> Structure | None:
     """Examine an .index; None if there is none. Raises StorageFailed, BadInput."""
-    found = _read(path, offset_index.ENTRY_SIZE)
-    if found is None:
+    structure = _read(path, offset_index.ENTRY_SIZE)
+    if structure is None:
         return None
-    data, size = found
+    data, size = structure
     entries = whole_entries(data, offset_index.ENTRY_SIZE, offset_index.ENTRY)
     increases = _increases(entries["relative_offset"]) & _increases(entries["position"])
     return _structure(Path(path).name, size, data, entries, increases)
@@ -52,10 +52,10 @@ def examine_offset_index(path: str | os.PathLike[str]) -> Structure | None:
 
 def examine_time_index(path: str | os.PathLike[str]) -> Structure | None:
     """Examine a .timeindex; None if there is none. Raises StorageFailed, BadInput."""
-    found = _read(path, time_index.ENTRY_SIZE)
-    if found is None:
+    structure = _read(path, time_index.ENTRY_SIZE)
+    if structure is None:
         return None
-    data, size = found
+    data, size = structure
     if size == time_index.ENTRY_SIZE and not data:
         data = bytes(size)  # timestamp 0 at the base offset is a valid entry
     entries = whole_entries(data, time_index.ENTRY_SIZE, time_index.ENTRY)

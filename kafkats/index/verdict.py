@@ -86,7 +86,7 @@ class OtherRule:
 
 
 def judge_offset_index(
-    found: Structure | None,
+    index: Structure | None,
     name: str,
     built: Built,
     merged: Merged,
@@ -98,15 +98,15 @@ def judge_offset_index(
     Kafka 2.6 and later create index files at their first use, so a segment without records has
     none.
     """
-    if found is None:
+    if index is None:
         return _missing(name, expected=built.facts.batches > 0)
-    if not built.blocked and found.equals(built.offset_index):
+    if not built.blocked and index.equals(built.offset_index):
         return IndexState.EQUAL, []
     facts = built.facts
-    entries = whole_entries(found.entries, offset_index.ENTRY_SIZE, offset_index.ENTRY)
-    findings = [*found.findings, *_zeros(found, preallocated)]
+    entries = whole_entries(index.entries, offset_index.ENTRY_SIZE, offset_index.ENTRY)
+    findings = [*index.findings, *_zeros(index, preallocated)]
     findings += _wrong(
-        found,
+        index,
         merged,
         entries,
         facts,
@@ -115,25 +115,25 @@ def judge_offset_index(
     beyond = (entries["position"].astype(np.int64) >= facts.valid_bytes) | (
         entries["relative_offset"].astype(np.int64) > facts.last_offset - facts.base_offset
     )
-    findings += _beyond(found, entries, beyond, facts)
+    findings += _beyond(index, entries, beyond, facts)
     inside = np.flatnonzero(~beyond[merged.passed :])
     if inside.size and not merged.wrong:
         i = merged.passed + int(inside[0])
         findings.append(
-            _entry_finding("not-in-log", found, entries, i, "is not where a batch begins")
+            _entry_finding("not-in-log", index, entries, i, "is not where a batch begins")
         )
-    if not found.size and built.offset_index:
+    if not index.size and built.offset_index:
         entries_missing = len(built.offset_index) // offset_index.ENTRY_SIZE
         reason = (
             f"the file is empty, and a rebuild gives {entries_missing} entries: each"
             " search reads from the log's beginning"
         )
         findings.append(Finding("no-entries", name, reason))
-    return _state(found, findings, other_rule, preallocated)
+    return _state(index, findings, other_rule, preallocated)
 
 
 def judge_time_index(
-    found: Structure | None,
+    index: Structure | None,
     name: str,
     built: Built,
     merged: Merged,
@@ -144,30 +144,30 @@ def judge_time_index(
 
     A missing file is no defect if a rebuild would leave it empty.
     """
-    if found is None:
+    if index is None:
         return _missing(name, expected=bool(built.time_index))
-    if not built.blocked and found.equals(built.time_index):
+    if not built.blocked and index.equals(built.time_index):
         return IndexState.EQUAL, []
     facts = built.facts
-    entries = whole_entries(found.entries, time_index.ENTRY_SIZE, time_index.ENTRY)
-    findings = [*found.findings, *_zeros(found, preallocated)]
-    if found.size == time_index.ENTRY_SIZE and not any(found.data) and facts.max_timestamp != 0:
+    entries = whole_entries(index.entries, time_index.ENTRY_SIZE, time_index.ENTRY)
+    findings = [*index.findings, *_zeros(index, preallocated)]
+    if index.size == time_index.ENTRY_SIZE and not any(index.data) and facts.max_timestamp != 0:
         reason = "one entry of zeros, but 0 is not the log's maximum"
         return IndexState.DEFECTIVE, [*findings, Finding("zero-entries", name, reason, 0, 0)]
     findings += _wrong(
-        found, merged, entries, facts, "followed by older offsets that hold its time or later ones"
+        index, merged, entries, facts, "followed by older offsets that hold its time or later ones"
     )
     beyond = entries["relative_offset"].astype(np.int64) > facts.last_offset - facts.base_offset
-    findings += _beyond(found, entries, beyond, facts)
-    if _stripped(facts, found, findings):
+    findings += _beyond(index, entries, beyond, facts)
+    if _stripped(facts, index, findings):
         reason = (
             "the log is of magic 0, which has no timestamps: these are from the"
             " messages before the broker stripped them"
         )
         return IndexState.SOUND, [*findings, Finding("timestamps-not-in-log", name, reason)]
     if not beyond.any():
-        findings += _maximum(found, entries, facts, preallocated)
-    return _state(found, findings, other_rule, preallocated)
+        findings += _maximum(index, entries, facts, preallocated)
+    return _state(index, findings, other_rule, preallocated)
 
 
 def _missing(name: str, *, expected: bool) -> Verdict:
@@ -176,7 +176,7 @@ def _missing(name: str, *, expected: bool) -> Verdict:
 
 
 def _state(
-    found: Structure, findings: list[Finding], other_rule: bool, preallocated: bool
+    index: Structure, findings: list[Finding], other_rule: bool, preallocated: bool
 ) -> Verdict:
     if any(f.severity in {"damage", "danger"} for f in findings):
         return IndexState.DEFECTIVE, findings
@@ -187,31 +187,31 @@ def _state(
             if other_rule
             else "true, but not what a rebuild gives"
         )
-        findings.append(Finding(kind, found.name, reason))
+        findings.append(Finding(kind, index.name, reason))
     return IndexState.SOUND, findings
 
 
-def _zeros(found: Structure, preallocated: bool) -> list[Finding]:
-    if not found.zeros:
+def _zeros(index: Structure, preallocated: bool) -> list[Finding]:
+    if not index.zeros:
         return []
-    position = len(found.data)
+    position = len(index.data)
     if preallocated:
-        return [Finding("preallocated", found.name, f"{found.zeros} slots not used yet", position)]
-    reason = f"{found.zeros} entries of zeros from entry {found.used} on"
-    return [Finding("zero-entries", found.name, reason, position, found.used)]
+        return [Finding("preallocated", index.name, f"{index.zeros} slots not used yet", position)]
+    reason = f"{index.zeros} entries of zeros from entry {index.used} on"
+    return [Finding("zero-entries", index.name, reason, position, index.used)]
 
 
 def _wrong(
-    found: Structure, merged: Merged, entries: Entries, facts: SegmentFacts, what: str
+    index: Structure, merged: Merged, entries: Entries, facts: SegmentFacts, what: str
 ) -> list[Finding]:
     if not merged.wrong:
         return []
     more = f"; {merged.wrong} entries are like this" if merged.wrong > 1 else ""
-    return [_entry_finding("not-in-log", found, entries, merged.first_wrong, f"is {what}{more}")]
+    return [_entry_finding("not-in-log", index, entries, merged.first_wrong, f"is {what}{more}")]
 
 
 def _beyond(
-    found: Structure, entries: Entries, beyond: np.ndarray, facts: SegmentFacts
+    index: Structure, entries: Entries, beyond: np.ndarray, facts: SegmentFacts
 ) -> list[Finding]:
     which = np.flatnonzero(beyond)
     if not which.size:
@@ -220,25 +220,25 @@ def _beyond(
     more = f"; {which.size} entries are like this" if which.size > 1 else ""
     return [
         _entry_finding(
-            "beyond-end", found, entries, int(which[0]), f"lies behind the end: {end}{more}"
+            "beyond-end", index, entries, int(which[0]), f"lies behind the end: {end}{more}"
         )
     ]
 
 
 def _maximum(
-    found: Structure, entries: Entries, facts: SegmentFacts, preallocated: bool
+    index: Structure, entries: Entries, facts: SegmentFacts, preallocated: bool
 ) -> list[Finding]:
-    if not found.used:
+    if not index.used:
         # A broker preallocates before it appends, so it never leaves 0 bytes beside records with
         # timestamps.
-        empty = facts.has_timestamps and not found.zeros and not (preallocated and found.size)
+        empty = facts.has_timestamps and not index.zeros and not (preallocated and index.size)
         reason = f"no entries, but the log has timestamps up to {facts.max_timestamp}"
         return (
-            [Finding("empty-index", found.name, reason, expected=str(facts.max_timestamp))]
+            [Finding("empty-index", index.name, reason, expected=str(facts.max_timestamp))]
             if empty
             else []
         )
-    if len(entries) < found.used:  # without order there is no last entry
+    if len(entries) < index.used:  # without order there is no last entry
         return []
     last = int(entries["timestamp"][-1])
     if last == facts.max_timestamp or (last < facts.max_timestamp and preallocated):
@@ -248,22 +248,22 @@ def _maximum(
     i = len(entries) - 1
     return [
         Finding(
-            kind, found.name, reason, i * entries.itemsize, i, str(facts.max_timestamp), str(last)
+            kind, index.name, reason, i * entries.itemsize, i, str(facts.max_timestamp), str(last)
         )
     ]
 
 
-def _stripped(facts: SegmentFacts, found: Structure, findings: list[Finding]) -> bool:
+def _stripped(facts: SegmentFacts, index: Structure, findings: list[Finding]) -> bool:
     """Return whether the entries are timestamps that a broker indexed and then stripped.
 
     0.10.1 and 0.10.2 do this with message.format.version below 0.10.
     """
     only_magic_0 = facts.magics[0] > 0 and not facts.magics[1] and not facts.magics[2]
-    return only_magic_0 and bool(found.used) and not findings
+    return only_magic_0 and bool(index.used) and not findings
 
 
-def _entry_finding(kind: str, found: Structure, entries: Entries, i: int, what: str) -> Finding:
+def _entry_finding(kind: str, index: Structure, entries: Entries, i: int, what: str) -> Finding:
     text = ", ".join(str(v) for v in entries[i].item())
     return Finding(
-        kind, found.name, f"entry {i} ({text}) {what}", i * entries.itemsize, i, found=text
+        kind, index.name, f"entry {i} ({text}) {what}", i * entries.itemsize, i, found=text
     )

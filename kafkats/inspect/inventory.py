@@ -53,29 +53,29 @@ def _seen(unit: Unit) -> tuple[SegmentRow, Sequence[Finding]]:
     row = unit_columns(unit, DEFAULT_RULE.name)
     log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
-        facts, found = read_tail(
+        facts, findings = read_tail(
             f"{unit.log_dir}/{unit.partition_dir}/{log}",
             active=unit.active,
             live=unit.live or not unit.clean,
         )
     except KafkatsError as e:
-        found = (failure(log, e),)
+        findings = (failure(log, e),)
     else:
         row = {**row, **facts_columns(facts)}
         # Brokers without time indexes wrote magic 0, which has no timestamps.
         expected = unit.time_index_expected or max(facts.first_timestamp, facts.max_timestamp) >= 0
-        found = tuple(
+        findings = tuple(
             f
-            for f in found
+            for f in findings
             if expected or not f.file.endswith(paths.TIME_INDEX) or f.kind != "missing-index"
         )
         if unit.claims:
             directory = Path(unit.log_dir, unit.partition_dir)
             evidence = segment_evidence(
-                directory, unit.claims, facts, found, next_base_offset=unit.next_base_offset
+                directory, unit.claims, facts, findings, next_base_offset=unit.next_base_offset
             )
-            found = (*found, *told_at(evidence, deep=False))
-    return row, found
+            findings = (*findings, *told_at(evidence, deep=False))
+    return row, findings
 
 
 def _of_directory(unit: Unit) -> list[Finding]:

@@ -161,15 +161,17 @@ def _check(
             next_base_offset=None if unit.active else unit.next_base_offset,
         )
 
-    found = check(interval)
-    if found.interval_from != DEFAULT or not (found.built.offset_index or found.facts.batches > 1):
-        return found
+    checked = check(interval)
+    if checked.interval_from != DEFAULT or not (
+        checked.built.offset_index or checked.facts.batches > 1
+    ):
+        return checked
     # This segment's index does not show the interval. Its neighbours have the same topic setting.
     with storage(log.parent, "looking at it"):
         mtime_ns = log.parent.stat().st_mtime_ns
     beside = interval_of_partition(log.parent, mtime_ns)
-    if beside in (None, found.index_interval_bytes):
-        return found
+    if beside in (None, checked.index_interval_bytes):
+        return checked
     return replace(check(beside), interval_from=INFERRED)
 
 

@@ -26,8 +26,8 @@ _SLICES: Final = 16
 @cache
 def crc_addresses() -> Addresses:
     """Return the functions for this process. The compiled fallback lives as long as the process."""
-    found = library_addresses()
-    return fallback_addresses() if found is None else found
+    addresses = library_addresses()
+    return fallback_addresses() if addresses is None else addresses
 
 
 @cache

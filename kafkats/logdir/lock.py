@@ -206,13 +206,13 @@ def _open(path: Path) -> int | None:
 def _refuse_elsewhere(root: Path) -> None:
     """Raise Refused unless `root` is a log.dirs root by its contents."""
     try:
-        found = locate(root).kind
+        kind = locate(root).kind
     except KafkatsError as e:
         raise Refused(
             f"is no log directory, and no .lock is made in it: {e.reason}", path=root
         ) from e
-    if found != "root":
-        raise Refused(f"is a {found}, not a log.dirs root, and no .lock is made in it", path=root)
+    if kind != "root":
+        raise Refused(f"is a {kind}, not a log.dirs root, and no .lock is made in it", path=root)
 
 
 def _lock(fd: int, path: Path, may_lack_locks: bool) -> None:

@@ -54,21 +54,21 @@ def read_meta_properties(path: str | os.PathLike[str]) -> MetaProperties:
 
     Raises CorruptFile with the line, Vanished when there is no such file.
     """
-    found = {key: (line, value) for line, key, value in _properties(path)}
-    if "version" not in found:
+    values = {key: (line, value) for line, key, value in _properties(path)}
+    if "version" not in values:
         raise CorruptFile("has no version", path=path, position=0)
-    version = _version(*found.pop("version"), known=(0, 1))
-    node = found.pop("node.id" if version else "broker.id", None)
+    version = _version(*values.pop("version"), known=(0, 1))
+    node = values.pop("node.id" if version else "broker.id", None)
     if version and node is None:
         raise CorruptFile("version 1 has no node.id", path=path, position=0)
-    cluster = found.pop("cluster.id", None)
-    directory = found.pop("directory.id", None)
+    cluster = values.pop("cluster.id", None)
+    directory = values.pop("directory.id", None)
     return MetaProperties(
         version,
         None if node is None else _node_id(*node),
         cluster[1] if cluster else None,
         directory[1] if directory else None,
-        {key: value for key, (_, value) in found.items()},
+        {key: value for key, (_, value) in values.items()},
     )
 
 
@@ -116,7 +116,7 @@ def _properties(path: str | os.PathLike[str]) -> list[tuple[Line, str, str]]:
 
     Continuation lines (a backslash at the end) are not supported: Kafka never writes them.
     """
-    found = []
+    properties = []
     for line in read_lines(path):
         text = line.text.lstrip(" \t\f")
         if not text or text[0] in "#!":
@@ -124,8 +124,8 @@ def _properties(path: str | os.PathLike[str]) -> list[tuple[Line, str, str]]:
         m = _PROPERTY.fullmatch(text)
         if m is None or not m["key"]:
             raise line.corrupt(f"not key=value: {text[:80]!r}")
-        found.append((line, _unescaped(m["key"]), _unescaped(m["value"])))
-    return found
+        properties.append((line, _unescaped(m["key"]), _unescaped(m["value"])))
+    return properties
 
 
 def _unescaped(text: str) -> str:

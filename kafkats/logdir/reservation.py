@@ -115,23 +115,23 @@ def reserve(
     with storage(area.path, "reserving the log directory"):
         make_area(area, disk)
         with _exclusive(area, disk):
-            found = _read(area, disk)
+            standing = _read(area, disk)
             token = secrets.token_hex(16)
-            if found is None:
+            if standing is None:
                 mine, remark = Reservation(str(area.root), holder, now_ms, until_ms, token), ""
-            elif found.holder == holder or {found.holder, found.token} & set(known):
+            elif standing.holder == holder or {standing.holder, standing.token} & set(known):
                 mine, remark = (
-                    found._replace(until_ms=max(until_ms, found.until_ms), token=token),
+                    standing._replace(until_ms=max(until_ms, standing.until_ms), token=token),
                     "",
                 )
-            elif found.expired(now_ms) or found.holder in take_over:
+            elif standing.expired(now_ms) or standing.holder in take_over:
                 mine = Reservation(str(area.root), holder, now_ms, until_ms, token)
-                why = "had expired" if found.expired(now_ms) else "is over"
+                why = "had expired" if standing.expired(now_ms) else "is over"
                 remark = (
-                    f"{area.root}: the reservation of {in_words(found)} {why} and was taken over"
+                    f"{area.root}: the reservation of {in_words(standing)} {why} and was taken over"
                 )
             else:
-                raise refusal(area, found)
+                raise refusal(area, standing)
             _write(area, mine, disk)
     return Entered(area, mine, remark)
 
@@ -144,11 +144,11 @@ def extend(area: WorkArea, token: str, until_ms: int, *, disk: Disk = DISK) -> b
     if not _has_area(area, disk, "extending the reservation"):
         return False
     with storage(area.path, "extending the reservation"), _exclusive(area, disk):
-        found = _read(area, disk)
-        if found is None or found.token != token:
+        standing = _read(area, disk)
+        if standing is None or standing.token != token:
             return False
-        if until_ms > found.until_ms:
-            _write(area, found._replace(until_ms=until_ms), disk)
+        if until_ms > standing.until_ms:
+            _write(area, standing._replace(until_ms=until_ms), disk)
         return True
 
 
@@ -164,16 +164,22 @@ def release(
         return None
     with storage(area.path, "releasing the log directory"), _exclusive(area, disk):
         try:
-            found = _read(area, disk)
+            standing = _read(area, disk)
         except CorruptFile:
             if holder is not None or token is not None:
                 raise
-            found = Reservation(str(area.root), "somebody (the file could not be read)", 0, 0, "")
-        if found is None or holder not in (None, found.holder) or token not in (None, found.token):
+            standing = Reservation(
+                str(area.root), "somebody (the file could not be read)", 0, 0, ""
+            )
+        if (
+            standing is None
+            or holder not in (None, standing.holder)
+            or token not in (None, standing.token)
+        ):
             return None
         disk.unlink(_path(area))
         disk.sync_dir(area.path)
-    return found
+    return standing
 
 
 def _has_area(area: WorkArea, disk: Disk, doing: str) -> bool:
@@ -193,10 +199,10 @@ def read_reservation(area: WorkArea, *, disk: Disk = DISK) -> Reservation | None
             return None
 
 
-def refusal(area: WorkArea, found: Reservation) -> Reserved:
+def refusal(area: WorkArea, standing: Reservation) -> Reserved:
     """Return the error for everyone but the holder."""
     return Reserved(
-        f"reserved by {in_words(found)}: wait for its end or answer its question,"
+        f"reserved by {in_words(standing)}: wait for its end or answer its question,"
         f" or break the reservation: {_how_to_release(area)}",
         path=area.root,
     )

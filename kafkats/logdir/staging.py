@@ -128,9 +128,9 @@ def _prepare_one(lease: Lease, change: Change, disk: Disk) -> Step:
 
 def check_identities(place: Site, wanted: Mapping[str, FileIdentity | None], disk: Disk) -> None:
     """Raise Changed unless every live file has exactly its `wanted` identity, including ctime."""
-    found = disk.identities(place.directory, wanted)
+    identities = disk.identities(place.directory, wanted)
     for name, identity in wanted.items():
-        if found[name] != identity:
+        if identities[name] != identity:
             raise Changed("changed since it was looked at", path=place.directory / name)
 
 

@@ -28,9 +28,9 @@ def steady(
     broker has deleted the directory.
     """
     before, failed_before = ctime_ns(directory), False
-    found = look()
+    result = look()
     for pause in PAUSES if live else ():
-        bad, same = failed(found), ctime_ns(directory) == before
+        bad, same = failed(result), ctime_ns(directory) == before
         if not bad and (same or not any_change):
             break
         if bad and same and failed_before:
@@ -39,8 +39,8 @@ def steady(
             return None
         time.sleep(pause)
         before, failed_before = ctime_ns(directory), bad and same
-        found = look()
-    return found
+        result = look()
+    return result
 
 
 def ctime_ns(path: Path) -> int | None:

@@ -25,12 +25,12 @@ def loads(text: str | bytes) -> Any:
     nesting.
     """
     try:
-        found = json.loads(text, parse_constant=_refused, parse_float=_finite, parse_int=_whole)
+        value = json.loads(text, parse_constant=_refused, parse_float=_finite, parse_int=_whole)
     except RecursionError as e:
         raise ValueError("nested too deeply") from e
-    if not all(map(_fits_a_path, _texts(found))):
+    if not all(map(_fits_a_path, _texts(value))):
         raise ValueError("a text with NUL or half a surrogate pair in it")
-    return found
+    return value
 
 
 def int64(value: object) -> int:

@@ -128,9 +128,9 @@ def check_standing(place: Site, steps: Sequence[Step], disk: Disk, *, finished: 
     may also have removed an index for the duration of the swap.
     """
     cleared = {move.step.name for wave in waves(steps) for move in wave if move.verb == "clear"}
-    found = disk.identities(place.directory, [step.name for step in steps])
+    identities = disk.identities(place.directory, [step.name for step in steps])
     for step in steps:
-        live = found[step.name]
+        live = identities[step.name]
         if stands(place, step, live, "new"):
             if live is None or disk.attributes(place.directory / step.name) == step.attributes:
                 continue

@@ -24,10 +24,10 @@ def keep_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
     make_folder(place.undo, place.area, disk)
     saved = set(disk.names(place.undo))
     wanted = [step for step in steps if step.before is not None and step.name not in saved]
-    found = disk.identities(place.directory, [step.name for step in wanted])
+    identities = disk.identities(place.directory, [step.name for step in wanted])
     for step in wanted:
         live, kept = place.directory / step.name, place.undo / step.name
-        if not stands(place, step, found[step.name], "old"):
+        if not stands(place, step, identities[step.name], "old"):
             raise Changed("the old file was swapped out, but is not in the undo folder", path=kept)
         if place.area.linked:
             disk.link(live, kept)

@@ -168,20 +168,20 @@ def by_partition(rows: pa.Table) -> pa.Table:
         ("shift", "max"),
         ("again", "max"),
     ]
-    found = pa.table(columns).group_by(["topic", "partition"]).aggregate(wanted)
+    sums = pa.table(columns).group_by(["topic", "partition"]).aggregate(wanted)
     named = {
         "again_count": "times",
         "shift_min": "least_shift",
         "shift_max": "most_shift",
         "again_max": "most_again",
     }
-    found = found.rename_columns([
-        named.get(name, name.removesuffix("_sum")) for name in found.column_names
+    sums = sums.rename_columns([
+        named.get(name, name.removesuffix("_sum")) for name in sums.column_names
     ])
     for name in ("least_shift", "most_shift"):
-        found = found.set_column(found.schema.get_field_index(name), name, found[name].fill_null(0))
+        sums = sums.set_column(sums.schema.get_field_index(name), name, sums[name].fill_null(0))
     return (
-        found
+        sums
         .select(BY_PARTITION.names)
         .cast(BY_PARTITION)
         .sort_by([("topic", "ascending"), ("partition", "ascending")])
@@ -341,11 +341,11 @@ def _sorted(rows: pa.Table, topics: list[str], known: Ints) -> _Rows:
 def _limits(rows: pa.Table, numbers: Ints, offsets: Ints) -> dict[int, tuple[int, int]]:
     """Return log start and log end by partition number, from limit columns or answers for words."""
     count = int(numbers.max()) + 1 if len(numbers) else 0
-    found = np.full((2, count), -1, np.int64)
+    ends = np.full((2, count), -1, np.int64)
     for side, name in enumerate(_LIMITS):
         if name in rows.schema.names:
-            np.maximum.at(found[side], numbers, np.asarray(rows[name].to_numpy(), np.int64))
+            np.maximum.at(ends[side], numbers, np.asarray(rows[name].to_numpy(), np.int64))
     for word, side in _WORDS.items():
         of_word = np.asarray(pc.equal(rows["word"], word).to_numpy(zero_copy_only=False))
-        np.maximum.at(found[side], numbers[of_word], offsets[of_word])
-    return dict(enumerate(zip(*found.tolist(), strict=True)))
+        np.maximum.at(ends[side], numbers[of_word], offsets[of_word])
+    return dict(enumerate(zip(*ends.tolist(), strict=True)))

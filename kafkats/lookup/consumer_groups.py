@@ -83,10 +83,10 @@ def _described(lines: Sequence[str], path: str, group: str) -> Iterator[Committe
         if header := _header(line):
             pattern = _pattern(header)
             continue
-        found = pattern.fullmatch(line.strip()) if pattern else None
-        if found is None:
+        match = pattern.fullmatch(line.strip()) if pattern else None
+        if match is None:
             raise _refused(line, number, path, "a line of kafka-consumer-groups --describe")
-        parts = found.groupdict()
+        parts = match.groupdict()
         if parts["topic"] == "-" or parts["partition"] == "-":
             continue  # a member without partitions
         numbers = (

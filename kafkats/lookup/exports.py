@@ -91,7 +91,7 @@ def _paired(starts: Sequence[Mark], ends: Sequence[Mark]) -> list[Mark]:
     """Return an end for every start. Raises BadInput for a partition that only the ends have."""
     known = {(mark.topic, mark.partition): mark for mark in ends}
     target, word = next(((mark.target_ms, mark.word) for mark in ends), (-1, ""))
-    found = [
+    pairs = [
         known.pop(
             (mark.topic, mark.partition),
             Mark(mark.topic, mark.partition, target, reason="not-covered", word=word),
@@ -100,7 +100,7 @@ def _paired(starts: Sequence[Mark], ends: Sequence[Mark]) -> list[Mark]:
     ]
     if known:
         raise BadInput(f"there is an end but no start for {_names(known.values())}")
-    return found
+    return pairs
 
 
 # ---------------------------------------------------------------- offsets
@@ -194,17 +194,17 @@ def _check_ranges(starts: list[_Filled], ends: list[_Filled]) -> None:
 
 
 def _assigned(marks: Iterable[Mark]) -> str:
-    found: dict[str, list[int]] = {}
+    partitions: dict[str, list[int]] = {}
     for mark in marks:
-        found.setdefault(mark.topic, []).append(mark.partition)
-    return _compact(found)
+        partitions.setdefault(mark.topic, []).append(mark.partition)
+    return _compact(partitions)
 
 
 def _per_partition(side: Iterable[_Filled]) -> str:
-    found: dict[str, dict[str, int | None]] = {}
+    values: dict[str, dict[str, int | None]] = {}
     for mark, value, _ in side:
-        found.setdefault(mark.topic, {})[str(mark.partition)] = value
-    return _compact(found)
+        values.setdefault(mark.topic, {})[str(mark.partition)] = value
+    return _compact(values)
 
 
 def _spark_by_timestamp(
@@ -328,8 +328,8 @@ def _json(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str)
     }
     notes = [
         Note(mark.topic, mark.partition, side, mark.reason, _known(mark.offset))
-        for side, found in (("start", starts), ("end", ends or []))
-        for mark in found
+        for side, marks in (("start", starts), ("end", ends or []))
+        for mark in marks
         if not _answers(mark)
     ]
     return Export(json.dumps(document, indent=1) + "\n", len(starts), notes)

@@ -130,7 +130,7 @@ def _of_segment(segment: search.Segment) -> tuple[NDArray[np.int64], NDArray[np.
     from kafkats.kernels import headers as k
 
     source = segment.log.source
-    found: list[NDArray[np.int64]] = []
+    delays: list[NDArray[np.int64]] = []
     same = unknown = 0
     created = -1
     """The largest CreateTime of the last batch, -1 without one."""
@@ -151,8 +151,8 @@ def _of_segment(segment: search.Segment) -> tuple[NDArray[np.int64], NDArray[np.
         )
         known = (begins >= 0) & (ends >= 0)
         other = known & (begins != ends)
-        found.append(ends[other] - begins[other])
+        delays.append(ends[other] - begins[other])
         same += int((known & ~other).sum())
         unknown += int(appended.sum() - known.sum())
     by_mtime = np.array([segment.mtime_ms - created] if created >= 0 else [], np.int64)
-    return np.concatenate([np.empty(0, np.int64), *found]), by_mtime, same, unknown
+    return np.concatenate([np.empty(0, np.int64), *delays]), by_mtime, same, unknown

@@ -247,10 +247,10 @@ def _rises(source: Source) -> tuple[Ints, Ints]:
 
 def _steps(source: Source, every_ms: int) -> Ints:
     """Return the steps that contain records."""
-    found = [np.empty(0, np.int64)]
+    times = [np.empty(0, np.int64)]
     for chunk in columns(source, key=False, value=False, headers=False, quiet_zeros=True):
-        found.append(np.unique(chunk.timestamp[chunk.timestamp >= 0] // every_ms))
-    return np.unique(np.concatenate(found)) * every_ms
+        times.append(np.unique(chunk.timestamp[chunk.timestamp >= 0] // every_ms))
+    return np.unique(np.concatenate(times)) * every_ms
 
 
 def _batches(source: Source, base_offset: int) -> tuple[Ints, Ints]:

@@ -179,9 +179,13 @@ def marks_in(
     bounds = {key: (limits or bounds).get(key, known) for key, known in bounds.items()}
     time = -(-target // view.step_ms) * view.step_ms if end else target
     numbers = np.array([view.number(*key) for key in bounds])
-    found = lookup(view, numbers, np.full(len(numbers), time))
+    answers_of_table = lookup(view, numbers, np.full(len(numbers), time))
     answers = zip(
-        bounds.items(), found.offset.tolist(), found.timestamp.tolist(), found.words(), strict=True
+        bounds.items(),
+        answers_of_table.offset.tolist(),
+        answers_of_table.timestamp.tolist(),
+        answers_of_table.words(),
+        strict=True,
     )
     return [
         settled(Mark(*key, target, offset, timestamp, word, "table", *limit, broker=offset >= 0))
@@ -243,11 +247,11 @@ def read_marks(
             raise UsageError(_NO_WORDS)
         cell = (-(-target // step) if end else target // step) * step
         view = read(folder, from_ms=cell, to_ms=cell + step)
-        found = marks_in(view, target, end=end, latest=latest, limits=limits)
-        found = [mark for mark in found if wanted.matches(mark.topic)]
-        if not found:
+        marks = marks_in(view, target, end=end, latest=latest, limits=limits)
+        marks = [mark for mark in marks if wanted.matches(mark.topic)]
+        if not marks:
             raise UsageError(f"no topic in the table matches {topics!r}", path=folder)
-        sides.append(found)
+        sides.append(marks)
     return sides[0], sides[1] if len(sides) > 1 else None
 
 
@@ -259,26 +263,26 @@ def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:
     rows = pa.concat_tables([view.rows.select(columns) for view in views]).unify_dictionaries()
     rows = rows.set_column(0, "topic", rows["topic"].cast(pa.string()))
     largest = rows.group_by(columns[:2]).aggregate([(name, "max") for name in columns[2:]])
-    found = {
+    bounds = {
         (row["topic"], row["partition"]): (row["log_start_offset_max"], row["log_end_offset_max"])
         for row in largest.to_pylist()
     }
-    return {key: found[key] for key in sorted(found)}
+    return {key: bounds[key] for key in sorted(bounds)}
 
 
 def one_per_partition(marks: Iterable[Mark]) -> list[Mark]:
     """Return one mark per partition, sorted. Raises BadInput when two log directories disagree."""
-    found: dict[tuple[str, int], Mark] = {}
+    marks_by_key: dict[tuple[str, int], Mark] = {}
     for mark in marks:
         if mark.partition < 0:
             raise BadInput(
                 "not in a partition's directory (TOPIC-N): its topic and partition are unknown"
             )
-        other = found.setdefault((mark.topic, mark.partition), mark)
+        other = marks_by_key.setdefault((mark.topic, mark.partition), mark)
         if (other.offset, other.log_end) != (mark.offset, mark.log_end):
             raise BadInput(
                 f"{mark.topic}-{mark.partition} lies in two log directories that differ: offset"
                 f" {other.offset} of {other.log_end}, and {mark.offset} of {mark.log_end};"
                 " name one of them"
             )
-    return [found[key] for key in sorted(found)]
+    return [marks_by_key[key] for key in sorted(marks_by_key)]

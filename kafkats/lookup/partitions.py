@@ -172,15 +172,15 @@ def limits(partitions: Iterable[PartitionUnit]) -> dict[tuple[str, int], tuple[i
     -1 for an unreadable end. Of several replicas the highest values count: a lagging replica still
     has what the others deleted.
     """
-    found: dict[tuple[str, int], tuple[int, int]] = {}
+    limits_of: dict[tuple[str, int], tuple[int, int]] = {}
     for unit in partitions:
         name = paths.parse_partition(unit.partition_dir)
         if name is not None:
             start, end = _limits(unit)
             key = name.topic, name.partition
-            most = found.get(key, (-1, -1))
-            found[key] = max(start, most[0]), max(end, most[1])
-    return found
+            most = limits_of.get(key, (-1, -1))
+            limits_of[key] = max(start, most[0]), max(end, most[1])
+    return limits_of
 
 
 def _limits(unit: PartitionUnit) -> tuple[int, int]:

@@ -160,8 +160,8 @@ def forecast_outcome(forecast: pa.Table, actions: pa.Table) -> list[Outcome]:
 def magic_bytes(census: pa.Table) -> list[int]:
     """Return the bytes of magic 0, 1 and 2."""
     sums = census.group_by("magic", use_threads=False).aggregate([("bytes", "sum")]).to_pylist()
-    found = {row["magic"]: row["bytes_sum"] for row in sums}
-    return [found.get(magic, 0) for magic in range(len(_MAGIC_COLOURS))]
+    sizes = {row["magic"]: row["bytes_sum"] for row in sums}
+    return [sizes.get(magic, 0) for magic in range(len(_MAGIC_COLOURS))]
 
 
 def format_shares(census: pa.Table) -> dict[str, list[tuple[str, list[int]]]]:

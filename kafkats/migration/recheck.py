@@ -59,7 +59,7 @@ def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
     known = {key_of(row): row for row in certificate.segments.to_pylist()}
     working = {row["log_dir"] for row in known.values() if row["live"]}
     present: dict[PartitionKey, dict[int, bool]] = {}
-    found: list[tuple[Difference, bool]] = []
+    differences: list[tuple[Difference, bool]] = []
     for row in (
         row for chunk in seen.to_batches(max_chunksize=_ROWS_AT_ONCE) for row in chunk.to_pylist()
     ):
@@ -75,16 +75,18 @@ def compare(certificate: Certificate, seen: pa.Table) -> Recheck:
             now = (
                 f"{difference.now}; rewritten, as by the log cleaner" if cleaned else difference.now
             )
-            found.append((difference._replace(now=now), usual and row["log_dir"] in working))
+            differences.append((difference._replace(now=now), usual and row["log_dir"] in working))
     for key, row in known.items():
         why = _why_gone(row, present.get(key.partition, {}))
-        found.append((
+        differences.append((
             Difference(*key, "vanished", _extent(row), why),
             bool(why) and row["log_dir"] in working,
         ))
-    found.sort(key=lambda pair: pair[0])
-    holds = not any(d.breaks or d.what == "damaged" for d, _ in found)
-    return Recheck(tuple(d for d, _ in found), holds, holds and all(usual for _, usual in found))
+    differences.sort(key=lambda pair: pair[0])
+    holds = not any(d.breaks or d.what == "damaged" for d, _ in differences)
+    return Recheck(
+        tuple(d for d, _ in differences), holds, holds and all(usual for _, usual in differences)
+    )
 
 
 def _is_cleaned(difference: Difference, was: CertifiedRow, row: SeenRow) -> bool:

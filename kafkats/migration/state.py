@@ -92,13 +92,14 @@ def _first_phase(who: Broker) -> list[str]:
 
 
 def _phase_1_incomplete(migration: Migration) -> list[str]:
-    found = [
+    missing = [
         ("nobody has attested that the new format is understood by", "listed"),
         ("there is no certificate of phase 1 for", "attested"),
     ]
     brokers = migration.brokers.values()
     named = [
-        (why, named_brokers(b.name for b in brokers if b.status == status)) for why, status in found
+        (why, named_brokers(b.name for b in brokers if b.status == status))
+        for why, status in missing
     ]
     return [f"{why} {who}" for why, who in named if who]
 

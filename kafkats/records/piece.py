@@ -158,10 +158,10 @@ def _span(source: Source, start: int, piece: Piece) -> tuple[int, int]:
     try:
         for rows in batch_headers(source, start=start, end=piece.end):
             last, behind = rows[:, k.LAST_OFFSET], rows[:, k.AT] + rows[:, k.SIZE]
-            if begin < 0 and (found := np.flatnonzero(last >= piece.from_offset)).size:
-                begin = int(rows[found[0], k.AT])
-            if (found := np.flatnonzero(last >= piece.to_offset - 1)).size:
-                return max(begin, start), int(behind[found[0]])
+            if begin < 0 and (last_batches := np.flatnonzero(last >= piece.from_offset)).size:
+                begin = int(rows[last_batches[0], k.AT])
+            if (last_batches := np.flatnonzero(last >= piece.to_offset - 1)).size:
+                return max(begin, start), int(behind[last_batches[0]])
             start = start if begin >= 0 else int(behind[-1])
     except CorruptBatch:
         pass

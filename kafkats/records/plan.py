@@ -81,11 +81,11 @@ def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) 
     for (log_dir, name), group in groupby(
         units, key=lambda unit: (unit.log_dir, unit.partition_dir)
     ):
-        found = list(group)
-        _all_seen(found, Path(log_dir, name))
+        group_pieces = list(group)
+        _all_seen(group_pieces, Path(log_dir, name))
         parsed = paths.parse_partition(name)
         topic, number, state = parsed if parsed else ("", -1, "")
-        segments = [unit for unit in found if unit.base_offset >= 0]
+        segments = [unit for unit in group_pieces if unit.base_offset >= 0]
         ours = bool(
             named
             & {
@@ -280,8 +280,8 @@ def _wanted(
 
 def _offset_of(partition: Partition, time: int) -> int:
     """Return the offset of the first record at `time` or later; LATEST if there is none."""
-    found = find_exact(partition, time, depth="tail").offset
-    return found if found >= 0 else LATEST
+    offset = find_exact(partition, time, depth="tail").offset
+    return offset if offset >= 0 else LATEST
 
 
 def _all_there(key: tuple[str, int], offsets: Iterable[int], partition: Partition) -> None:
@@ -343,13 +343,13 @@ def _narrowed(
     """
     low, high = 0, size
     n = int(np.searchsorted(offsets, wanted.begin, side="right")) - 1
-    if n >= 0 and (found := batch_at(source, int(positions[n]))) and found[0] <= wanted.begin:
+    if n >= 0 and (batch := batch_at(source, int(positions[n]))) and batch[0] <= wanted.begin:
         low = int(positions[n])
     n = int(np.searchsorted(offsets, wanted.end))
     if (
         n + 1 < len(offsets)
-        and (found := batch_at(source, int(positions[n])))
-        and found[1] >= wanted.end - 1
+        and (batch := batch_at(source, int(positions[n])))
+        and batch[1] >= wanted.end - 1
     ):
         high = min(int(positions[n + 1]), size) if batch_at(source, int(positions[n + 1])) else high
     return low, high

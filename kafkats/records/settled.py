@@ -75,7 +75,7 @@ def _again(
     if begins > begin:
         _deleted(piece, begin, min(begins, piece.behind), f"the log begins at {begins}", on_deleted)
     behinds = [*(segment.base_offset for segment in segments[1:]), MOST_OFFSET]
-    found = []
+    pieces = []
     for segment, behind in zip(segments, behinds, strict=True):
         if segment.base_offset >= piece.behind or behind <= begin:
             continue
@@ -84,7 +84,7 @@ def _again(
         if other and segment.base_offset < begin and log.ctime_ns <= piece.listed_ns:
             raise error  # nothing was merged into it: the segment that was listed is missing
         low, high = max(begin, segment.base_offset), min(piece.behind, behind)
-        found.append(
+        pieces.append(
             piece._replace(
                 log=str(directory / paths.segment_file(segment.base_offset, paths.LOG)),
                 base_offset=segment.base_offset,
@@ -97,7 +97,7 @@ def _again(
                 inode=log.inode,
             )
         )
-    return found
+    return pieces
 
 
 def _deleted(

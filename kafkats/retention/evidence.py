@@ -192,16 +192,16 @@ def _believed(
 def _believe(
     table: pa.Table, row: int, largest: int, mtime_ms: int, policy: str, neighbours: tuple[int, ...]
 ) -> Believed:
-    found = believe(largest, mtime_ms, policy, neighbours=neighbours)
-    if policy != "ignore" or found.timestamp == largest:
-        return found
+    believed = believe(largest, mtime_ms, policy, neighbours=neighbours)
+    if policy != "ignore" or believed.timestamp == largest:
+        return believed
     where = SegmentKey(*(table[name][row].as_py() for name in SegmentKey._fields))
     file = paths.segment_file(where.base_offset, paths.TIME_INDEX)
     try:
         entries = time_index.read(Path(*where.partition, file))
     except KafkatsError:
         # without an index the timestamp is taken as it is, which keeps the segment
-        return found._replace(timestamp=largest)
+        return believed._replace(timestamp=largest)
     return believe(
         largest, mtime_ms, policy, entries=entries["timestamp"].tolist(), neighbours=neighbours
     )

@@ -82,19 +82,19 @@ def offsets_before(
     by the log end if `now_ms` is not newer either. LATEST returns all of them, EARLIEST the first.
     Raises as `find`.
     """
-    found = [
+    entries = [
         (max(s.base_offset, partition.log_start_offset), s.mtime_ms) for s in partition.segments
     ]
     if partition.segments and not partition.segments[-1].empty:
-        found.append((_broker_log_end(partition), now_ms))
+        entries.append((_broker_log_end(partition), now_ms))
     if target_ms == LATEST:
-        count = len(found)
+        count = len(entries)
     elif target_ms == EARLIEST:
         count = 1
     else:
         latest = target_ms.value if isinstance(target_ms, Word) else target_ms
-        count = max((n for n, (_, time) in enumerate(found, 1) if time <= latest), default=0)
-    offsets = sorted((offset for offset, _ in found[:count][-most:]), reverse=True)
+        count = max((n for n, (_, time) in enumerate(entries, 1) if time <= latest), default=0)
+    offsets = sorted((offset for offset, _ in entries[:count][-most:]), reverse=True)
     limit = FOREVER if partition.high_watermark is None else partition.high_watermark
     above = [offset for offset in offsets if offset > limit]
     return [limit, *offsets[len(above) :]] if above else offsets
@@ -278,11 +278,11 @@ def _max_timestamp(partition: Partition, rule: SearchRule) -> Answer:
         return Answer(
             MAX_TIMESTAMP, reason="no-timestamps", evidence="message.format.version is below 0.10"
         )
-    found = [
+    maxima = [
         (s.last_time[0] if s.largest.by_mtime else s.largest.timestamp, s.largest.offset, s)
         for s in partition.segments
     ]
-    timestamp, offset, segment = max(found, key=lambda one: one[0])
+    timestamp, offset, segment = max(maxima, key=lambda one: one[0])
     reason = "exact" if timestamp >= 0 else "no-timestamps"
     if rule.record_of_maximum:
         hit = segment.first_record(segment.position_of(offset), timestamp, equal=True)

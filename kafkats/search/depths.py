@@ -240,12 +240,12 @@ def _decode(segment: Segment) -> Records:
 
 
 def _look_at_records(segment: Segment, target: int) -> Hit | None:
-    found = _deep(segment)
-    first = int(np.searchsorted(found.maxima, target))
-    if first == len(found.maxima):
+    records = _deep(segment)
+    first = int(np.searchsorted(records.maxima, target))
+    if first == len(records.maxima):
         return None
     return Hit(
-        int(found.offsets[first]), int(found.timestamps[first]), int(found.epochs[first]), -1
+        int(records.offsets[first]), int(records.timestamps[first]), int(records.epochs[first]), -1
     )
 
 

@@ -159,7 +159,7 @@ def _exact(partition: Partition, target: int, depth: str) -> Answer:
 
 def _newest_before_1970(partition: Partition, depth: str) -> Answer:
     """Find the newest record before 1970 among all records: headers and indexes start at -1."""
-    found: Answer | None = None
+    newest: Answer | None = None
     for segment in served(partition):
         records = before_1970(segment)
         if records is None:
@@ -168,8 +168,8 @@ def _newest_before_1970(partition: Partition, depth: str) -> Answer:
         offset, timestamp, epoch = (
             int(c[at]) for c in (records.offsets, records.timestamps, records.epochs)
         )
-        if found is None or timestamp > found.timestamp:
-            found = Answer(
+        if newest is None or timestamp > newest.timestamp:
+            newest = Answer(
                 MAX_TIMESTAMP,
                 offset,
                 timestamp,
@@ -178,7 +178,7 @@ def _newest_before_1970(partition: Partition, depth: str) -> Answer:
                 segment.base_offset,
                 EVIDENCE["deep"],
             )
-    return found or Answer(MAX_TIMESTAMP, reason="no-timestamps", evidence=EVIDENCE[depth])
+    return newest or Answer(MAX_TIMESTAMP, reason="no-timestamps", evidence=EVIDENCE[depth])
 
 
 def served(partition: Partition) -> list[Segment]:

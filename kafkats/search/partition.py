@@ -106,11 +106,11 @@ class Partition:
                 continue
             position = segment.sound_position(start) if start > segment.base_offset else 0
             try:
-                found = segment.first_record(position, LOWEST, start_offset=start)
+                record = segment.first_record(position, LOWEST, start_offset=start)
             except CorruptIndex:
-                found = segment.first_record(0, LOWEST, start_offset=start)
-            if found is not None:
-                return found
+                record = segment.first_record(0, LOWEST, start_offset=start)
+            if record is not None:
+                return record
         return None
 
     @cached_property

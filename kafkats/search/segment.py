@@ -179,11 +179,11 @@ class Segment:
             (structure.examine_time_index, paths.TIME_INDEX),
             (structure.examine_offset_index, paths.OFFSET_INDEX),
         ):
-            found = look(self.stem + kind)
-            for finding in found.findings if found else ():
+            index = look(self.stem + kind)
+            for finding in index.findings if index else ():
                 return f"{finding.file}: {finding.kind}"
-            if found and found.zeros and not self.moving:
-                return f"{found.name}: zero-entries"
+            if index and index.zeros and not self.moving:
+                return f"{index.name}: zero-entries"
         return ""
 
     def lookup(self, target_ms: int, start_offset: int, *, warm: bool) -> Found:
@@ -194,8 +194,8 @@ class Segment:
         data, count = self.times
         time = time_index.lookup(data, count, target_ms, warm=warm)
         offset = self.base_offset + time.value if time.number >= 0 else self.base_offset
-        found = self._lookup_offset(max(offset, start_offset), warm=warm)
-        return Found(self._position(found), time.in_order and found.in_order and time.value >= 0)
+        entry = self._lookup_offset(max(offset, start_offset), warm=warm)
+        return Found(self._position(entry), time.in_order and entry.in_order and time.value >= 0)
 
     def position_of(self, offset: int) -> int:
         """Return the position of the batch with `offset` or an earlier one, by the index."""
@@ -285,10 +285,10 @@ def _searcher() -> Searcher:
 
     One search after another uses its buffers, in any partition.
     """
-    found: Searcher | None = getattr(_of_thread, "searcher", None)
-    if found is None:
-        found = _of_thread.searcher = Searcher()
-    return found
+    searcher: Searcher | None = getattr(_of_thread, "searcher", None)
+    if searcher is None:
+        searcher = _of_thread.searcher = Searcher()
+    return searcher
 
 
 def _last_entry(path: str) -> tuple[int, int]:

@@ -58,8 +58,10 @@ def sweep(partition: Partition, targets: Times, *, depth: str = "full") -> Answe
         raise UsageError("times to look up in one pass must ascend")
     one = _Pass(partition, targets, depth)
     one.go()
-    found = one.found
-    return Answers(found[:, 0], found[:, 1], found[:, 2], one.segments, one.reasons(), one.error)
+    answers = one.found
+    return Answers(
+        answers[:, 0], answers[:, 1], answers[:, 2], one.segments, one.reasons(), one.error
+    )
 
 
 class _Pass:

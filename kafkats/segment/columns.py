@@ -296,24 +296,24 @@ class _Ahead:
             if magic < MAGIC_V2 and codec not in WRAPPER_CODECS:
                 break
             try:
-                found = self._unpacker.unpack(
+                plain = self._unpacker.unpack(
                     codec, memoryview(ctypes.string_at(start, size)), broken_lz4=magic == 0
                 )
             except CorruptBatch:
                 break
             used, count = int(state[k.JOINED_USED]), int(state[k.PLAIN_COUNT])
-            fits = used + found.size <= _JOINED
+            fits = used + plain.size <= _JOINED
             self.plain[count] = (
                 position,
-                self._address + used if fits else found.ctypes.data,
-                found.size,
+                self._address + used if fits else plain.ctypes.data,
+                plain.size,
             )
             state[k.PLAIN_COUNT] = count + 1
             if not fits:
-                self._last = found  # valid until the unpacker's next use, which follows the read
+                self._last = plain  # valid until the unpacker's next use, which follows the read
                 break
-            self._joined[used : used + found.size] = found
-            state[k.JOINED_USED] = used + found.size
+            self._joined[used : used + plain.size] = plain
+            state[k.JOINED_USED] = used + plain.size
         return bool(state[k.PLAIN_COUNT] and self.plain[0, 0] == state[k.POSITION])
 
     def _begin(self) -> None:

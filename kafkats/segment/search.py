@@ -163,8 +163,10 @@ class Searcher:
                 if why == k.DONE:
                     continue
             if why == k.FOUND:
-                found = state.tolist()
-                return Hit(found[k.OFFSET], found[k.TIMESTAMP], found[k.EPOCH], found[k.POSITION])
+                values = state.tolist()
+                return Hit(
+                    values[k.OFFSET], values[k.TIMESTAMP], values[k.EPOCH], values[k.POSITION]
+                )
             at = int(state[k.POSITION])
             if why == k.NEED_BYTES:
                 _load(state, log, log.source.window(at, int(state[k.NEEDED])))

@@ -65,12 +65,14 @@ def record_findings(name: str, looked: Deep) -> Iterator[Finding]:
         yield Finding("oversized", name, reason, looked.oversized_position)
     if looked.wrong_maximum:
         more = f" (and {looked.wrong_maximum - 1} more)" if looked.wrong_maximum > 1 else ""
-        found = str(looked.wrong_maximum_found)
+        maximum = str(looked.wrong_maximum_found)
         reason = (
             f"the batch at byte {looked.wrong_maximum_position}{more}: the largest"
-            f" timestamp of its records is {found}"
+            f" timestamp of its records is {maximum}"
         )
-        yield Finding("wrong-maximum", name, reason, looked.wrong_maximum_position, expected=found)
+        yield Finding(
+            "wrong-maximum", name, reason, looked.wrong_maximum_position, expected=maximum
+        )
 
 
 def _stop_finding(name: str, facts: SegmentFacts, source: Source, moving: bool) -> Finding:

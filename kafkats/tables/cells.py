@@ -60,13 +60,13 @@ def build_unit(
     tries again. A partition that a running broker deleted has no rows. Raises UsageError,
     StorageFailed.
     """
-    found = steady(
+    built = steady(
         unit.path,
         lambda: _built(unit, cells, still, exact=exact),
         lambda seen: bool(seen[1]),
         live=unit.live,
     )
-    return pa.RecordBatch.from_pylist([], TABLE) if found is None else found[0]
+    return pa.RecordBatch.from_pylist([], TABLE) if built is None else built[0]
 
 
 def _built(
@@ -104,7 +104,7 @@ def _united(cells: Ints, still: Ints) -> tuple[Ints, NDArray[np.bool_]]:
 
 
 def _rows(
-    topic: str, number: int, cells: Ints, found: Answers, start: int, end: int
+    topic: str, number: int, cells: Ints, answers: Answers, start: int, end: int
 ) -> pa.RecordBatch:
     count = len(cells)
 
@@ -115,11 +115,11 @@ def _rows(
         pa.DictionaryArray.from_arrays(same(0, pa.int32()), [topic]),
         same(number, pa.int32()),
         cells,
-        found.offset,
-        pa.DictionaryArray.from_arrays(pa.array(found.reason, pa.int32()), list(WORDS)),
-        found.timestamp,
-        found.segment,
-        pa.array(found.leader_epoch, pa.int32()),
+        answers.offset,
+        pa.DictionaryArray.from_arrays(pa.array(answers.reason, pa.int32()), list(WORDS)),
+        answers.timestamp,
+        answers.segment,
+        pa.array(answers.leader_epoch, pa.int32()),
         same(start, pa.int64()),
         same(end, pa.int64()),
         same(TABLE_VERSION, pa.int32()),

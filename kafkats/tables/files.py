@@ -129,10 +129,10 @@ def decode_open(file: pa.NativeFile | IO[bytes], path: object) -> list[OpenRun]:
     Raises BadInput for other files.
     """
     try:
-        found = strict_json.loads((pq.read_metadata(file).metadata or {})[_OPEN_RUNS])
+        rows = strict_json.loads((pq.read_metadata(file).metadata or {})[_OPEN_RUNS])
         return [
             OpenRun(str(topic), int64(number), int64(a), int64(b), str(word))
-            for topic, number, a, b, word in found
+            for topic, number, a, b, word in rows
         ]
     except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as e:
         raise BadInput(f"not a readable file of a table: {e}", path=str(path)) from e

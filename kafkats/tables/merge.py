@@ -83,10 +83,10 @@ def open_cells(folder: str | os.PathLike[str]) -> dict[tuple[str, int], list[Spa
     """
     if not Path(folder, MANIFEST).exists():
         return {}
-    found: dict[tuple[str, int], list[Span]] = {}
+    spans_of: dict[tuple[str, int], list[Span]] = {}
     for run in open_runs(folder)[1]:
-        found.setdefault((run.topic, run.partition), []).append((run.from_ms, run.to_ms))
-    return {key: list(store.unite(spans)) for key, spans in found.items()}
+        spans_of.setdefault((run.topic, run.partition), []).append((run.from_ms, run.to_ms))
+    return {key: list(store.unite(spans)) for key, spans in spans_of.items()}
 
 
 def open_runs(folder: str | os.PathLike[str]) -> tuple[Manifest, list[OpenRun]]:
@@ -360,8 +360,8 @@ class _Run:
         return joined(runs, self.scratch, lambda rows: taken(rows, order(rows)[0]))
 
     def _split(self, piece: _Piece, width: int) -> list[_Piece]:
-        found = self.scratch.split(self._rows(piece).chunks(), width)
-        return [_Piece(span, run.rows, run=run) for span, run in found.items()]
+        runs_by_span = self.scratch.split(self._rows(piece).chunks(), width)
+        return [_Piece(span, run.rows, run=run) for span, run in runs_by_span.items()]
 
     def _rows(self, piece: _Piece) -> Run:
         if piece.run is not None:

@@ -49,12 +49,12 @@ def without_other_logs(
     old = joined(beside, scratch, lambda rows: taken(rows, order(rows)[0]))
     for before, after in merged([old, new]):
         watch.see(before, after)
-    found = watch.end()
-    if not found:
+    recreated = watch.end()
+    if not recreated:
         return new, []
     return Run(
-        new.rows, lambda: (_opened(chunk, _is_of(chunk, found)) for chunk in new.chunks())
-    ), [f"{topic}-{number}: {why}" for (topic, number), why in sorted(found.items())]
+        new.rows, lambda: (_opened(chunk, _is_of(chunk, recreated)) for chunk in new.chunks())
+    ), [f"{topic}-{number}: {why}" for (topic, number), why in sorted(recreated.items())]
 
 
 def _is_of(rows: pa.Table, keys: Collection[tuple[str, int]]) -> pa.Array:

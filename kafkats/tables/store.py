@@ -115,13 +115,13 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
                 f"a table of version {version}; this kafkats reads {TABLE_VERSION}", path=folder
             )
         covered = tuple((int64(a), int64(b)) for a, b in content["covered"])
-        found = Manifest(
+        manifest = Manifest(
             int64(content["step_ms"]), covered, tuple(_part(**part) for part in content["files"])
         )
-        _consistent(found, path)
+        _consistent(manifest, path)
     except (ValueError, TypeError, KeyError) as e:
         raise CorruptFile(f"no manifest of a table: {type(e).__name__}: {e}", path=path) from e
-    return found
+    return manifest
 
 
 def _part(*, name: str, sha256: str, **numbers: int) -> Part:
@@ -285,10 +285,10 @@ def begun(folder: str | os.PathLike[str], step_ms: int) -> Manifest:
     """
     place = Path(folder)
     if os.path.lexists(place / MANIFEST):
-        found = read_manifest(folder)
-        _all_there(place, found)
-        tidy(folder, found)
-        return found if found.parts or found.covered else Manifest(step_ms)
+        manifest = read_manifest(folder)
+        _all_there(place, manifest)
+        tidy(folder, manifest)
+        return manifest if manifest.parts or manifest.covered else Manifest(step_ms)
     with storage(place, "reading the table"):
         files = sorted(path.name for path in place.iterdir() if path.match("cells-*.parquet"))
     if files:
@@ -379,13 +379,13 @@ def _stamp(ms: int) -> str:
 
 def unite(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Return the same time as the fewest ranges, in order."""
-    found: list[Span] = []
+    united: list[Span] = []
     for begin, end in sorted(spans):
-        if found and begin <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if united and begin <= united[-1][1]:
+            united[-1] = united[-1][0], max(end, united[-1][1])
         else:
-            found.append((begin, end))
-    return tuple(found)
+            united.append((begin, end))
+    return tuple(united)
 
 
 def sorted_parts(parts: Sequence[Part]) -> tuple[Part, ...]:

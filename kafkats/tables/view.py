@@ -111,9 +111,9 @@ class View:
         slots = len(self._begins) * self._cells
         if slots > 8 * self.rows.num_rows + (1 << 20):
             return None
-        found = np.full(slots + 1, -1, np.int32)  # the last slot stands for all times outside
-        found[self._slots] = np.arange(self.rows.num_rows, dtype=np.int32)
-        return found
+        numbers = np.full(slots + 1, -1, np.int32)  # the last slot stands for all times outside
+        numbers[self._slots] = np.arange(self.rows.num_rows, dtype=np.int32)
+        return numbers
 
     @cached_property
     def _packed(self) -> Ints:
@@ -122,14 +122,14 @@ class View:
 
         rows = self.rows
         words = pc.index_in(rows["reason"].cast(pa.string()), pa.array(FOUND_WORDS))
-        found = np.empty((rows.num_rows, k.COLUMNS), np.int64)
-        found[:, k.OFFSET] = ints(rows, "offset")
-        found[:, k.TIMESTAMP] = ints(rows, "record_timestamp")
-        found[:, k.SEGMENT] = ints(rows, "segment")
-        found[:, k.PACKED] = ints(rows, "leader_epoch") * 256 + np.asarray(
+        cells = np.empty((rows.num_rows, k.COLUMNS), np.int64)
+        cells[:, k.OFFSET] = ints(rows, "offset")
+        cells[:, k.TIMESTAMP] = ints(rows, "record_timestamp")
+        cells[:, k.SEGMENT] = ints(rows, "segment")
+        cells[:, k.PACKED] = ints(rows, "leader_epoch") * 256 + np.asarray(
             words.to_numpy(), np.int64
         )
-        return found
+        return cells
 
 
 def read(
