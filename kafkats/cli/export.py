@@ -48,7 +48,6 @@ def export(paths: tuple[Path, ...], given: Given, executor: Executor) -> int:
     answer.
     """
     from kafkats.lookup.partitions import target_of
-    from kafkats.plans.files import make_folder, write_text
 
     asked, topics = given.of(Export), given.of(Topics).topics
     end = None if asked.until is None else target_of(asked.until, "--until")
@@ -60,13 +59,7 @@ def export(paths: tuple[Path, ...], given: Given, executor: Executor) -> int:
     starts, ends = find_marks(paths, begin, end, look, topics=topics, limits=limits)
     group, output = asked.group or "", asked.output
     made = exports.export(starts, ends, to=asked.to, missing=asked.missing, group=group)
-    if output is None:
-        say(made.text.removesuffix("\n"))
-    else:
-        make_folder(output.parent, "the export")
-        write_text(output, made.text)
-    for sentence in sentences(made, output):
-        click.echo(shown(sentence), err=True)
+    put_out(made, output)
     without = [
         f"{note.topic}-{note.partition}: no {note.side} ({note.reason})" for note in made.notes
     ]
@@ -97,6 +90,19 @@ def _look(
         raise UsageError(f"there is no partition to export{matched}")
     options = operation.LookupOptions(now_ms=given.now_ms, policy=policy)
     return looking.lookup(executor, units, targets, options)
+
+
+def put_out(export: exports.Export, output: Path | None) -> None:
+    """Write the export to a file or to the terminal, and its sentences beside it."""
+    from kafkats.plans.files import make_folder, write_text
+
+    if output is None:
+        say(export.text.removesuffix("\n"))
+    else:
+        make_folder(output.parent, "the export")
+        write_text(output, export.text)
+    for sentence in sentences(export, output):
+        click.echo(shown(sentence), err=True)
 
 
 def sentences(made: exports.Export, output: Path | None) -> list[str]:

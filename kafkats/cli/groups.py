@@ -9,7 +9,7 @@ import click
 
 from kafkats.cli.generated import options
 from kafkats.cli.options import JSON, LOG_DIRS, MAX_BATCH_BYTES, TOPICS, now_or
-from kafkats.cli.terminal import progress, say, say_summary, show_rows, shown
+from kafkats.cli.terminal import progress, say_summary, show_rows
 from kafkats.config.topics import topic_filter
 from kafkats.errors import UsageError, storage
 from kafkats.lookup import exports
@@ -192,10 +192,9 @@ def failover(
 
     The tables are those of the cluster that it leaves and of the one that it goes to.
     """
-    from kafkats.cli.export import sentences
+    from kafkats.cli.export import put_out
     from kafkats.lookup.cluster_diff import failover as find
     from kafkats.lookup.consumer_groups import read_committed_offsets
-    from kafkats.plans.files import make_folder, write_text
     from kafkats.tables import read
 
     asked = read_committed_offsets(_text(committed), path=str(committed), group=group)
@@ -204,13 +203,7 @@ def failover(
         asked, read(first, topics=topics).rows, read(second, topics=topics).rows, margin_ms=margin
     )
     made = exports.export(marks, to="group-csv", missing=missing)
-    if output is None:
-        say(made.text.removesuffix("\n"))
-    else:
-        make_folder(output.parent, "the export")
-        write_text(output, made.text)
-    for sentence in sentences(made, output):
-        click.echo(shown(sentence), err=True)
+    put_out(made, output)
     return 0
 
 

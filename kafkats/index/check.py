@@ -27,7 +27,7 @@ from kafkats.generations import DEFAULT_RULE, Rule
 from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
 from kafkats.index.infer import GIVEN, contradicted, infer_index_bytes, infer_interval
 from kafkats.index.structure import Structure, examine_offset_index, examine_time_index
-from kafkats.index.verdict import IndexState, OtherRule, judge_offset_index, judge_time_index
+from kafkats.index.verdict import Case, IndexState, OtherRule, judge_offset_index, judge_time_index
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, parse_segment_file
 from kafkats.segment.deep import look_at_records
 from kafkats.segment.facts import SegmentFacts
@@ -102,12 +102,11 @@ def check_segment(
             looked = look_at_records(source, built.facts)
             built = replace(built, facts=looked.facts)
             findings += record_findings(path.name, looked)
-    offset_state, of_offsets = judge_offset_index(
-        offsets, _beside(path, OFFSET_INDEX), built, walked.offset_entries, other.close(), moving
-    )
-    time_state, of_times = judge_time_index(
-        times, _beside(path, TIME_INDEX), built, walked.time_entries, False, moving
-    )
+    names = path.with_suffix(OFFSET_INDEX).name, path.with_suffix(TIME_INDEX).name
+    case = Case(offsets, names[0], built, walked.offset_entries, other.close(), moving)
+    offset_state, of_offsets = judge_offset_index(case)
+    case = Case(times, names[1], built, walked.time_entries, False, moving)
+    time_state, of_times = judge_time_index(case)
     if beside is not None:
         of_offsets = [_of_interval(finding, interval, beside) for finding in of_offsets]
     every = (*findings, *of_offsets, *of_times)
@@ -120,10 +119,6 @@ def _base_offset(log: Path) -> int:
     if name is None or name.kind != LOG:
         raise UsageError("not the name of a segment's .log", path=log)
     return name.base_offset
-
-
-def _beside(log: Path, kind: str) -> str:
-    return log.with_suffix(kind).name
 
 
 def _walk(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,21 @@ class IndexState(StrEnum):
 
 
 Verdict = tuple[IndexState, list[Finding]]
+
+
+class Case(NamedTuple):
+    """An index file, and what to judge it by."""
+
+    structure: Structure | None
+    """None: the file is missing."""
+    name: str
+    built: Built
+    merged: Merged
+    """The check of its entries during the walk over the log."""
+    other_rule: bool
+    """The file is what the other rule builds."""
+    preallocated: bool
+    """Zeros at its end are normal."""
 
 
 class OtherRule:
@@ -85,19 +101,13 @@ class OtherRule:
         return True
 
 
-def judge_offset_index(
-    index: Structure | None,
-    name: str,
-    built: Built,
-    merged: Merged,
-    other_rule: bool,
-    preallocated: bool,
-) -> Verdict:
-    """Return the verdict on an .index. `preallocated`: zeros at its end are normal.
+def judge_offset_index(case: Case) -> Verdict:
+    """Return the verdict on an .index.
 
     Kafka 2.6 and later create index files at their first use, so a segment without records has
     none.
     """
+    index, name, built, merged, other_rule, preallocated = case
     if index is None:
         return _missing(name, expected=built.facts.batches > 0)
     if not built.blocked and index.equals(built.offset_index):
@@ -132,18 +142,12 @@ def judge_offset_index(
     return _state(index, findings, other_rule, preallocated)
 
 
-def judge_time_index(
-    index: Structure | None,
-    name: str,
-    built: Built,
-    merged: Merged,
-    other_rule: bool,
-    preallocated: bool,
-) -> Verdict:
+def judge_time_index(case: Case) -> Verdict:
     """Return the verdict on a .timeindex.
 
     A missing file is no defect if a rebuild would leave it empty.
     """
+    index, name, built, merged, other_rule, preallocated = case
     if index is None:
         return _missing(name, expected=bool(built.time_index))
     if not built.blocked and index.equals(built.time_index):

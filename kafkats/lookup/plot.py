@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kafkats.lookup.marks import Mark
 from kafkats.lookup.record_scatter import LATE, Cloud
-from kafkats.plans.figure import begin_figure
+from kafkats.plans.figure import begin_figure, state_legend
 from kafkats.tables import Manifest, OpenRun, View, busiest, closed
 
 if TYPE_CHECKING:
@@ -193,7 +193,6 @@ def plot_calendar(manifest: Manifest, runs: Iterable[OpenRun], path: Path) -> No
     """
     figure, save = begin_figure()
     from matplotlib.colors import ListedColormap
-    from matplotlib.patches import Patch
 
     first, days = coverage(manifest.covered, runs)
     figure.set_size_inches(8.0, 1.6 + 0.2 * max(len(days), 4))
@@ -210,10 +209,7 @@ def plot_calendar(manifest: Manifest, runs: Iterable[OpenRun], path: Path) -> No
     axes.set_yticks(np.arange(len(days)) + 0.5, names, fontsize=7)
     axes.set_xticks(range(0, 25, 3), [f"{hour:02}:00" for hour in range(0, 25, 3)], fontsize=7)
     axes.invert_yaxis()
-    patches = [Patch(color=colour, label=state) for state, colour in STATES.items()]
-    figure.legend(
-        handles=patches, loc="outside lower center", ncols=len(patches), fontsize=8, frameon=False
-    )
+    state_legend(figure, STATES)
     figure.suptitle(
         f"hours of the table, UTC; a cell every {manifest.step_ms / 1000:g} s", fontsize=10
     )

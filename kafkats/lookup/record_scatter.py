@@ -6,7 +6,7 @@ A cloud is built where the partition's files are, and is small enough to send to
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from kafkats import paths
 from kafkats.errors import KafkatsError
 from kafkats.records.plan import ReadOptions, plan_read
 from kafkats.records.settled import read_settled
+from kafkats.search import PartitionFacts
 from kafkats.segment.arrow import COLUMNS
 
 CLOUDS: Final = pa.schema([
@@ -64,15 +65,6 @@ class Cloud(NamedTuple):
     late: Ints
 
 
-class Place(Protocol):
-    """A partition directory. `lookup.partitions.PartitionUnit` is one."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def partition_dir(self) -> str: ...
-
-
 def cloud_of(timestamp: Ints, offset: Ints) -> Cloud:
     """Return the cloud of records in log order. Records without a time are left out."""
     has = timestamp != -1
@@ -111,7 +103,7 @@ def read_cloud(
     return cloud_of(np.concatenate(times), np.concatenate(offsets)), error
 
 
-def cloud_unit(unit: Place, from_ms: int, to_ms: int) -> pa.RecordBatch:
+def cloud_unit(unit: PartitionFacts, from_ms: int, to_ms: int) -> pa.RecordBatch:
     """Return a row of CLOUDS, or none for anything but a partition's directory."""
     name = paths.parse_partition(unit.partition_dir)
     if name is None:

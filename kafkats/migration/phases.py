@@ -17,12 +17,11 @@ Source: the migration plans of KIP-31 and KIP-32 (phase 1, phase 2, canary, roll
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from kafkats.errors import CorruptFile, Refused, UsageError
-from kafkats.logdir.strict_json import Json
 from kafkats.migration.ledger import Entry, append
 from kafkats.migration.options import PHASES
 from kafkats.migration.state import (
@@ -86,35 +85,16 @@ def state(entries: Iterable[Entry]) -> Migration | None:
     return migration
 
 
-def append_step(
-    path: str | os.PathLike[str],
-    event: str,
-    *,
-    by: str,
-    now_ms: int,
-    broker: str,
-    phase: str,
-    details: Mapping[str, Json],
-) -> Entry:
-    """Append an entry that the phases allow. Raises as `check` and `ledger.append`."""
-    return append(
-        path,
-        event,
-        by=by,
-        now_ms=now_ms,
-        broker=broker,
-        phase=phase,
-        details=details,
-        check=check,
-    )
-
-
 def check(entries: Sequence[Entry], entry: Entry) -> None:
     """Check that the entry may follow these, for `ledger.append`.
 
     Raises Refused, UsageError, CorruptFile.
     """
     step(state(entries), entry)
+
+
+append_step: Final = partial(append, check=check)
+"""Append an entry that the phases allow. Raises as `check` and `ledger.append`."""
 
 
 def gate(entries: Iterable[Entry], phase: str, broker: str) -> None:

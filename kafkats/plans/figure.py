@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +23,16 @@ def size_text(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.3g} TB"
+
+
+def state_legend(figure: Figure, states: Mapping[str, str]) -> None:
+    """Add a legend below the picture: a patch for each state, in its colour."""
+    from matplotlib.patches import Patch
+
+    patches = [Patch(color=colour, label=state) for state, colour in states.items()]
+    figure.legend(
+        handles=patches, loc="outside lower center", ncols=len(patches), fontsize=8, frameon=False
+    )
 
 
 def begin_figure() -> tuple[Figure, Callable[[Path], None]]:

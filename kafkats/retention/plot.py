@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats.plans.figure import begin_figure, size_text
+from kafkats.plans.figure import begin_figure, size_text, state_legend
 from kafkats.plans.rows import PartitionKey, SegmentKey, key_of, partition_of
 from kafkats.retention.plan import VerdictRow
 
@@ -130,7 +130,6 @@ def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, pat
     first; the rest is left out. Raises as `plot_reclaimable`.
     """
     figure, save = begin_figure()
-    from matplotlib.patches import Patch
 
     panels = _panels(verdicts, now_ms)[:_PANELS]
     tall = max((min(len(bars), _ROWS) for _, bars in panels), default=1)
@@ -139,10 +138,7 @@ def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, pat
     for n, (name, bars) in enumerate(panels):
         line_ms = lines.get(bars[0].row["topic"])
         _panel(figure.add_subplot(down, 2, n + 1), name, bars[:_ROWS], line_ms, now_ms)
-    patches = [Patch(color=colour, label=state) for state, colour in STATES.items()]
-    figure.legend(
-        handles=patches, loc="outside lower center", ncols=len(patches), fontsize=8, frameon=False
-    )
+    state_legend(figure, STATES)
     figure.suptitle(
         f"segments in time, and the retention line; decided for {_shown(now_ms)} UTC", fontsize=10
     )
