@@ -236,17 +236,17 @@ class SearchRule:
     """
     log_start: bool
     """Records below the log start offset do not count."""
-    strict: bool
+    strict: bool = False
     """A compressed batch whose records do not reach its maximum timestamp is an error.
 
     0.11+ skips it.
     """
-    warm_section: bool
+    warm_section: bool = False
     """The last 8192 bytes of an index are searched first (KAFKA-6432, 2.1).
 
     Matters if it is not in order.
     """
-    record_of_maximum: bool
+    record_of_maximum: bool = False
     """-3 finds the record with the maximum (KAFKA-16342), not the last offset of its batch."""
 
 
@@ -259,60 +259,22 @@ SEARCH_RULES: Final = {
             "record",
             (-1, -2, -3, -4, -5),
             log_start=True,
-            strict=False,
             warm_section=True,
             record_of_maximum=True,
         ),
         SearchRule(
-            "3.0",
-            "3.0 to 3.7",
-            "record",
-            (-1, -2, -3, -4),
-            log_start=True,
-            strict=False,
-            warm_section=True,
-            record_of_maximum=False,
+            "3.0", "3.0 to 3.7", "record", (-1, -2, -3, -4), log_start=True, warm_section=True
         ),
-        SearchRule(
-            "0.11",
-            "0.11 to 2.8",
-            "record",
-            (-1, -2),
-            log_start=True,
-            strict=False,
-            warm_section=True,
-            record_of_maximum=False,
-        ),
-        SearchRule(
-            "0.10.1",
-            "0.10.1 and 0.10.2",
-            "record",
-            (-1, -2),
-            log_start=False,
-            strict=True,
-            warm_section=False,
-            record_of_maximum=False,
-        ),
+        SearchRule("0.11", "0.11 to 2.8", "record", (-1, -2), log_start=True, warm_section=True),
+        SearchRule("0.10.1", "0.10.1 and 0.10.2", "record", (-1, -2), log_start=False, strict=True),
         SearchRule(
             "0.8",
             "0.8 to 0.10.0, and ListOffsets v0 of 0.8 to 3.9",
             "segment",
             (-1, -2),
             log_start=True,
-            strict=False,
-            warm_section=False,
-            record_of_maximum=False,
         ),
-        SearchRule(
-            "kip33",
-            "KIP-33's text",
-            "entry",
-            (-1, -2),
-            log_start=True,
-            strict=False,
-            warm_section=False,
-            record_of_maximum=False,
-        ),
+        SearchRule("kip33", "KIP-33's text", "entry", (-1, -2), log_start=True),
     )
 }
 DEFAULT_SEARCH_RULE: Final = SEARCH_RULES["3.8"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -68,6 +68,15 @@ def damage_of(segment: SegmentRow, file: str = "") -> str:
     return f"{found[0]['file']}: {found[0]['reason']}" if found else ""
 
 
+def read_again(
+    request: Proving, writes: Iterable[Item]
+) -> tuple[pa.Table, dict[SegmentKey, SegmentRow]]:
+    """Read the segments of the written files again: SEGMENTS, and its rows by segment."""
+    wanted = {key_of(row) for row in writes}
+    segments = request.stages.verify([unit for unit in request.units if unit.key in wanted])
+    return segments, {key_of(row): row for row in segment_rows(segments)}
+
+
 def prove_written(request: Proving) -> Proof:
     """Prove rebuilt indexes and approved logs: an index equals a rebuild from its log, a log has
     the planned sha256, removed files are gone.
@@ -75,9 +84,7 @@ def prove_written(request: Proving) -> Proof:
     Raises StorageFailed.
     """
     writes = writes_of(request.plan)
-    wanted = {key_of(row) for row in writes}
-    segments = request.stages.verify([unit for unit in request.units if unit.key in wanted])
-    states = {key_of(row): row for row in segment_rows(segments)}
+    segments, states = read_again(request, writes)
     rows = [row for row in writes if _is_log(row) or row["action"] == "remove"]
     hashed = request.stages.executor.map(
         "prove", rows, _hash, _HASHED, size=lambda row: max(row["after_bytes"], 0)

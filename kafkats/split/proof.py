@@ -10,16 +10,14 @@ from pathlib import Path
 from kafkats.errors import exists
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX
 from kafkats.plans.operation import Proving
-from kafkats.plans.proof import Proof, damage_of, path_of, writes_of
-from kafkats.plans.rows import Item, SegmentKey, SegmentRow, key_of, segment_rows
+from kafkats.plans.proof import Proof, damage_of, path_of, read_again, writes_of
+from kafkats.plans.rows import Item, SegmentKey, SegmentRow, key_of
 
 
 def prove(request: Proving) -> Proof:
     """Prove what a split wrote. Raises StorageFailed."""
     writes = writes_of(request.plan)
-    wanted = {key_of(row) for row in writes}
-    segments = request.stages.verify([unit for unit in request.units if unit.key in wanted])
-    states = {key_of(row): row for row in segment_rows(segments)}
+    segments, states = read_again(request, writes)
     wrong = {path_of(row): why for row in writes if (why := _wrong(row, states))}
     reasons = [f"{path}: {why}" for path, why in wrong.items()]
     return Proof(segments, len(writes), len(writes) - len(wrong), list(wrong), reasons)
