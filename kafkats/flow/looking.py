@@ -88,15 +88,15 @@ def recheck(executor: Executor, certificate: Certificate) -> Recheck:
     for key, size in certified_bytes(certificate).items():
         known.setdefault(key.partition, {})[key] = size
     units = list(list_units(options.log_dirs, topics=options.topics))
-    asked = [(unit, known.get(unit.key.partition, {})) for unit in units]
+    work = [(unit, known.get(unit.key.partition, {})) for unit in units]
     do = partial(_certify_again, deep=options.deep)
     return compare(
-        certificate, executor.map("certify", asked, do, SEEN, size=lambda one: one[0].bytes)
+        certificate, executor.map("certify", work, do, SEEN, size=lambda one: one[0].bytes)
     )
 
 
-def _certify_again(asked: tuple[Unit, Mapping[SegmentKey, int]], *, deep: bool) -> pa.RecordBatch:
-    return certify_unit(asked[0], deep=deep, upto=asked[1])
+def _certify_again(work: tuple[Unit, Mapping[SegmentKey, int]], *, deep: bool) -> pa.RecordBatch:
+    return certify_unit(work[0], deep=deep, upto=work[1])
 
 
 def lookup(

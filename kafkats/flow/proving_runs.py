@@ -95,12 +95,12 @@ def what_was_done(executor: Executor, run: Run, folder: Path) -> Done:
     """By the journals; where there is none, by the run's report."""
     table = over_directories(executor, "read journals", run, partial(_ended_as, run), ENDED_AS)
     phases = {(row["log_dir"], row["partition_dir"]): row["phase"] for row in table.to_pylist()}
-    told = _told(folder)
+    reported = _reported(folder)
     return Done(
         {
             where
             for where, phase in phases.items()
-            if phase in {"done", "purged"} or (not phase and where in told)
+            if phase in {"done", "purged"} or (not phase and where in reported)
         },
         [where for where, phase in phases.items() if phase in {"intent", "undo"}],
         [where for where, phase in phases.items() if phase == "undone"],
@@ -111,7 +111,7 @@ def _ended_as(run: Run, where: Directory) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([ended_as(run, *where)], schema=ENDED_AS)
 
 
-def _told(folder: Path) -> set[Directory]:
+def _reported(folder: Path) -> set[Directory]:
     """Directories in which every file is as it was to be, by the report."""
     try:
         rows = read_actions(folder).to_pylist()

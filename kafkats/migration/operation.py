@@ -66,15 +66,15 @@ def _prove(request: Proving) -> Proof:
 
 def _sentences(header: Header) -> list[str]:
     totals = header["totals"]
-    said = [
+    sentences = [
         f"{totals['batches_before']} batches become {totals['batches_after']},"
         f" {totals['records']} records; {size_text(totals['read_bytes'])} of logs become"
         f" {size_text(totals['write_bytes'])}, and both lie on the disk until purge"
     ]
     if totals["losses"]:
         losses = ", ".join(f"{loss} ({count})" for loss, count in totals["losses"].items())
-        said.append(f"LOST by this: {losses}")
-    return said
+        sentences.append(f"LOST by this: {losses}")
+    return sentences
 
 
 OPERATION: Final = Operation(

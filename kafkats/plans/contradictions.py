@@ -14,7 +14,7 @@ from kafkats.plans.plan import Plan
 KIND: Final = "other-interval"
 
 
-def interval_remarks(made: Plan, segments: pa.Table) -> list[str]:
+def interval_remarks(plan: Plan, segments: pa.Table) -> list[str]:
     """Return a remark per index.interval.bytes that makes planned indexes sparser than others.
 
     `segments` are the facts (facts.SEGMENTS, depth full) from which the plan was made.
@@ -24,7 +24,7 @@ def interval_remarks(made: Plan, segments: pa.Table) -> list[str]:
     rows = segments.select(["log_dir", "partition_dir"]).take(
         pc.list_parent_indices(segments["findings"]).filter(ours)
     )
-    written = _written(made)
+    written = _written(plan)
     partitions: defaultdict[tuple[str, str], dict[tuple[str, str], str]] = defaultdict(dict)
     for row, finding in zip(rows.to_pylist(), found.filter(ours).to_pylist(), strict=True):
         where = row["log_dir"], row["partition_dir"]
@@ -39,9 +39,9 @@ def interval_remarks(made: Plan, segments: pa.Table) -> list[str]:
     ]
 
 
-def _written(made: Plan) -> set[tuple[str, str]]:
+def _written(plan: Plan) -> set[tuple[str, str]]:
     """Return the partitions in which the plan builds an index with a given interval."""
-    items = made.items
+    items = plan.items
     wanted = pc.and_(
         pc.not_equal(items["action"], "blocked"), pc.equal(items["settings_from"], "given")
     )

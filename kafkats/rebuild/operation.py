@@ -60,9 +60,9 @@ def _prove(request: Proving) -> Proof:
 
 
 def _sentences(header: Header) -> list[str]:
-    totals, said = header["totals"], []
+    totals, sentences = header["totals"], []
     if totals["recovery_segments"]:
-        said.append(
+        sentences.append(
             "no clean-shutdown marker: whatever is rebuilt, the broker's next start recovers"
             f" {totals['recovery_segments']} segments ({size_text(totals['recovery_bytes'])}) by"
             " itself"
@@ -70,12 +70,12 @@ def _sentences(header: Header) -> list[str]:
     origins = {word: count for word, count in totals["settings_from"].items() if word != "given"}
     if origins:
         how = ", ".join(f"{_ORIGINS[word]} for {n} files" for word, n in sorted(origins.items()))
-        said.append(f"index.interval.bytes was not given (--config or --policy): {how}")
+        sentences.append(f"index.interval.bytes was not given (--config or --policy): {how}")
     left = {severity: count for severity, count in totals["not_repaired"].items() if count}
     if left:
         counts = ", ".join(f"{count} {severity}" for severity, count in left.items())
-        said.append(f"NOT repaired by this plan: {counts}; kafkats verify names them")
-    return said
+        sentences.append(f"NOT repaired by this plan: {counts}; kafkats verify names them")
+    return sentences
 
 
 def _flaw(header: Header) -> str:

@@ -69,23 +69,23 @@ def _prove(request: Proving) -> Proof:
 
 def _sentences(header: Header) -> list[str]:
     totals = header["totals"]
-    said = [
+    sentences = [
         f"{size_text(totals['freed_bytes'])} in {totals['segments']} segments would go, and are"
         f" free after purge; a broker would delete {size_text(totals['kafka_bytes'])} in"
         f" {totals['kafka_segments']} segments"
     ]
     if totals.get("heads"):
-        said.append(
+        sentences.append(
             f"{totals['heads']} of them are expired first parts of segments. apply writes the"
             f" rest, {size_text(totals['write_bytes'])}, again; it is on the disk twice until purge"
         )
-    said += [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
+    sentences += [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
     if totals["blocked_segments"]:
-        said.append(
+        sentences.append(
             f"{size_text(totals['blocked_bytes'])} in {totals['blocked_segments']} segments have"
             " expired behind one that has not: kafkats simulate retain names it"
         )
-    return said
+    return sentences
 
 
 def _remarks(header: Header) -> Sequence[str]:
