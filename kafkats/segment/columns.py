@@ -109,22 +109,17 @@ def columns(
 
     The default of `end` is the end of the file. Reading ends at the quiet end of the log: an
     unfinished batch, and with `quiet_zeros` also zeros up to the end of the file, as in a
-    preallocated one. Unwanted columns are None and cost nothing.
-    Without `control` the records of control batches are left out. With `reuse` False each chunk has
-    its own buffers, which live as long as they are referenced; Arrow arrays can then use them
-    without a copy. After the last chunk, `on_end` receives the end position of the last batch read,
-    also before CorruptBatch is raised.
+    preallocated one. Unwanted columns are None and cost nothing. Without `control` the records of
+    control batches are left out. With `reuse` False each chunk has its own buffers, which live as
+    long as they are referenced; Arrow arrays can then use them without a copy. After the last
+    chunk, `on_end` gets the end position of the last batch read, also before CorruptBatch.
 
     Raises CorruptBatch at the position where `formats.dispatch` refuses a batch, after the records
     before it. Raises Changed if the file was truncated meanwhile; Vanished, StorageFailed.
     """
     from kafkats.kernels import columns as k
-    from kafkats.kernels.crc import crc_addresses
 
-    state = np.zeros(k.STATE_SLOTS, np.int64)
-    state[k.POSITION], state[k.CONTROL] = start, control
-    if checksums:
-        state[k.CRC32], state[k.CRC32C] = crc_addresses()
+    state = _state(start, control=control, checksums=checksums)
     end = source.size if end is None else min(end, source.size)
     wanted, ahead = _Wanted(key, value, headers, batch), _Ahead(state)
     # a small segment should not allocate large buffers
@@ -142,13 +137,7 @@ def columns(
         elif why == k.FULL:
             if state[k.ROWS]:
                 yield buffers.filled()
-            most, rows = (
-                max(int(state[k.NEEDED]), room),
-                max(int(state[k.NEEDED_ROWS]), room // MIN_RECORD),
-            )
-            if not reuse or (most, rows) != (state[k.ROOM], state[k.ROWS_ROOM]):
-                buffers = _Buffers(state, wanted, most, rows)
-            buffers.clear()
+            buffers = _emptied(buffers, room, reuse=reuse)
         elif stopped != position:  # a broker may have written a batch there meanwhile
             stopped = position
             _load(state, source.window(position, MIN_LEFT), end)
@@ -160,6 +149,30 @@ def columns(
     on_end(position)
     if why != k.DONE and not (quiet_zeros and end == source.size and source.only_zeros(position)):
         raise refused(source, position, end=end)
+
+
+def _state(start: int, *, control: bool, checksums: bool) -> NDArray[np.int64]:
+    from kafkats.kernels import columns as k
+    from kafkats.kernels.crc import crc_addresses
+
+    state = np.zeros(k.STATE_SLOTS, np.int64)
+    state[k.POSITION], state[k.CONTROL] = start, control
+    if checksums:
+        state[k.CRC32], state[k.CRC32C] = crc_addresses()
+    return state
+
+
+def _emptied(buffers: _Buffers, room: int, *, reuse: bool) -> _Buffers:
+    """Return empty buffers with the room that the next batch needs, at least `room` bytes."""
+    from kafkats.kernels import columns as k
+
+    state = buffers.state
+    most = max(int(state[k.NEEDED]), room)
+    rows = max(int(state[k.NEEDED_ROWS]), room // MIN_RECORD)
+    if not reuse or (most, rows) != (state[k.ROOM], state[k.ROWS_ROOM]):
+        buffers = _Buffers(state, buffers.wanted, most, rows)
+    buffers.clear()
+    return buffers
 
 
 class _Buffers:

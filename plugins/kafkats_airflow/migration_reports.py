@@ -210,15 +210,12 @@ def write_report(
 ) -> MigrationReport:
     """Write the folder; returns the content of report.json. Repeating it writes the same again.
 
-    `stages` are the results of look, convert, parity and certify; `times_ms` when the run began and
-    when it ended.
+    `stages` has the results of look, convert, parity, certify; `times_ms` the run's begin and end.
     """
     checks.writable(folder)
-    from kafkats.migration.census import zero_copy
     from kafkats.migration.forecast import FORECAST
-    from kafkats.migration.phases import lose_zero_copy
-    from kafkats.migration.plot import magic_bytes, plot_burn_down, plot_forecast, plot_formats
-    from kafkats.plans.facts import read_table, write_table
+    from kafkats.migration.plot import magic_bytes, plot_burn_down
+    from kafkats.plans.facts import read_table
     from kafkats.plans.files import write_json
 
     looked = stages["look"]
@@ -231,14 +228,7 @@ def write_report(
     forecast = reports.concat([read_table(table, FORECAST) for table in tables], FORECAST)
     undone = [Path(plan["plan"]) for plan in plans if "undo" in plan]
     actions = reports.actions_of(folder, *undone)
-    rated: dict[str, Results] = {
-        "look": looked,
-        "convert": stages["convert"],
-        "parity": [],
-        "certify": stages["certify"],
-    }
-    fetchers = lose_zero_copy(params["from_magic"], params["to_magic"])
-    said: MigrationReport = {
+    report: MigrationReport = {
         "times_ms": list(times_ms),
         "outcome": outcome,
         "failures": list(failures),
@@ -246,26 +236,14 @@ def write_report(
         if looked
         else [],
         "phase": params["phase"],
-        **reports.common(
-            folder,
-            plans,
-            {stage: [r for r in results if "rates" in r] for stage, results in rated.items()},
-        ),
+        **_common(folder, plans, stages),
         "runs": [*map(str, undone), *tries.told(folder)["runs"]],
         "volumes": sorted(log_dir for one in looked for log_dir in one["log_dirs"]),
         "brokers": steps.rows(params),
         "ledger": str(steps.ledger_of(params)),
         "magic_bytes": {"before": magic_bytes(before), "after": magic_bytes(now)},
         "parity": list(stages["parity"]),
-        "loses_zero_copy": [
-            {
-                "versions": who.versions,
-                "newest_magic": who.newest_magic,
-                "clients": who.clients,
-                "followers": who.followers,
-            }
-            for who in fetchers
-        ],
+        "loses_zero_copy": _fetchers(params),
         "certificates": [one["certificate"] for one in [*looked, *ended] if one.get("certificate")],
         "statements": [one["statement"] for one in [*looked, *ended] if one.get("statement")],
         "report": str(folder),
@@ -277,15 +255,52 @@ def write_report(
         "census": now,
         "census-before": before,
     }
-    for name, table in named.items():
-        write_table(folder / f"{name}.parquet", table)
-    write_json(folder / "zero-copy.json", {"topics": zero_copy(now)})
-    write_json(folder / "report.json", said)
-    plot_formats(before, folder / "formats-before.png")
-    plot_formats(now, folder / "formats.png")
+    _write_tables(folder, named)
+    write_json(folder / "report.json", report)
     plot_burn_down(_history(folder.parent, Path(params["folder"])), folder / "burn-down.png")
-    plot_forecast(forecast, actions, folder / "forecast.png")
-    return said
+    return report
+
+
+def _common(folder: Path, plans: reports.Plans, stages: Stages) -> reports.Common:
+    """Return what every report holds. A check of parity has no rates."""
+    rated: dict[str, Results] = {
+        "look": stages["look"],
+        "convert": stages["convert"],
+        "parity": [],
+        "certify": stages["certify"],
+    }
+    rates = {stage: [r for r in results if "rates" in r] for stage, results in rated.items()}
+    return reports.common(folder, plans, rates)
+
+
+def _write_tables(folder: Path, tables: Mapping[str, pa.Table]) -> None:
+    """Write the tables of a report, and the pictures of each."""
+    from kafkats.migration.census import zero_copy
+    from kafkats.migration.plot import plot_forecast, plot_formats
+    from kafkats.plans.facts import write_table
+    from kafkats.plans.files import write_json
+
+    for name, table in tables.items():
+        write_table(folder / f"{name}.parquet", table)
+    write_json(folder / "zero-copy.json", {"topics": zero_copy(tables["census"])})
+    plot_formats(tables["census-before"], folder / "formats-before.png")
+    plot_formats(tables["census"], folder / "formats.png")
+    plot_forecast(tables["forecast"], tables["actions"], folder / "forecast.png")
+
+
+def _fetchers(params: RunParams) -> list[LostZeroCopy]:
+    """Return the clients that a broker cannot serve from the file any more."""
+    from kafkats.migration.phases import lose_zero_copy
+
+    return [
+        {
+            "versions": who.versions,
+            "newest_magic": who.newest_magic,
+            "clients": who.clients,
+            "followers": who.followers,
+        }
+        for who in lose_zero_copy(params["from_magic"], params["to_magic"])
+    ]
 
 
 def _censuses(results: Results) -> pa.Table:
