@@ -64,9 +64,11 @@ class Choice:
     values: tuple[str | int, ...]
 
     def __get_pydantic_core_schema__(
-        self, _source: type, _handler: GetCoreSchemaHandler
+        self, source: type, _handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        return core_schema.literal_schema(list(self.values))
+        literal = core_schema.literal_schema(list(self.values))
+        is_optional = types.NoneType in get_args(source)
+        return core_schema.nullable_schema(literal) if is_optional else literal
 
 
 @dataclass(frozen=True)

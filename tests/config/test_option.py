@@ -59,3 +59,13 @@ def test_a_field_without_a_sentence_is_refused() -> None:
 def test_the_words_of_a_search_are_those_that_it_knows() -> None:
     depth = next(one for one in declared(Lookup) if one.name == "depth")
     assert depth.kind.schema["enum"] == list(DEPTHS)
+
+
+def test_an_optional_choice_may_be_left_out_and_is_otherwise_one_of_its_values() -> None:
+    class Magic(Options):
+        magic: Annotated[int | None, Choice((0, 1)), Option("Which")] = None
+
+    assert Magic.model_validate({"magic": None}).magic is None
+    assert Magic.model_validate({"magic": 1}).magic == 1
+    with pytest.raises(ValidationError):
+        Magic.model_validate({"magic": 2})
