@@ -18,6 +18,7 @@ FAMILIES = (
     "rebuild",
     "convert",
     "migrate",
+    "workers",
     "columns",
     "lookup",
     "broker",

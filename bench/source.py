@@ -61,6 +61,14 @@ SHAPES = {
 }
 """The size of a segment by shape: some million records, or a run of some seconds."""
 SPARK_KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
+OLDER = "org.apache.kafka:kafka-clients,org.apache.hadoop:hadoop-client-runtime"
+RESOLVED = (
+    ((SPARK_KAFKA, ""),),
+    # where a repository lacks the token provider of that version: an older one works with it
+    ((SPARK_KAFKA, TOKEN_PROVIDER), (f"{TOKEN_PROVIDER}:4.0.0", OLDER)),
+)
+"""Ways to the jars of Spark's Kafka source: what to resolve together, each without one package."""
 RESOLVE_SECONDS = 300
 
 
@@ -268,17 +276,22 @@ def _consumer(folder: Path) -> Consumer:
 
 def _kafka_jars(folder: Path) -> tuple[str, str]:
     """Return the jars of Spark's Kafka source, separated by commas, and why there are none."""
-    nothing, kept = folder / "nothing.py", folder / "ivy"
+    missing = ""
+    for n, parts in enumerate(RESOLVED):
+        tell(f"resolving {' and '.join(name for name, _ in parts)}")
+        found = [_resolved(*part, folder / f"ivy-{n}-{m}") for m, part in enumerate(parts)]
+        missing = next((why for _, why in found if why), "")
+        if not missing:
+            return ",".join(jars for jars, _ in found), ""
+    return "", missing
+
+
+def _resolved(package: str, without: str, kept: Path) -> tuple[str, str]:
+    nothing = kept.with_suffix(".py")
     nothing.write_text("")
-    command = [
-        "spark-submit",
-        "--packages",
-        SPARK_KAFKA,
-        "--conf",
-        f"spark.jars.ivy={kept}",
-        str(nothing),
-    ]
-    tell(f"resolving {SPARK_KAFKA}")
+    excluded = ["--exclude-packages", without] if without else []
+    settings = ["--packages", package, *excluded, "--conf", f"spark.jars.ivy={kept}"]
+    command = ["spark-submit", *settings, str(nothing)]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
