@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final, Protocol, TypeAlias
 
 from kafkats.errors import CorruptFile
-from kafkats.primitives import Buffer, view
 
 BLAKE3: Final = "blake3"
 SHA256: Final = "sha256"
+Bytes: TypeAlias = bytes | bytearray | memoryview
 _WINDOW: Final = 1 << 20
 
 
 class _State(Protocol):
-    def update(self, data: memoryview, /) -> object: ...
+    def update(self, data: Bytes, /) -> object: ...
 
     def hexdigest(self) -> str: ...
 
@@ -34,8 +34,8 @@ class Hash:
         self._prefix = "" if algorithm == SHA256 else f"{algorithm}:"
         self._state = _new(algorithm)
 
-    def update(self, data: Buffer) -> None:
-        self._state.update(view(data))
+    def update(self, data: Bytes) -> None:
+        self._state.update(data)
 
     def text(self) -> str:
         """Return the hash of the bytes so far, with the name of the algorithm unless SHA-256."""
@@ -56,7 +56,7 @@ def algorithm_of(text: str, path: str | Path | None = None) -> str:
     return algorithm
 
 
-def hash_bytes(data: Buffer, algorithm: str = BLAKE3) -> str:
+def hash_bytes(data: Bytes, algorithm: str = BLAKE3) -> str:
     """Return the hash of `data`."""
     whole = Hash(algorithm)
     whole.update(data)

@@ -233,4 +233,4 @@ def _sync(staged: Path) -> None:
 
 def _hash(log: Path, part: Part) -> str:
     with open_segment(log) as view:
-        return hash_bytes(view[part.start : part.end])
+        return hash_bytes(view[part.start : part.end].data)

@@ -261,7 +261,7 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
         raise CorruptPlan("is missing", path=path)
     try:
         with storage(path, "reading"), path.open("rb") as file:
-            table = pq.read_table(file)
+            table = pq.ParquetFile(file).read()  # pq.read_table imports pyarrow.dataset
         table = table.select(schema.names).cast(schema)
         table.validate(full=True)  # damage that no checksum detects, such as broken UTF-8
     except (pa.ArrowException, KeyError) as e:

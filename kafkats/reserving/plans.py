@@ -7,9 +7,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Required, TypedDict
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict
 
 from kafkats.errors import KafkatsError, Locked, Reserved
 from kafkats.logdir.lock import lock_state
@@ -23,9 +21,12 @@ from kafkats.logdir.reservation import (
     reservation_area,
     reserve,
 )
-from kafkats.plans.plan import Plan, write_plan
-from kafkats.plans.run import run_of
 from kafkats.reserving.record import foreign, give_back, now_ms, root_of, write_record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.plans.plan import Plan
 
 
 class Wish(NamedTuple):
@@ -75,6 +76,9 @@ class Planning:
 
         Raises as `write_plan`, CorruptPlan.
         """
+        from kafkats.plans.plan import write_plan  # pyarrow takes 0.2 s: `release` needs none
+        from kafkats.plans.run import run_of
+
         write_plan(plan, folder, **beside)
         self.keep(run_of(plan).directories, folder)
 

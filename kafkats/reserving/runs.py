@@ -8,7 +8,7 @@ from collections.abc import Collection, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kafkats.errors import CorruptFile, CorruptPlan, KafkatsError, Reserved
 from kafkats.logdir.reservation import (
@@ -20,7 +20,6 @@ from kafkats.logdir.reservation import (
     reservation_area,
     reserve,
 )
-from kafkats.plans.run import Run
 from kafkats.reserving.record import (
     DAY_MS,
     foreign,
@@ -30,6 +29,9 @@ from kafkats.reserving.record import (
     somebody,
     write_record,
 )
+
+if TYPE_CHECKING:
+    from kafkats.plans.run import Run
 
 _RENEW_SECONDS: Final = 600.0
 

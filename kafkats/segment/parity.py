@@ -115,7 +115,7 @@ class _Digest:
     def add(self, chunk: Columns) -> None:
         self._records += chunk.rows
         for name, column in _streams(chunk, self._profile.timestamps):
-            self._sums[name].update(column.view(np.uint8))
+            self._sums[name].update(column.view(np.uint8).data)
 
     def parity(self) -> Parity:
         flags = " ".join(f"{name}={flag:d}" for name, flag in self._profile._asdict().items())

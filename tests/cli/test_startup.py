@@ -45,6 +45,14 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
     assert out
 
 
+def test_commands_without_tables_load_no_pyarrow(golden: Unpacked, tmp_path: Path) -> None:
+    ledger, root = tmp_path / "ledger", golden("matrix-2.8.2-v1", "data")
+    begin = ["ledger", "begin", ledger, "--from-magic", "1", "--to-magic", "2", "--broker", "1"]
+    for words in (begin, ["ledger", "show", ledger], ["release", root]):
+        code, _, loaded = process(words)
+        assert (code, loaded) == (0, "[]"), words
+
+
 @pytest.mark.parametrize(
     ("case", "state"), [("matrix-2.8.2-v1", "data"), ("matrix-4.3.1-v2", "data")]
 )
