@@ -65,7 +65,7 @@ with DAG(
 
     @task
     def applications() -> list[Arguments]:
-        return planning(get_current_context())
+        return planning(get_current_context(), "rebuild")
 
     @task.short_circuit(ignore_downstream_trigger_rules=False)
     def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:
@@ -77,8 +77,9 @@ with DAG(
         plans: list[PlanResult],
         runs: list[JobResult],
         proofs: list[JobResult],
-    ) -> reports.RebuildReport:
-        return reports.report(get_current_context(), INDEXES, asked, plans, runs, proofs)
+    ) -> reports.OperationReport:
+        stages = reports.Stages(asked, plans, runs, proofs)
+        return reports.report(get_current_context(), "rebuild", stages, INDEXES, reports.health)
 
     asked = applications()
     plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
 from kafkats_airflow import questions, recover_reports, tries
-from kafkats_airflow.applications import changing, recovering
+from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
@@ -62,7 +62,7 @@ with DAG(
 
     @task
     def applications() -> list[Arguments]:
-        return recovering(get_current_context())
+        return planning(get_current_context(), "recover")
 
     @task.short_circuit(ignore_downstream_trigger_rules=False)
     def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:

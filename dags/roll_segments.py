@@ -16,24 +16,24 @@ by hand decides for that moment, or for `as_of`.
 **What it does.**
 - `plan` reads the ends of all files on each Spark connection. It compares each active segment with
   `segment.ms`, `segment.bytes` and `segment.index.bytes` of the policy. A segment is due if a
-  message stamped at that moment would roll it. Its age counts from its first message; without a
-  timestamp there, from the segment's creation, which is weak evidence.
+  message stamped at that moment would roll it, unless its log is corrupt. Its age counts from its
+  first message; without a timestamp there, from the segment's creation, which is weak evidence.
+- With `split`, `plan` splits segments instead. `mixed` splits around timestamps older than
+  `earliest` or newer than the run's moment. Batches are copied byte for byte.
 - `apply` adds the time index's closing entry if it is missing, and an empty segment with its
   producer snapshot. No record is ever changed.
-- `verify` reads the closed segment and the new one.
-- `purge` ends the undo window of runs that ended `undo_days` ago.
-- `report` writes everything into `folder`.
+- `verify` reads the new segments and the closed ones.
+- `purge` ends the undo window of runs that ended `undo_days` ago, and `report` writes to `folder`.
 
 **When it fails.** `apply` names the partition and the reason: a broker holds the lock, the marker
 of its clean stop is gone, or the log has grown since the plan. Clear the run to make a new plan. If
-it was killed half-way, the next try finishes it. A segment with a wrong index is blocked and named:
-run `rebuild_time_indexes`.
+it was killed half-way, the next try finishes it. A wrong index blocks: run `rebuild_time_indexes`.
 
 A run that is going to write reserves its volumes until its question is answered and its work is
 done. Another run skips these volumes; if it names them, it refuses at once and says who holds them.
 `release` ends the reservation after a no or a failure.
 
-**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` removes the new segments again.
+**Afterwards.** `report.json` names each RUN. `kafkats undo RUN` restores the old segments.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ with DAG(
     plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
     work = changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
     approve = PlanApproval(
-        task_id="approve", subject="Close the active segments?", question=questions.of_roll
+        task_id="approve", subject="Close or split the segments?", question=questions.of_roll
     )
     applying = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
     apply = applying.expand_kwargs(work.map(tries.to_apply))

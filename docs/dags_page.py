@@ -15,7 +15,7 @@ for name in [name for name in os.environ if name.startswith("KAFKATS_")]:
     del os.environ[name]  # the page has the defaults of a deployment that sets nothing
 sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
 
-from kafkats_airflow.forms import FORMS, Box, boxes  # noqa: E402
+from kafkats_airflow.forms import Box, boxes, form_of  # noqa: E402
 from pages import write_or_compare  # noqa: E402
 
 from kafkats.config.option import REQUIRED  # noqa: E402
@@ -112,7 +112,7 @@ def section(path: Path) -> str:
     given = {keyword.arg: keyword.value for keyword in dag.keywords}
     facts = f"DAG `{ast.literal_eval(dag.args[0])}`, schedule `{ast.unparse(given['schedule'])}`, `dags/{path.name}`"
     form = ast.literal_eval(given["params"].args[0])
-    rows = [row(name, box) for name, box in boxes(FORMS[form]).items()]
+    rows = [row(name, box) for name, box in boxes(form_of(form)).items()]
     return "\n".join([
         prose,
         "",

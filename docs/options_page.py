@@ -25,7 +25,11 @@ from kafkats.config.option import Option  # noqa: E402
 from kafkats.operations import OPERATIONS  # noqa: E402
 
 PAGE = ROOT / "docs" / "options.md"
-FORM_OF = {"lookup": "table", "export": "export"} | {f"plan {name}": name for name in OPERATIONS}
+FORM_OF = {f"plan {name}": name for name in OPERATIONS} | {
+    "plan split": "roll",
+    "lookup": "table",
+    "export": "export",
+}
 """The form of the DAG that runs a command."""
 HEAD = """\
 # Options

@@ -86,6 +86,7 @@ OPERATION: Final = Operation(
     _prepare,
     _writer,
     _prove,
+    "migrated",
     follows=(OFFSET_INDEX, TIME_INDEX),
     sentences=_sentences,
     numbers=("batches_before", "batches_after", "records"),

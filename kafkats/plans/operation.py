@@ -130,6 +130,10 @@ class Operation:
     writer: Callable[[], Writer]
     prove: Callable[[Proving], Proof]
     """Read every file again that the plan wrote. Raises CorruptFile, CorruptPlan, StorageFailed."""
+    done: str
+    """The word for files that are written and proved, such as rebuilt."""
+    verb: str = ""
+    """The verb of that word, if it is not the name."""
     follows: tuple[str, ...] = ()
     """Suffixes of the files that change together with the .log of their segment. A table of the
     plan leaves these files out.
@@ -159,6 +163,11 @@ class Operation:
     """
     whole: bool = False
     """Whether blocked rows leave the work undone: the command `apply` then ends with 1, too."""
+
+    @property
+    def nothing(self) -> str:
+        """The words for a run that has nothing to do."""
+        return f"nothing to {self.verb or self.name}"
 
     def leaves_out(self, file: str) -> bool:
         """Return whether a table of the plan leaves a file out."""

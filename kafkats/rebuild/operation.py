@@ -93,6 +93,7 @@ OPERATION: Final = Operation(
     _prepare,
     _writer,
     _prove,
+    "rebuilt",
     sentences=_sentences,
     numbers=("recovery_segments", "recovery_bytes"),
     counts=("settings_from", "not_repaired"),

@@ -90,6 +90,7 @@ OPERATION: Final = Operation(
     _prepare,
     _writer,
     _prove,
+    "recovered",
     sentences=_sentences,
     numbers=(
         "recovery_segments",

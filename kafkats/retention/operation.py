@@ -105,6 +105,8 @@ OPERATION: Final = Operation(
     _prepare,
     _writer,
     _prove,
+    "deleted",
+    verb="delete",
     follows=(*SEGMENT_KINDS[1:], LEADER_EPOCH, LOG_START),
     sentences=_sentences,
     remarks=_remarks,

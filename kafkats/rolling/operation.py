@@ -63,6 +63,7 @@ OPERATION: Final = Operation(
     _prepare,
     _writer,
     _prove,
+    "rolled",
     follows=SEGMENT_KINDS[1:],
     by_topic=True,
     proves_log_end=True,

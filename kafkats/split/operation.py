@@ -59,6 +59,7 @@ OPERATION: Final = Operation(
     _prepare,
     _writer,
     _prove,
+    "split",
     follows=SEGMENT_KINDS[1:],
     proved_by_settings=True,
 )

@@ -35,7 +35,11 @@ class Split(Options):
     earliest: Annotated[
         Time,
         Option(
-            "For mixed: no record can be older", "--earliest", unset="1970", stored="earliest_ms"
+            "For mixed: no record can be older",
+            "--earliest",
+            unset="1970",
+            stored="earliest_ms",
+            initial="1970-01-01T00:00:00Z",
         ),
     ] = 0
     latest: Annotated[

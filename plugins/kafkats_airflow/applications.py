@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.config import Volume
+from kafkats.config.option import declared
 from kafkats.errors import UsageError
+from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.folders import folder_of, readable, with_digest
+from kafkats_airflow.forms import declared_in, flag_of, form_of
 from kafkats_airflow.results import Arguments, PlanResult, Work
 from kafkats_airflow.run_params import RunParams, params_of
 from kafkats_airflow.tries import work_of
@@ -94,34 +97,43 @@ def _names(keys: Iterable[Key]) -> dict[Key, str]:
 
 
 @in_our_words
-def planning(context: Context) -> list[Arguments]:
-    """Return arguments of PlanJobOperator for a rebuild, one dict per application. Raises as
-    `groups_of`.
+def planning(context: Context, operation: str) -> list[Arguments]:
+    """Return arguments of PlanJobOperator, one dict per application. The form of the operation
+    (kafkats_airflow.forms) has the options. Raises as `groups_of`.
     """
-    unclean = params_of(context)["only_after_unclean_stop"]
-    return _planning(context, "rebuild", ["--only-after-unclean-stop"] if unclean else [])
-
-
-@in_our_words
-def recovering(context: Context) -> list[Arguments]:
-    """Return arguments of PlanJobOperator for a recovery, as `planning`."""
-    like_kafka = params_of(context)["like_kafka"]
-    return _planning(context, "recover", ["--like-kafka"] if like_kafka else [])
-
-
-def _planning(context: Context, operation: str, flags: Sequence[str]) -> list[Arguments]:
     params = params_of(context)
     checks.writable(params["folder"])
+    words = [*_reading(params), *words_of(operation, params)]
     return [
         {
             "conn_id": group.connection,
             "application_args": [
-                operation, *group.log_dirs, *_reading(params), *flags,
+                operation, *group.log_dirs, *words,
                 *places(folder_of(context) / group.name, group),
             ],
         }
         for group in groups_of(params)
     ]  # fmt: skip
+
+
+def words_of(operation: str, params: RunParams) -> list[str]:
+    """Return the operation's own options as its form gives them. Empty boxes give none."""
+    own = {one.option for model in OPERATIONS[operation].models for one in declared(model)}
+    words: list[str] = []
+    for name, one in declared_in(form_of(operation)).items():
+        value = cast("Mapping[str, object]", params)[name] if one.option in own else None
+        if value in (None, "", False):
+            continue
+        word = flag_of(one)
+        if value is True:
+            words.append(word)
+        elif isinstance(value, list):
+            given = listed(value)
+            given = [",".join(given)] if given and one.kind.commas else given
+            words += [part for text in given for part in (word, text)]
+        else:
+            words += [word, str(value)]
+    return words
 
 
 @in_our_words
@@ -132,7 +144,7 @@ def changing(
     params = params_of(context)
     if params["dry_run"]:
         return []
-    proof = _reading(params)
+    proof = _reading(params) + (["--generation", params["rule"]] if "rule" in params else [])
     found = [
         work_of(asked["conn_id"], plan, proof, writes=bool(plan["totals"]["files"]))
         for asked, plan in zip(planning, plans, strict=True)
@@ -164,11 +176,4 @@ def _chosen(volumes: Sequence[Volume], wanted: Sequence[str]) -> list[Volume]:
 
 
 def _reading(params: RunParams) -> list[str]:
-    return [
-        "--policy",
-        params["policy"],
-        "--topics",
-        params["topics"],
-        "--generation",
-        params["rule"],
-    ]
+    return ["--policy", params["policy"], "--topics", params["topics"]]

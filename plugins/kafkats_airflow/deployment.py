@@ -30,6 +30,7 @@ from kafkats.config.approvers import Approver
 from kafkats.errors import Refused
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks, settings
+from kafkats_airflow.forms import declared_in, flag_of, form_of
 from kafkats_airflow.results import User
 from kafkats_airflow.run_params import RunParams, params_of
 
@@ -38,13 +39,21 @@ if TYPE_CHECKING:
 
 DAY_MS: Final = 86_400_000
 _FLAG, _TEXT, _PATH, _POLICY, _WINDOW, _AREA = "flag", "text", "path", "policy", "window", "area"
+
+
+def _kind(base: type) -> str:
+    return _FLAG if base is bool else _PATH if base is Path else _TEXT
+
+
 WORDS: Final[Mapping[str, str]] = {
+    **{flag_of(one): _kind(one.kind.base) for name in OPERATIONS
+       for one in declared_in(form_of(name)).values() if one.option.flags},
     **dict.fromkeys(
         ("--only-after-unclean-stop", "--inside-segments", "--last-segment", "--only-newer",
          "--skip-reserved", "--go-on", "--owner-stopped"), _FLAG),
     **dict.fromkeys(
         ("--topics", "--generation", "--now", "--before", "--free", "--compression-type",
-         "--to-magic", "--accept-loss", "--phase", "--broker", "--reserve", "--reserve-until",
+         "--to-magic", "--accept-loss", "--phase", "--where", "--latest", "--broker", "--reserve", "--reserve-until",
          "--take-over", "--digest", "--holder", "--min-magic", "--max-magic", "--every", "--from",
          "--until", "--depth", "--high-watermark", "--at", "--around", "--by"), _TEXT),
     **dict.fromkeys(

@@ -14,10 +14,12 @@ from kafkats.config.option import REQUIRED, Choice, Declared, Option, Options, d
 from kafkats.config.options import Settings, Topics
 from kafkats.lookup.options import Export, Search, Table
 from kafkats.migration.options import PHASES, Migrate, Migration, Step
+from kafkats.operations import OPERATIONS
 from kafkats.rebuild.options import Rebuild
 from kafkats.recovery.options import Recover
 from kafkats.retention.options import Retain
 from kafkats.rolling.options import Roll
+from kafkats.split.options import SPLITS, Split
 from kafkats_airflow import settings
 
 DEPLOYMENT: Final = {"policy": settings.POLICY, "folder": settings.FOLDER}
@@ -99,6 +101,20 @@ class RollingRun(WritingRun):
     ] = settings.DRY_RUN
 
 
+class SplittingRun(RollingRun):
+    """A run that closes active segments or splits the segments there are."""
+
+    split: Annotated[
+        str,
+        Choice(("no", *SPLITS)),
+        Option(
+            "no: close active segments. Otherwise split segments instead, active ones too; rolled:"
+            " where segment_bytes or segment_ms would have rolled; mixed: around implausible"
+            " timestamps; expired: after the records that are older than before"
+        ),
+    ] = "no"
+
+
 class RetentionRun(RollingRun):
     """A run that asks only about the guards of the policy."""
 
@@ -117,6 +133,9 @@ class Form(NamedTuple):
     models: tuple[type[Options], ...]
     ids: tuple[str, ...]
 
+
+_BEFORE: Final = ("policy", "volumes", "topics")
+_AFTER: Final = ("need_approval", "dry_run", "folder")
 
 FORMS: Final[Mapping[str, Form]] = {
     "rebuild": Form(
@@ -182,13 +201,18 @@ FORMS: Final[Mapping[str, Form]] = {
         ),
     ),
     "roll": Form(
-        (RollingRun, Roll, Topics, Settings),
+        (SplittingRun, Roll, Split, Topics, Settings),
         (
             "policy",
             "volumes",
             "topics",
             "generation",
             "as_of",
+            "split",
+            "segment_bytes",
+            "segment_ms",
+            "earliest",
+            "before",
             "need_approval",
             "undo_days",
             "dry_run",
@@ -231,6 +255,15 @@ FORMS: Final[Mapping[str, Form]] = {
 }
 
 
+def form_of(name: str) -> Form:
+    """Return a form of FORMS; for any other operation the form with all its options."""
+    if name in FORMS:
+        return FORMS[name]
+    models = OPERATIONS[name].models
+    own = (one.param for model in models for one in declared(model) if one.option.flags)
+    return Form((WritingRun, *models, Topics, Settings), (*_BEFORE, *own, *_AFTER))
+
+
 class Box(NamedTuple):
     """The field of a form for one option."""
 
@@ -252,6 +285,12 @@ def declared_in(form: Form) -> dict[str, Declared]:
         for one in declared(model):
             found.setdefault(one.param, one)
     return {name: found[name] for name in form.ids}
+
+
+def flag_of(one: Declared) -> str:
+    """Return the word of an option on the command line, the long one of several."""
+    words = one.option.flags.partition("/")[0].split()
+    return next((word for word in words if word.startswith("--")), words[0])
 
 
 def _box(one: Declared) -> Box:

@@ -35,9 +35,16 @@ def of_rebuild(context: Context, plans: Plans) -> str:
     return _of_plans(plans, "not repaired", "not_repaired")
 
 
-def of_roll(context: Context, plans: Plans) -> str:
-    """The plans to close active segments."""
+def of_plans(_: Context, plans: Plans) -> str:
+    """The plans of any operation."""
     return _of_plans(plans)
+
+
+def of_roll(context: Context, plans: Plans) -> str:
+    """The plans to close active segments, or to split segments."""
+    split = params_of(context).get("split", "no")
+    splits = f"Segments are split: {code(split)}.\n\n" if split != "no" else ""
+    return splits + of_plans(context, plans)
 
 
 def of_migration(context: Context, plans: Plans) -> str:

@@ -12,12 +12,14 @@ A migration's folder has its own pages: kafkats_airflow.migration_reports.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
+from kafkats.operations import OPERATIONS
+from kafkats.plans.operation import Operation
 from kafkats_airflow import checks, tries
 from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
@@ -63,59 +65,69 @@ class Remarked(Ended):
     remarks: list[str]
 
 
-class RebuildReport(Common, Remarked):
-    """report.json of a rebuild."""
+class OperationReport(Common, Remarked):
+    """report.json of one operation."""
 
     seen: Summary
     files_proved_equal: int
 
 
+class Stages(NamedTuple):
+    """The results of the tasks of a run; None for tasks that failed or were skipped."""
+
+    asked: Sequence[Arguments] | None
+    plans: Plans | None
+    runs: Results | None
+    proofs: Results | None
+
+
 @in_our_words
 def report(
     context: Context,
-    asset: Asset,
-    asked: Sequence[Arguments] | None,
-    plans: Plans | None,
-    runs: Results | None,
-    proofs: Results | None,
-) -> RebuildReport:
-    """The last word on a rebuild, and the asset's event; fails when the run must not count as a
-    success.
+    operation: str,
+    stages: Stages,
+    asset: Asset | None = None,
+    picture: Callable[[Path, pa.Table, pa.Table], None] | None = None,
+) -> OperationReport:
+    """Write the report of a run of one operation, and the asset's event. Fails if the run must not
+    count as a success.
 
-    Any of the rest may be None: what comes of tasks that failed or were skipped.
+    `picture` draws the segments before and after the change into the report's folder.
     """
-    plans, runs, proofs = list(plans or []), list(runs or []), list(proofs or [])
+    plans, asked = list(stages.plans or []), stages.asked or []
     folder, params = folder_of(context), params_of(context)
-    end = outcome(folder, params, plans) if len(plans) == len(asked or []) else UNFINISHED
+    whole = len(plans) == len(asked)
+    end = outcome(folder, params, operation, plans) if whole else UNFINISHED
     said = write_report(
         folder,
         plans,
-        runs,
-        proofs,
+        {"plan": plans, "apply": list(stages.runs or []), "verify": list(stages.proofs or [])},
         outcome=end,
         topics=params["topics"],
         failures=failures(context),
+        picture=picture,
     )
     log_remarks(said["remarks"])
-    context["outlet_events"][asset].extra = {
-        "volumes": [*said["volumes"]],
-        "outcome": said["outcome"],
-        "report": said["report"],
-    }
+    if asset is not None:
+        context["outlet_events"][asset].extra = {
+            "volumes": [*said["volumes"]],
+            "outcome": said["outcome"],
+            "report": said["report"],
+        }
     if end.endswith((UNFINISHED, UNSAFE)):
         raise unfinished(end, said)
     return said
 
 
-def outcome(folder: Path, params: RunParams, plans: Plans) -> str:
+def outcome(folder: Path, params: RunParams, operation: str, plans: Plans) -> str:
     """How the run whose folder this is ended, in words; at their end UNFINISHED or UNSAFE when it
     must not count as a success.
     """
     left = {
-        word: sum(plan["totals"]["not_repaired"][word] for plan in plans)
+        word: sum(plan["totals"].get("not_repaired", {}).get(word, 0) for plan in plans)
         for word in ("danger", "damage")
     }
-    words = _ending(folder, params, plans)
+    words = _ending(folder, params, OPERATIONS[operation], plans)
     if left["damage"] and words != UNFINISHED:
         words += f", {left['damage']} damages not repaired"
     if words != UNFINISHED:
@@ -123,15 +135,15 @@ def outcome(folder: Path, params: RunParams, plans: Plans) -> str:
     return f"{words}, {UNSAFE}" if left["danger"] else words
 
 
-def _ending(folder: Path, params: RunParams, plans: Plans) -> str:
+def _ending(folder: Path, params: RunParams, operation: Operation, plans: Plans) -> str:
     todo = [plan for plan in plans if plan["totals"]["files"]]
     if not plans:
         return UNFINISHED
     if params["dry_run"]:
-        return "dry run" if todo else "nothing to rebuild"
+        return "dry run" if todo else operation.nothing
     words = {
-        "nothing": "nothing to rebuild",
-        "proved": "rebuilt and proved",
+        "nothing": operation.nothing,
+        "proved": f"{operation.done} and proved",
         "rejected": "rejected",
     }
     return words.get(tries.ending(folder, plans, rejected=tries.rejected(folder)), UNFINISHED)
@@ -140,31 +152,27 @@ def _ending(folder: Path, params: RunParams, plans: Plans) -> str:
 def write_report(
     folder: Path,
     plans: Plans,
-    runs: Results,
-    proofs: Results,
+    stages: Mapping[str, Results],
     *,
     outcome: str,
     topics: str,
     failures: Sequence[str] = (),
-) -> RebuildReport:
-    """Write the folder of a rebuild; returns the content of report.json. Repeating it writes the
-    same again.
+    picture: Callable[[Path, pa.Table, pa.Table], None] | None = None,
+) -> OperationReport:
+    """Write the folder of a run; returns the content of report.json. Repeating it writes the same
+    again.
     """
     from kafkats.plans.facts import ACTIONS, SEGMENTS, summary, write_table
     from kafkats.plans.files import write_json
-    from kafkats.rebuild.plot import plot_health
 
     checks.writable(folder)
     before = segments_of(plan["seen"]["report"] for plan in plans)
     after = after_of(folder)
-    panels = {"before": before}
-    if after.num_rows:
-        panels["after"] = overlaid(before, after, ("log_dir", "partition_dir", "base_offset"))
-    said: RebuildReport = {
+    said: OperationReport = {
         "outcome": outcome,
         "failures": list(failures),
         "remarks": [*no_topic(topics, before), *of_reservations(plans)] if plans else [],
-        **common(folder, plans, {"plan": plans, "apply": runs, "verify": proofs}),
+        **common(folder, plans, stages),
         "seen": summary(before),
         "files_proved_equal": tries.told(folder)["files_proved"],
         "report": str(folder),
@@ -172,9 +180,20 @@ def write_report(
     write_table(folder / "segments.parquet", before.cast(SEGMENTS))
     write_table(folder / "after.parquet", after.cast(SEGMENTS))
     write_table(folder / "actions.parquet", actions_of(folder).cast(ACTIONS))
-    plot_health(panels, folder / "health.png")
+    if picture is not None:
+        picture(folder, before, after)
     write_json(folder / "report.json", said)
     return said
+
+
+def health(folder: Path, before: pa.Table, after: pa.Table) -> None:
+    """Draw the health of the time indexes before and after a rebuild."""
+    from kafkats.rebuild.plot import plot_health
+
+    panels = {"before": before}
+    if after.num_rows:
+        panels["after"] = overlaid(before, after, ("log_dir", "partition_dir", "base_offset"))
+    plot_health(panels, folder / "health.png")
 
 
 def no_topic(glob: str, seen: pa.Table) -> list[str]:

@@ -35,16 +35,12 @@ def planning(context: Context, operation: str) -> list[Arguments]:
     """Return arguments of PlanJobOperator, one dict per application."""
     params, now = params_of(context), moment(context)
     checks.writable(params["folder"])
-    words = [
-        "--policy",
-        params["policy"],
-        "--topics",
-        params["topics"],
-        "--generation",
-        params["generation"],
-        "--now",
-        now,
-    ]
+    operation = planned_by(operation, params)
+    words = ["--policy", params["policy"], "--topics", params["topics"]]
+    if operation == "split":
+        words += _splitting(params, now)
+    else:
+        words += ["--generation", params["generation"], "--now", now]
     asked: list[Arguments] = []
     for group in groups_of(params):
         folder = folder_of(context) / group.name
@@ -52,6 +48,25 @@ def planning(context: Context, operation: str) -> list[Arguments]:
         given = [operation, *group.log_dirs, *words, *more, *places(folder, group)]
         asked.append({"conn_id": group.connection, "application_args": given})
     return asked
+
+
+def planned_by(operation: str, params: RunParams) -> str:
+    """Return which operation a run of a DAG plans: roll_segments splits if its form says so."""
+    splits = operation == "roll" and params.get("split", "no") != "no"
+    return "split" if splits else operation
+
+
+def _splitting(params: RunParams, now: str) -> list[str]:
+    """Return the options of plan split. Raises UsageError for amounts and times that are none."""
+    words = ["--where", params["split"], "--latest", now]
+    if params["segment_bytes"]:
+        checks.amount(parse_size, params["segment_bytes"], "segment_bytes")
+        words += ["--segment-bytes", params["segment_bytes"]]
+    words += ["--segment-ms", str(params["segment_ms"])] if params["segment_ms"] else []
+    words += ["--earliest", time_of(params["earliest"], "earliest").isoformat()]
+    if params["before"]:
+        words += ["--before", time_of(params["before"], "before").isoformat()]
+    return words
 
 
 def _deleting(params: RunParams, folder: Path) -> list[str]:
@@ -97,7 +112,7 @@ def changing(
 @in_our_words
 def due(context: Context, operation: str) -> list[Arguments]:
     """Return arguments of the purge job: RUNs of this operation that ended `undo_days` ago or
-    earlier.
+    earlier, of a roll also splits.
 
     The clock counts, not the moment that the run decides for. Nothing for a dry run.
     """
@@ -132,7 +147,8 @@ def _waits(folder: Path, operation: str, window_ms: int) -> set[str]:
         run = read_run(folder)
     except KafkatsError:  # another version's, or half written: not ours to purge
         return set()
-    return set(run.directories) if run.operation == operation else set()
+    ours = {operation, "split"} if operation == "roll" else {operation}
+    return set(run.directories) if run.operation in ours else set()
 
 
 def chosen(plans: Sequence[PlanResult], work: Sequence[Work]) -> list[PlanResult]:

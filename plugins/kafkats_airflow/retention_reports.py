@@ -13,6 +13,8 @@ board.json          per topic and per partition: bytes that go now, in a day, in
 reclaimable.png     bytes per topic by what becomes of them
 timeline.png        segments from first to largest timestamp, and the retention line
 due.parquet         kafkats.rolling.plan.DUE, one row per active segment (roll_segments)
+parts.parquet       kafkats.split.parts.PARTS, one row per part of a segment (roll_segments with
+                    split)
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.config import Policy
+from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks, reports, tries
 from kafkats_airflow.applications import listed
 from kafkats_airflow.failing import failures, in_our_words
@@ -32,15 +35,13 @@ from kafkats_airflow.folders import folder_of
 from kafkats_airflow.moment import moment
 from kafkats_airflow.reports import UNFINISHED, Plans, Results
 from kafkats_airflow.results import Arguments, PurgeResult, Work
-from kafkats_airflow.retention import INVENTORY, chosen, unfinished
+from kafkats_airflow.retention import INVENTORY, chosen, planned_by, unfinished
 from kafkats_airflow.run_params import RunParams, params_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.plans.facts import Summary
-
-DONE = {"retain": "deleted", "roll": "rolled"}
 
 
 class StageXComs(TypedDict):
@@ -71,6 +72,13 @@ class Rolled(TypedDict):
 
     active_segments: int
     due_segments: int
+
+
+class WasSplit(TypedDict):
+    """The fields of report.json that only a split has."""
+
+    split_segments: int
+    segments_added: int
 
 
 class RunSummary(TypedDict):
@@ -113,6 +121,7 @@ def report(
     from kafkats.plans.files import write_json
 
     params, folder = params_of(context), folder_of(context)
+    operation = planned_by(operation, params)
     asked = None if asked is None else list(asked)
     plans = chosen(list(stages["plan"] or []), list(work or []))
     end = outcome(folder, params, operation, plans, lost=work is None or unfinished(asked, plans))
@@ -138,7 +147,7 @@ def report(
     }
     reports.log_remarks(said["remarks"])
     deleted = _deleted(folder, params, plans) if operation == "retain" else None
-    more = deleted or _rolled(folder, plans)
+    more = deleted or (_split if operation == "split" else _rolled)(folder, plans)
     write_json(folder / "report.json", {**said, **more})
     context["outlet_events"][INVENTORY].extra = {
         "volumes": [*said["volumes"]],
@@ -183,8 +192,8 @@ def outcome(folder: Path, params: RunParams, operation: str, plans: Plans, *, lo
     if params["dry_run"]:
         return f"dry run{left}"
     words = {
-        "nothing": f"nothing to {'delete' if operation == 'retain' else operation}{left}",
-        "proved": f"{DONE[operation]} and proved{left}",
+        "nothing": f"{OPERATIONS[operation].nothing}{left}",
+        "proved": f"{OPERATIONS[operation].done} and proved{left}",
         "rejected": "rejected",
     }
     return words.get(tries.ending(folder, plans, rejected=tries.rejected(folder)), UNFINISHED)
@@ -280,3 +289,17 @@ def _rolled(folder: Path, plans: Plans) -> Rolled:
     write_table(folder / "due.parquet", found)
     rolls = sum(row["rolls"] for row in found.to_pylist())
     return {"active_segments": found.num_rows, "due_segments": rolls}
+
+
+def _split(folder: Path, plans: Plans) -> WasSplit:
+    from kafkats.plans.facts import read_table, write_table
+    from kafkats.split.parts import PARTS
+
+    found = reports.concat(
+        [read_table(Path(plan["plan"]) / "parts.parquet", PARTS) for plan in plans], PARTS
+    )
+    write_table(folder / "parts.parquet", found)
+    return {
+        "split_segments": sum(plan["totals"]["segments"] for plan in plans),
+        "segments_added": sum(plan["totals"]["segments_added"] for plan in plans),
+    }

@@ -28,7 +28,10 @@ from tests.spark_jobs.words import job
 
 ROLL: dict[str, Any] = {
     name: RETAIN[name] for name in ("volumes", "topics", "as_of", "undo_days", "dry_run")
-} | {"generation": "4.1"}  # fmt: skip
+} | {
+    "generation": "4.1", "split": "no", "segment_bytes": None, "segment_ms": None,
+    "earliest": "1970-01-01T00:00:00Z", "before": None,
+}  # fmt: skip
 
 
 def policy(volume: Path, topics: dict[str, Any] | None = None, **more: Any) -> str:
@@ -372,6 +375,46 @@ def test_rolling(bag: Any, volume: Path, here: list[str], executor: Any) -> None
     plan = dict(read_plan(Path(said["plans"][0]["plan"])).header["totals"])
     proof = job(executor, "verify", volume, "--of-plan", said["plans"][0]["plan"])
     assert (proof["exit_code"], proof["equal"]) == (1, plan["files"] - 4)
+
+
+@pytest.mark.parametrize(
+    ("split", "given", "where"),
+    [
+        ("rolled", {"segment_bytes": "2KiB"}, ["--segment-bytes", "2KiB"]),
+        ("expired", {"before": LIMIT}, ["--before", "2020-09-13T12:29:00+00:00"]),
+    ],
+)
+def test_splitting(
+    bag: Any,
+    volume: Path,
+    here: list[str],
+    executor: Any,
+    split: str,
+    given: dict[str, Any],
+    where: list[str],
+) -> None:
+    """Plan, reservation, approval, apply, proof, report, undo and purge of a split."""
+    before = {name: logs(volume, name) for name in ("time-all-0", "size-0")}
+    run = run_dag(bag, "roll_segments", volume, policy(volume), split=split, **given)
+    assert (str(run.state), here) == ("success", ["plan", "apply", "verify"])
+    said = report(volume)
+    assert (said["outcome"], said["files_proved"]) == ("split and proved", said["files_planned"])
+    assert min(said["split_segments"], said["segments_added"]) > 0
+    parts = pq.read_table(Path(said["report"], "parts.parquet"))
+    assert parts.num_rows >= said["split_segments"] + said["segments_added"]
+    (plan,) = said["plans"]
+    stored = read_plan(Path(plan["plan"])).header
+    assert (stored["operation"], stored["options"]["split"]) == ("split", split)
+    added = [log for name in before for log in logs(volume, name) if log not in before[name]]
+    assert added, "batches of these begin segments of their own now"
+    (asked,) = retention.planning(
+        {"params": run.conf, "run_id": "r", "dag": run.dag, "dag_run": run}, "roll"
+    )
+    assert asked["application_args"][0] == "split"
+    words = asked["application_args"]
+    assert words[words.index(where[0]) :][:2] == where
+    assert job(executor, "undo", *said["runs"])["exit_code"] == 0
+    assert {name: logs(volume, name) for name in before} == before
 
 
 def test_both_write_to_one_inventory(bag: Any) -> None:

@@ -96,7 +96,9 @@ def test_names_as_before(tmp_path: Path, volume: dict[str, Any], name: str) -> N
 def test_two_dags_with_one_run_id_have_their_own_plans(tmp_path: Path) -> None:
     params = params_with(tmp_path, {})
     said = {
-        dag_id: planning({"params": params, "run_id": "r", "dag": SimpleNamespace(dag_id=dag_id)})  # type: ignore[typeddict-item]
+        dag_id: planning(
+            {"params": params, "run_id": "r", "dag": SimpleNamespace(dag_id=dag_id)}, "rebuild"
+        )  # type: ignore[typeddict-item]
         for dag_id in ("one", "two")
     }
     assert said["one"][0]["application_args"] != said["two"][0]["application_args"]

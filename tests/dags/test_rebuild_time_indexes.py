@@ -425,7 +425,7 @@ def test_how_a_run_ended(tmp_path: Path) -> None:
         return {"plan": str(tmp_path / "group" / "plan"), "digest": "d" * 64, "totals": totals}
 
     def said(*plans: dict[str, Any], **params: Any) -> str:
-        return outcome(tmp_path, PARAMS | params, plans)
+        return outcome(tmp_path, PARAMS | params, "rebuild", plans)
 
     assert said() == "not finished", "planning itself failed"
     assert said(plan(0, 3)) == "nothing to rebuild, 3 damages not repaired"
@@ -459,13 +459,13 @@ def test_volumes_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(
         AirflowFailException, match="no volume of the policy has a path or broker like '/nowhere'"
     ):
-        planning(context(params | {"volumes": ["/nowhere"]}))
+        planning(context(params | {"volumes": ["/nowhere"]}), "rebuild")
     assert changing({"params": params | {"dry_run": True}, "dag_run": None}, [], []) == []
 
 
 def test_every_try_of_a_run_has_the_same_folder(tmp_path: Path) -> None:
     params = PARAMS | {"policy": str(two_volumes(tmp_path)), "folder": "/reports"}
-    once, again = (planning(context(params, "manual__1")) for _ in range(2))
+    once, again = (planning(context(params, "manual__1"), "rebuild") for _ in range(2))
     assert once == again
     assert (
         "/reports/rebuild_time_indexes/manual__1/host_1-owner-stopped"
