@@ -10,6 +10,7 @@ import click
 from kafkats.cli.generated import options
 from kafkats.cli.options import JOBS, JSON, LOG_DIRS, REPORT
 from kafkats.cli.terminal import say, say_summary
+from kafkats.errors import storage
 from kafkats.recovery.options import Preflight
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def preflight(
     log_dirs: tuple[Path, ...],
     kafka: str,
     recovery_rate: int | None,
+    describe: Path | None,
     cluster_id: str,
     node_id: int | None,
     report: Path | None,
@@ -43,8 +45,12 @@ def preflight(
     from kafkats.recovery.rows import start_row, write_starts
     from kafkats.recovery.sentences import loses, sentences, summary
     from kafkats.recovery.start import predict_start
+    from kafkats.recovery.strays import read_topic_ids
 
-    start = predict_start(executor, log_dirs, kafka, expected=Expected(cluster_id, node_id))
+    ids = None if describe is None else read_topic_ids(_text(describe), str(describe))
+    start = predict_start(
+        executor, log_dirs, kafka, expected=Expected(cluster_id, node_id), topic_ids=ids
+    )
     totals = summary(start)
     if report is not None:
         write_starts(report, start.partitions, totals)
@@ -53,3 +59,8 @@ def preflight(
             say(json.dumps(start_row(one)))
     say_summary(totals, as_json, list(sentences(start, recovery_rate)))
     return int(loses(start))
+
+
+def _text(path: Path) -> str:
+    with storage(path, "reading"):
+        return path.read_text(errors="replace")

@@ -11,6 +11,7 @@ Predicted, per generation of brokers; nothing in a log directory changes:
     reading          logs as the loader reads them: the log end, a recovery
     snapshots        the producer snapshots that a start deletes, loads and writes
     partition_start  one partition, in the order of Kafka's LogLoader
+    strays           directories that the cluster does not know
     start            all log directories of a broker
 
 Done offline, as a plan (`plan recover`):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -29,6 +30,16 @@ class Preflight(Options):
             "--recovery-rate",
             "SIZE",
             unset="a rate that was measured with this generation",
+        ),
+    ] = None
+    describe: Annotated[
+        Path | None,
+        Option(
+            "The output of `kafka-topics --describe`: brokers from 3.7 on set directories aside whose"
+            " topic id it does not have",
+            "--describe",
+            "FILE",
+            unset="no directory is said to be set aside",
         ),
     ] = None
     cluster_id: Annotated[

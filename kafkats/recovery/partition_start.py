@@ -358,6 +358,7 @@ def _delete(load: _Load, bases: list[int]) -> None:
         load.deleted.append(base)
         for kind in _kinds(load.rule):
             name = paths.segment_file(base, kind)
+            load.files.sources.pop(name, None)
             if name in load.files.created:
                 load.files.created.remove(name)
         if load.rule.swaps_renamed:

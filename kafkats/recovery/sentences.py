@@ -27,6 +27,7 @@ def summary(start: BrokerStart) -> dict[str, object]:
         "deleted_segments": sum(len(p.deleted) for p in parts),
         "deleted_bytes": sum(p.deleted_bytes for p in parts),
         "lost_offsets": sum(p.lost_offsets for p in parts),
+        "set_aside": sum(bool(p.set_aside) for p in parts),
         "partitions_with_loss": sum(p.loses for p in parts),
         "replay_bytes": sum(p.replay_bytes for p in parts),
         "told_epoch": start.told_epoch,
@@ -117,6 +118,9 @@ def _root_lines(
     removed, renamed = sum(len(p.removed) for p in own), sum(len(p.renamed) for p in own)
     if removed or renamed:
         yield f"  finishes what was under way: removes {removed} files, swaps {renamed} files in"
+    aside = sum(bool(p.set_aside) for p in own)
+    if aside:
+        yield f"  sets {aside} directories aside as -stray, and serves empty logs for them"
     replayed = [p for p in own if p.replay_from >= 0 and p.replay_bytes]
     if replayed:
         size = sum(p.replay_bytes for p in replayed)

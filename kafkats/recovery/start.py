@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from kafkats.recovery.partition_start import predict
 from kafkats.recovery.root import Expected, Looked, look_at_root, told_epoch, words_of_all
 from kafkats.recovery.rows import STARTS, start_of, start_row
 from kafkats.recovery.rules import START_RULES, StartRule, start_rule
+from kafkats.recovery.strays import why_set_aside
 from kafkats.recovery.words import duplicate
 
 if TYPE_CHECKING:
@@ -48,11 +49,13 @@ def predict_start(
     kafka: str,
     *,
     expected: Expected | None = None,
+    topic_ids: Mapping[str, str] | None = None,
     interval: int = INDEX_INTERVAL_BYTES,
 ) -> BrokerStart:
     """Predict the start of a broker of release `kafka` whose `log.dirs` are `log_dirs`.
 
-    Reads what the broker would read, and writes nothing. Where the names alone stop the broker its
+    `topic_ids` are the cluster's, with the names of the topics: directories with another id are set
+    aside. Reads what the broker would read, and writes nothing. Where the names alone stop the broker its
     partitions are predicted all the same. Raises UsageError for an unknown release and for anything
     but a log.dirs root, StorageFailed.
     """
@@ -61,6 +64,10 @@ def predict_start(
     units = [unit for one in looked for unit in _units(one, looked, rule, interval)]
     table = executor.map("preflight", units, start_rows, STARTS, size=lambda unit: unit.bytes)
     partitions = [start_of(row) for row in table.to_pylist()]
+    if topic_ids is not None:
+        partitions = [
+            replace(one, set_aside=why_set_aside(one, topic_ids, rule)) for one in partitions
+        ]
     words = words_of_all(looked, rule, expected or Expected()) + _duplicates(partitions, rule)
     roots = tuple(_root_outcome(one, partitions, rule) for one in looked)
     stopped = [(p.log_dir, p.partition_dir, p.words) for p in partitions if p.outcome == "stops"]

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from kafkats.errors import BadInput
 from kafkats.execution import LocalExecutor
 from kafkats.recovery.facts import BrokerStart
 from kafkats.recovery.root import Expected
 from kafkats.recovery.start import predict_start
+from kafkats.recovery.strays import read_topic_ids
 from tests.golden import Unpacked, case
 
 _RELEASES = ("0.10.2.2", "1.1.1", "2.8.2", "3.9.1", "4.1.0", "4.3.1")
@@ -187,3 +189,42 @@ def test_the_controller_is_told_the_epoch_of_the_marker(golden: Unpacked, tmp_pa
     assert (by_hand.told_epoch, by_hand.roots[0].clean) == (-1, True)
     marker.unlink()
     assert _predicted([root], "4.3").roots[0].clean is False
+
+
+@pytest.mark.parametrize("kafka", ["3.9.1", "4.1.0", "4.3.1"])
+def test_a_directory_that_the_cluster_does_not_know_is_set_aside_as_logged(
+    kafka: str, tmp_path: Path
+) -> None:
+    of = case(f"root-{kafka}")
+    root = of.unpack("after-stray", tmp_path)
+    (aside,) = root.rglob("ghost.topic-7.*-stray")
+    aside.rename(aside.with_name("ghost.topic-7"))  # its name before the start
+    roots = [p for p in (root / "disk-a", root / "disk-b") if p.exists()] or [root]
+    with LocalExecutor(1) as executor:
+        loaded = predict_start(executor, roots, kafka).partitions
+        ids = {p.topic_id: p.partition_dir for p in loaded if "ghost" not in p.partition_dir}
+        parts = predict_start(executor, roots, kafka, topic_ids=ids).partitions
+    found = {p.partition_dir: p.set_aside for p in parts if p.set_aside}
+    assert list(found) == ["ghost.topic-7"]
+    said = of.text("broker-log.txt.xz")
+    # The words are not among the kept lines of 3.9.1, where another class says them.
+    words = f"logEndOffset=25): {found['ghost.topic-7']}"
+    assert ("/ghost.topic-7 marked stray" if kafka == "3.9.1" else words) in said
+
+
+def test_brokers_before_3_7_set_nothing_aside(golden: Unpacked, tmp_path: Path) -> None:
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    with LocalExecutor(1) as executor:
+        (old,) = predict_start(executor, [root], "3.6", topic_ids={}).partitions
+        (new,) = predict_start(executor, [root], "3.7", topic_ids={}).partitions
+    assert (old.set_aside, new.loses) == ("", True)
+    assert new.set_aside.endswith(" does not exist in the metadata image")
+
+
+def test_topic_ids_of_a_description() -> None:
+    text = (Path(__file__).parents[1] / "config/kafka_configs/4.3.1-topics.txt").read_text()
+    ids = read_topic_ids(text, "topics.txt")
+    assert ids["cTgsDqA2Toqwdh3Nb7RKmg"] == "plain"
+    assert len(ids) == len([line for line in text.splitlines() if "TopicId:" in line])
+    with pytest.raises(BadInput, match="not the output of kafka-topics"):
+        read_topic_ids("Topic: plain\tPartitionCount: 2\n", "topics.txt")
