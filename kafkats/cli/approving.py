@@ -44,7 +44,7 @@ def check_approval(record: Path | None, digests: Iterable[str]) -> None:
 
 
 def check_guards(plan: Plan) -> None:
-    """Raise Refused for a plan without the policy's guards, where a scheduler runs for approvers."""
+    """Raise Refused for a plan without the policy's guards, if a scheduler runs for approvers."""
     from kafkats.config.approvers import NAME
 
     if session().scheduled and NAME in os.environ and plan.header["options"].get("over_guard"):

@@ -112,7 +112,8 @@ def sentences(made: exports.Export, output: Path | None) -> list[str]:
     said = [f"{made.partitions} partitions" + (f" in {output}" if output else "")]
     words = {None: "no answer", -1: "the latest", -2: "the earliest"}
     told = [
-        f"{n.topic}-{n.partition} has no {n.side} ({n.reason}): {words.get(n.wrote, f'offset {n.wrote}')}"
+        f"{n.topic}-{n.partition} has no {n.side} ({n.reason}):"
+        f" {words.get(n.wrote, f'offset {n.wrote}')}"
         for n in made.notes
     ]
     more = [f"and {len(told) - _SHOWN} more without an answer"] if len(told) > _SHOWN else []

@@ -90,7 +90,8 @@ def show_census(table: pa.Table, by: str, more: Mapping[str, Any], as_json: bool
     for_people = not as_json and not session().scheduled
     if for_people and losing:
         say(
-            "\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the file, for old fetches:"
+            "\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the file,"
+            " for old fetches:"
         )
     show_rows(losing, _worth_showing(_ZERO_COPY, losing), as_json)
     if for_people and losing:

@@ -36,7 +36,7 @@ class DeclaredOption(click.Option):
 
 
 class Spread(DeclaredOption):
-    """An option that takes all values up to the next option: `--undo A B` is `--undo A --undo B`."""
+    """An option that takes all values up to the next one: `--undo A B` is `--undo A --undo B`."""
 
 
 class Spreading(click.Command):

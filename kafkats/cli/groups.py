@@ -19,13 +19,50 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FILE = click.Path(path_type=Path)
-_LAG = ("group", "topic", "partition", "offset", "log_end_offset", "lag", "next_timestamp", "lag_ms", "age_ms", "reason", "evidence")  # fmt: skip
+_LAG = (
+    "group",
+    "topic",
+    "partition",
+    "offset",
+    "log_end_offset",
+    "lag",
+    "next_timestamp",
+    "lag_ms",
+    "age_ms",
+    "reason",
+    "evidence",
+)
 _DIFF_TOTALS = ("times", "both", "only_first", "only_second", "neither", "unreadable")
 _DIFF = {
     "partition": ("topic", "partition", *_DIFF_TOTALS, "least_shift", "most_shift", "most_again"),
-    "time": ("topic", "partition", "target_ms", "first_offset", "first_reason", "second_offset", "second_reason", "shift", "resume_offset", "resume_reason", "again", "outcome"),
-}  # fmt: skip
-_LATENCY = ("topic", "partition", "source", "samples", "same", "unknown", "least_ms", "median_ms", "p99_ms", "most_ms", "reason")  # fmt: skip
+    "time": (
+        "topic",
+        "partition",
+        "target_ms",
+        "first_offset",
+        "first_reason",
+        "second_offset",
+        "second_reason",
+        "shift",
+        "resume_offset",
+        "resume_reason",
+        "again",
+        "outcome",
+    ),
+}
+_LATENCY = (
+    "topic",
+    "partition",
+    "source",
+    "samples",
+    "same",
+    "unknown",
+    "least_ms",
+    "median_ms",
+    "p99_ms",
+    "most_ms",
+    "reason",
+)
 
 
 @click.command()
@@ -88,7 +125,8 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
     most = {source: operation.most_ms(table, source) for source in ("append-time", "mtime")}
     failed = sum(bool(row["reason"]) for row in rows)
     said = [
-        f"at most {most['append-time']} ms by append time, {most['mtime']} ms by the files' times; {failed} unreadable"
+        f"at most {most['append-time']} ms by append time, {most['mtime']} ms by the files' times;"
+        f" {failed} unreadable"
     ]
     say_summary(
         {"append_time_ms": most["append-time"], "mtime_ms": most["mtime"], "unreadable": failed},
@@ -132,7 +170,8 @@ def diff(
     )
     if one.step_ms != other.step_ms:
         raise UsageError(
-            f"the tables have different steps ({one.step_ms} ms, {other.step_ms} ms): build both with the same"
+            f"the tables have different steps ({one.step_ms} ms, {other.step_ms} ms): build both"
+            " with the same"
         )
     found = cluster_diff.diff(
         _of_topics(one.rows, topics), _of_topics(other.rows, topics), margin_ms=margin or 0
@@ -153,8 +192,10 @@ def diff(
         "most_again": max(partitions["most_again"].to_pylist()),
     }
     said = [
-        f"{summary['partitions']} partitions, {total['times']} times: both have {total['both']}, only the first"
-        f" {total['only_first']}, only the second {total['only_second']}, neither {total['neither']}; {total['unreadable']}"
+        f"{summary['partitions']} partitions, {total['times']} times: both have {total['both']},"
+        " only the first"
+        f" {total['only_first']}, only the second {total['only_second']}, neither"
+        f" {total['neither']}; {total['unreadable']}"
         f" could not be told; at most {max(summary['most_again'], 0)} offsets come twice"
     ]
     say_summary(summary, as_json, said)

@@ -28,9 +28,21 @@ if TYPE_CHECKING:
     from kafkats.execution import Executor
 
 _COLUMNS = (
-    "partition_dir", "base_offset", "segments", "layout", "fill", "bytes", "bytes_in_all", "times", "exact", "early", "late",
-    "bytes_in_vain", "most_in_vain", "reason",
-)  # fmt: skip
+    "partition_dir",
+    "base_offset",
+    "segments",
+    "layout",
+    "fill",
+    "bytes",
+    "bytes_in_all",
+    "times",
+    "exact",
+    "early",
+    "late",
+    "bytes_in_vain",
+    "most_in_vain",
+    "reason",
+)
 
 
 @click.command()
@@ -83,7 +95,8 @@ def layouts(
         "segments": len({(r["log_dir"], r["partition_dir"], r["base_offset"]) for r in found})
     }
     said = [
-        f"{summary['segments']} segments: {total['times']} searches, {total['exact']} begin at the batch, {total['early']} before,"
+        f"{summary['segments']} segments: {total['times']} searches, {total['exact']} begin at the"
+        f" batch, {total['early']} before,"
         f" {total['late']} too late; {failed} segments could not be read"
     ]
     if output is not None:

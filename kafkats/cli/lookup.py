@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkats.lookup.marks import Limits
     from kafkats.lookup.partitions import PartitionUnit
     from kafkats.search import Target
+    from kafkats.tables import Written
 
 _NAMED = 5
 _COLUMNS = (
@@ -233,7 +234,8 @@ def _show_answers(
         write_json(report / "report.json", summary)
         summary["report"] = str(report)
     said = [
-        f"{len(units)} partitions, {times} times: {other} answers of a broker differ, {failed} could not be told"
+        f"{len(units)} partitions, {times} times: {other} answers of a broker differ, {failed}"
+        " could not be told"
     ]
     say_summary(summary, as_json, said + above_sentences(above))
     return failed
@@ -255,7 +257,8 @@ def above_sentences(above: Mapping[str, int]) -> list[str]:
         ", ..." if len(above) > _NAMED else ""
     )
     return [
-        f"{sum(above.values())} offsets are above the checkpointed high watermark ({told}). Brokers write"
+        f"{sum(above.values())} offsets are above the checkpointed high watermark ({told})."
+        " Brokers write"
         " it every 5 s, so it is old after a kill. --high-watermark log-end counts every record"
     ]
 
@@ -334,22 +337,29 @@ def _table(
         keep_clouds(executor, report, units, busy.most(), begins, until)
         write_json(report / "report.json", summary)
         summary["report"] = str(report)
-    said = [
-        f"{written.added} cells added, {written.closed} closed, {written.kept} kept, {written.open} open,"
-        f" {written.unreadable} unreadable",
+    sentences = _table_sentences(written, output)
+    say_summary(summary, as_json, sentences)
+    return int(written.unreadable > 0 or bool(written.other_logs))
+
+
+def _table_sentences(written: Written, output: Path) -> list[str]:
+    sentences = [
+        f"{written.added} cells added, {written.closed} closed, {written.kept} kept,"
+        f" {written.open} open, {written.unreadable} unreadable",
         f"table {output}: {written.files} files, {written.bytes} bytes",
     ]
     if written.above_high_watermark:
-        said.append(
-            f"{written.above_high_watermark} cells stay open: their records are above the checkpointed high"
-            " watermark. A later run closes them; --high-watermark log-end closes them now"
+        sentences.append(
+            f"{written.above_high_watermark} cells stay open: their records are above the"
+            " checkpointed high watermark. A later run closes them; --high-watermark log-end closes"
+            " them now"
         )
-    said += written.other_logs[:_NAMED]
+    sentences += written.other_logs[:_NAMED]
     if written.other_logs:
         more = len(written.other_logs) - _NAMED
-        said.append(
+        sentences.append(
             (f"and {more} more such partitions; " if more > 0 else "")
-            + "recreated or truncated: their cells stay open as other-log; start a table in another folder for them"
+            + "recreated or truncated: their cells stay open as other-log;"
+            " start a table in another folder for them"
         )
-    say_summary(summary, as_json, said)
-    return int(written.unreadable > 0 or bool(written.other_logs))
+    return sentences

@@ -1,4 +1,4 @@
-"""Shared by verify and certify: the proof of the files that a plan or a run wrote, and the report."""
+"""Prove the files that a plan or a run wrote, and report it: for verify and certify."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def prove_written(
     units: Sequence[Unit],
     options: VerifyOptions,
 ) -> tuple[Proof, dict[str, Any]]:
-    """Prove what a plan or runs wrote. Returns the proof and its summary. Raises as `flow.proving`."""
+    """Prove what a plan or runs wrote. Return the proof and its summary. Raises as flow.proving."""
     from kafkats.flow.proving import prove
     from kafkats.flow.proving_runs import prove_runs
     from kafkats.plans.plan import read_plan

@@ -134,7 +134,8 @@ def simulate_roll(
         for name in ("segments", "simulated", "open_files", "simulated_open_files")
     }
     said = [
-        f"{totals['segments']} segments would be {totals['simulated']}; {totals['open_files']} open files"
+        f"{totals['segments']} segments would be {totals['simulated']}; {totals['open_files']}"
+        " open files"
         f" {totals['simulated_open_files']}, after retention"
     ]
     remarks = policy_remarks(policy, units, topics, SIMULATION_READS)

@@ -81,14 +81,16 @@ def formats_sentences(
     )
     said = [f"{_looked_at(summary)}: {held or 'no batches'}"]
     said += [
-        f"{p['problem']}: {Path(p['log_dir'], p['partition_dir'])} from offset {p['base_offset']}: {p['reason']}"
+        f"{p['problem']}: {Path(p['log_dir'], p['partition_dir'])} from offset {p['base_offset']}:"
+        f" {p['reason']}"
         for p in problems[:20]
     ]
     return said + ([f"and {len(problems) - 20} more"] if len(problems) > 20 else [])
 
 
 def _looked_at(summary: Mapping[str, Any]) -> str:
-    return f"{summary['segments']} segments in {summary['partitions']} partitions, {size_text(summary['log_bytes'])}"
+    size = size_text(summary["log_bytes"])
+    return f"{summary['segments']} segments in {summary['partitions']} partitions, {size}"
 
 
 def unread_sentences(segments: pa.Table) -> list[str]:
@@ -106,8 +108,10 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
     """Return what a plan of any operation does, and the next command."""
     totals = made.header["totals"]
     said = [
-        f"{totals['files']} files to change for {totals['segments']} segments in {totals['partitions']} partitions, reading"
-        f" {size_text(totals['read_bytes'])} of logs, writing {size_text(totals['write_bytes'])}; {totals['blocked']} blocked;"
+        f"{totals['files']} files to change for {totals['segments']} segments in"
+        f" {totals['partitions']} partitions, reading"
+        f" {size_text(totals['read_bytes'])} of logs, writing {size_text(totals['write_bytes'])};"
+        f" {totals['blocked']} blocked;"
         f" {totals['segments_seen']} segments seen"
     ]
     operation = OPERATIONS.get(made.operation)
@@ -121,12 +125,15 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
 def board_sentences(totals: Mapping[str, Any]) -> list[str]:
     """Return a summary of retention."""
     said = [
-        f"{size_text(totals['bytes'])} in {totals['segments_seen']} segments: {size_text(totals['now_bytes'])} go now,"
-        f" {size_text(totals['day_bytes'])} within a day, {size_text(totals['week_bytes'])} within a week"
+        f"{size_text(totals['bytes'])} in {totals['segments_seen']} segments:"
+        f" {size_text(totals['now_bytes'])} go now,"
+        f" {size_text(totals['day_bytes'])} within a day, {size_text(totals['week_bytes'])} within"
+        " a week"
     ]
     if totals["pinned_bytes"]:
         said.append(
-            f"{size_text(totals['pinned_bytes'])} have expired behind a segment that has not: retention does not reach them"
+            f"{size_text(totals['pinned_bytes'])} have expired behind a segment that has not:"
+            " retention does not reach them"
         )
     return said + [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
 
@@ -156,7 +163,7 @@ def freed_sentences(freed: int) -> list[str]:
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    """Print a table of `columns`; with `as_json`, and in a scheduler's log, a JSON object per row."""
+    """Print a table of `columns`; with `as_json` or in a scheduler's log a JSON object per row."""
     most = session().most_rows
     if as_json or most is not None:
         for row in rows if as_json else rows[:most]:
