@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from kafkats.recovery.facts import BrokerStart, PartitionStart, RootStart
 
-_SHOWN = 20
+_SHOWN: Final = 20
+_COLUMNS: Final = 100
 
 
 def summary(start: BrokerStart) -> dict[str, object]:
@@ -56,10 +59,18 @@ def loses(start: BrokerStart) -> bool:
 
 
 def sentences(start: BrokerStart, recovery_rate: int | None) -> Iterator[str]:
-    """Yield the lines for an operator.
+    """Yield the lines for an operator, of up to 100 columns where no word is longer.
 
     `recovery_rate` is in bytes per second and log directory, None for the measured one.
     """
+    for line in _lines(start, recovery_rate):
+        inner = " " * (len(line) - len(line.lstrip()) + 2)
+        yield from textwrap.wrap(
+            line, _COLUMNS, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False
+        )
+
+
+def _lines(start: BrokerStart, recovery_rate: int | None) -> Iterator[str]:
     yield from _verdict(start)
     for root in start.roots:
         yield from _root_lines(root, _own(start, root), start, recovery_rate)
