@@ -63,7 +63,7 @@ def report(
     said: RecoverReport = {
         "outcome": end,
         "failures": failures(context),
-        "remarks": reports.of_reservations(plans),
+        "remarks": [*_nothing_seen(params, plans), *reports.of_reservations(plans)],
         **reports.common(folder, plans, stages),
         "recovery_segments": sum(one["recovery_segments"] for one in totals),
         "recovery_bytes": sum(one["recovery_bytes"] for one in totals),
@@ -80,6 +80,12 @@ def report(
     if end.endswith((reports.UNFINISHED, LEFT)):
         raise unfinished(end, said)
     return said
+
+
+def _nothing_seen(params: RunParams, plans: Sequence[PlanResult]) -> list[str]:
+    """The remark that no topic was there to look at."""
+    seen = reports.segments_of(plan["seen"]["report"] for plan in plans)
+    return reports.no_topic(params["topics"], seen) if plans else []
 
 
 def outcome(folder: Path, params: RunParams, plans: Sequence[PlanResult]) -> str:

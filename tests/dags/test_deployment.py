@@ -25,6 +25,7 @@ FIRST = {
     "export_offsets": "applications",
     "migrate_message_format": "gate",
     "rebuild_time_indexes": "applications",
+    "recover_log_dirs": "applications",
     "roll_segments": "applications",
 }
 NEEDED: dict[str, dict[str, Any]] = {"export_offsets": {"time": "2020-09-13T12:26:40Z"}}

@@ -20,6 +20,7 @@ FIRST = {
     "export_offsets": "applications",
     "migrate_message_format": "gate",
     "rebuild_time_indexes": "applications",
+    "recover_log_dirs": "applications",
     "roll_segments": "applications",
 }
 """The first task of each DAG."""

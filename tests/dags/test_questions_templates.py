@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 ASKS = "x{{ 7*7 }}y{{ conn.planted.password }}"
 DAGS = [
     "apply_retention", "build_lookup_tables", "export_offsets",
-    "migrate_message_format", "rebuild_time_indexes", "roll_segments",
+    "migrate_message_format", "rebuild_time_indexes", "recover_log_dirs", "roll_segments",
 ]  # fmt: skip
 LABELS = {None, "{{ task.connection }}", "{{ task.about }}"}
 """Templates of ours for the names of mapped tasks: what they give is not rendered again."""
