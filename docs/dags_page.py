@@ -59,7 +59,9 @@ digests of the approved plans. `apply` writes nothing else, also after *Mark suc
 ([folders, answers and tries](decisions/dag-runs.md)).
 
 **Forms.** A box without a red star may stay empty. A box that was filled in and cleared counts as
-empty. Text in a form, a run id or a note is never rendered as a template: `{{ conn.x.password }}`
+empty. Files and folders, which a deployment sets, are in a section of their own that is closed at
+first. A box with suggestions takes any text, too. The import of a DAG reads no file
+([why](decisions/forms.md)). Text in a form, a run id or a note is never rendered as a template: `{{ conn.x.password }}`
 is passed on literally ([why](decisions/templates.md)).
 
 **Times.** Every time needs its offset from UTC (`2026-01-31T10:00:00Z`). A scheduled run and a
@@ -118,8 +120,8 @@ def section(path: Path) -> str:
         "",
         facts,
         "",
-        "| param | default | meaning |",
-        "|---|---|---|",
+        "| param | in the form | default | meaning |",
+        "|---|---|---|---|",
         *rows,
         "",
     ])
@@ -130,7 +132,7 @@ def row(name: str, box: Box) -> str:
     meaning = box.description
     if choices := box.schema.get("enum"):
         meaning += f" ({', '.join(map(str, choices))})"
-    return f"| `{name}` | {default} | {meaning} |"
+    return f"| `{name}` | {box.labels['title']} | {default} | {meaning} |"
 
 
 def main() -> int:

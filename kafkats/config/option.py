@@ -39,9 +39,11 @@ class Option:
 
     `flags` are its words on the command line, "" for none. `unset` says what holds without it.
 
-    The form of a DAG calls it `param`, if that is not the field's name. It offers `choices`, if not
-    all that the type allows, begins with `initial`, if that is not the default, and says `empty` of
-    an empty box, if that is not `unset`.
+    The form of a DAG calls it `param`, if that is not the field's name. Above the box is `title`,
+    if that is not the param in words. The form offers `choices`, if not all that the type allows,
+    begins with `initial`, if that is not the default, and says `empty` of an empty box, if that is
+    not `unset`. It suggests `examples`, but takes any text. Boxes with a `section` come last, below
+    that heading, which a person opens.
 
     A plan stores the value as `stored`, if that is not the field's name (kafkats.config.given).
     """
@@ -55,6 +57,13 @@ class Option:
     initial: str | int | None = None
     empty: str = ""
     stored: str = ""
+    title: str = ""
+    section: str = ""
+    examples: tuple[str, ...] = ()
+
+
+FILES: Final = "Files and folders"
+"""The section of options that a deployment sets, and a person rarely changes."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +169,11 @@ class Declared(NamedTuple):
     def param(self) -> str:
         """The id in the form of a DAG."""
         return self.option.param or self.name
+
+    @property
+    def title(self) -> str:
+        """The heading of its box in the form of a DAG."""
+        return self.option.title or self.param.replace("_", " ").capitalize()
 
 
 def declared(model: type[Options]) -> list[Declared]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kafkats.config.option import Choice, Option, Options, Size, Time, Words
+from kafkats.config.option import FILES, Choice, Option, Options, Size, Time, Words
 from kafkats.generations import OFFSETS_LOSS, RULES
 
 IndexRule = Annotated[
@@ -18,6 +18,7 @@ IndexRule = Annotated[
         " Kafka up to 1.1; kip33: the text of KIP-33, never for a broker",
         "--generation",
         choices=tuple(name for name, rule in RULES.items() if rule.for_brokers),
+        title="Index rule",
     ),
 ]
 """One of generations.RULES. Forms offer those that brokers may read."""
@@ -29,6 +30,7 @@ Now = Annotated[
         param="as_of",
         stored="now_ms",
         unset="the moment of the run",
+        title="Decide as of",
     ),
 ]
 Export = Annotated[
@@ -53,6 +55,7 @@ class Topics(Options):
             " with __",
             "--topics",
             "GLOB",
+            examples=("*", "orders-*", "orders-*,payments"),
         ),
     ] = "*"
 
@@ -67,6 +70,8 @@ class Settings(Options):
             "--policy",
             "FILE",
             param="policy",
+            title="Policy file",
+            section=FILES,
         ),
     ] = None
     settings: Annotated[

@@ -74,6 +74,7 @@ class Table(Options):
             "--every",
             param="step",
             initial="1m",
+            examples=("1m", "10m", "1h"),
         ),
     ] = None
     begins: Annotated[
@@ -83,6 +84,7 @@ class Table(Options):
             "--from",
             param="from",
             empty="the data interval of the run",
+            title="Cells from",
         ),
     ] = None
     until: Annotated[
@@ -91,6 +93,7 @@ class Table(Options):
             "Add cells up to this time, exclusive. Give both ends or none",
             "--until",
             param="to",
+            title="Cells to",
         ),
     ] = None
     output: Annotated[
@@ -180,6 +183,7 @@ class Export(Options):
             " programs",
             "--to",
             param="format",
+            title="File format",
             initial="spark-offsets",
         ),
     ]
@@ -191,6 +195,7 @@ class Export(Options):
             " later",
             "--margin",
             unset="none",
+            examples=("1m", "10m", "1h"),
         ),
     ] = None
     group: Annotated[
@@ -200,6 +205,7 @@ class Export(Options):
             "--group",
             "GROUP",
             unset="no such column",
+            title="Consumer group",
         ),
     ] = None
     output: Annotated[Path | None, _OUTPUT] = None

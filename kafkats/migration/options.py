@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-from kafkats.config.option import Choice, Option, Options, Words
+from kafkats.config.option import FILES, Choice, Option, Options, Words
 from kafkats.config.options import IndexRule
 from kafkats.generations import (
     ALL_LOSSES,
@@ -90,6 +90,7 @@ class Migrate(Options):
             "--accept-loss",
             "LOSS,...",
             unset="nothing",
+            title="Accepted losses",
         ),
     ] = ()
     rule: IndexRule = DEFAULT_RULE.name
@@ -130,6 +131,8 @@ class Step(Options):
             "--ledger",
             "FILE",
             empty="ledger.jsonl in the folder",
+            title="Ledger file",
+            section=FILES,
         ),
     ] = None
     phase: Annotated[

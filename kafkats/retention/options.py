@@ -21,6 +21,7 @@ class Retain(Options):
             " text of KIP-33. Only 3.0 and 0.11 stop at the high watermark",
             "--generation",
             param="generation",
+            title="Kafka version",
         ),
     ] = DEFAULT_RETENTION_RULE.name
     now: Now = None
@@ -32,6 +33,7 @@ class Retain(Options):
             "--before",
             stored="before_ms",
             unset="by retention.ms and retention.bytes",
+            title="Delete before",
         ),
     ] = None
     export: Export = None
@@ -42,6 +44,8 @@ class Retain(Options):
             "--free",
             param="free",
             unset="delete all that has expired",
+            title="Space to free",
+            examples=("20GiB", "500GiB", "2TiB"),
         ),
     ] = None
     over_guard: Annotated[

@@ -21,6 +21,7 @@ class Roll(Options):
             " KIP-33",
             "--generation",
             param="generation",
+            title="Kafka version",
         ),
     ] = DEFAULT_ROLL_RULE.name
     now: Now = None

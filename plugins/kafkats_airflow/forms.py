@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import Field
 
-from kafkats.config.option import REQUIRED, Choice, Declared, Option, Options, declared
+from kafkats.config.option import FILES, REQUIRED, Choice, Declared, Option, Options, declared
 from kafkats.config.options import Settings, Topics
 from kafkats.lookup.options import Export, Search, Table
 from kafkats.migration.options import PHASES, Migrate, Migration, Step
@@ -24,6 +24,7 @@ from kafkats_airflow import settings
 
 DEPLOYMENT: Final = {"policy": settings.POLICY, "folder": settings.FOLDER}
 """Params whose default a deployment sets, in the variable KAFKATS_<PARAM>."""
+APPROVAL: Final = "Ask for approval"
 
 
 class Run(Options):
@@ -33,7 +34,10 @@ class Run(Options):
         tuple[str, ...],
         Option("Only these volumes: globs over paths or broker names", unset="all"),
     ] = ()
-    folder: Annotated[str, Option("Where plans, runs and reports are written")]
+    folder: Annotated[
+        str,
+        Option("Where plans, runs and reports are written", title="Folder", section=FILES),
+    ]
 
 
 class ReadingRun(Run):
@@ -43,7 +47,8 @@ class ReadingRun(Run):
         bool,
         Option(
             "Read all batch headers and checksums instead of the time indexes (--depth full):"
-            " slower"
+            " slower",
+            title="Read all batches",
         ),
     ] = False
     source: Annotated[
@@ -53,16 +58,27 @@ class ReadingRun(Run):
             "volumes: search the log directories; tables: read the table of build_lookup_tables"
         ),
     ] = "volumes"
-    tables: Annotated[str | None, Option("Where the tables are", unset="lookup in the folder")] = (
-        None
-    )
-    folder: Annotated[str, Option("Where exports and reports are written")]
+    tables: Annotated[
+        str | None,
+        Option(
+            "Where the tables are",
+            unset="lookup in the folder",
+            title="Folder of the tables",
+            section=FILES,
+        ),
+    ] = None
+    folder: Annotated[
+        str,
+        Option("Where exports and reports are written", title="Folder", section=FILES),
+    ]
 
 
 class WritingRun(Run):
     """A run that may change log directories."""
 
-    need_approval: Annotated[bool, Option("Ask a person before anything is written")] = True
+    need_approval: Annotated[
+        bool, Option("Ask a person before anything is written", title=APPROVAL)
+    ] = True
     dry_run: Annotated[bool, Option("Only plan and report, write nothing")] = False
 
 
@@ -79,7 +95,8 @@ class MigrationRun(WritingRun):
         Option("Phase 1: the name of the person who vouches that the brokers understand to_magic"),
     ] = None
     need_approval: Annotated[
-        bool, Option("Ask a person before anything is written, and after a canary")
+        bool,
+        Option("Ask a person before anything is written, and after a canary", title=APPROVAL),
     ] = True
 
 
@@ -89,11 +106,16 @@ class RollingRun(WritingRun):
     KAFKATS_RETENTION=apply turns dry_run off by default.
     """
 
-    need_approval: Annotated[bool, Option("Ask a person before anything is written")] = False
+    need_approval: Annotated[
+        bool, Option("Ask a person before anything is written", title=APPROVAL)
+    ] = False
     undo_days: Annotated[
         int,
         Field(ge=0),
-        Option("Purge runs that ended at least this many days ago; they cannot be undone any more"),
+        Option(
+            "Purge runs that ended at least this many days ago; they cannot be undone any more",
+            title="Days to undo",
+        ),
     ] = settings.UNDO_DAYS
     dry_run: Annotated[
         bool,
@@ -120,7 +142,10 @@ class RetentionRun(RollingRun):
 
     need_approval: Annotated[
         bool,
-        Option("Ask a person whether to delete what a guard of the policy keeps. Off: it is kept"),
+        Option(
+            "Ask a person whether to delete what a guard of the policy keeps. Off: it is kept",
+            title=APPROVAL,
+        ),
     ] = True
 
 
@@ -271,11 +296,14 @@ class Box(NamedTuple):
     """REQUIRED if there is none."""
     schema: dict[str, Any]
     description: str
+    labels: dict[str, str | list[str]]
+    """`title`, and `section` and `examples` if there are any, as Airflow's form reads them."""
 
 
 def boxes(form: Form) -> dict[str, Box]:
-    """Return what a form shows, by id, in its order."""
-    return {name: _box(one) for name, one in declared_in(form).items()}
+    """Return what a form shows, by id, in its order: those with a section come last."""
+    found = {name: _box(one) for name, one in declared_in(form).items()}
+    return dict(sorted(found.items(), key=lambda one: "section" in one[1].labels))
 
 
 def declared_in(form: Form) -> dict[str, Declared]:
@@ -306,7 +334,16 @@ def _box(one: Declared) -> Box:
         schema["type"] = schema["type"][-1]
     if option.choices:
         schema["enum"] = list(option.choices)
-    return Box(default, schema, _description(one, required=default is REQUIRED))
+    return Box(default, schema, _description(one, required=default is REQUIRED), _labels(one))
+
+
+def _labels(one: Declared) -> dict[str, str | list[str]]:
+    labels: dict[str, str | list[str]] = {"title": one.title}
+    if one.option.section:
+        labels["section"] = one.option.section
+    if one.option.examples:
+        labels["examples"] = list(one.option.examples)
+    return labels
 
 
 def _description(one: Declared, *, required: bool) -> str:

@@ -11,12 +11,15 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, Locator, Page, TimeoutError, sync_playwright
 
+from kafkats.config.option import FILES
 from tests.browser.standalone import Standalone
 
 CHROMIUM: Final = os.environ.get("KAFKATS_CHROMIUM") or "/usr/bin/chromium"
 """Debian's package `chromium`; no browser is downloaded."""
 PATIENCE_MS: Final = 60_000
 """For one thing on a page, on a busy machine."""
+RUN_PARAMETERS: Final = "Run Parameters"
+"""Airflow's name for the section of params without one: the only one that is open at first."""
 CLICK_MS: Final = 30_000
 """Until a click has made the page send something."""
 
@@ -58,13 +61,21 @@ class Form:
 
     def __init__(self, page: Page, airflow: Standalone, dag: str) -> None:
         self.page, self.dag = page, dag
+        self._params, self._open = airflow.params(dag), RUN_PARAMETERS
         page.goto(f"{airflow.url}/dags/{dag}")
         page.get_by_test_id("trigger-dag-button").click()
         self.dialog = page.get_by_role("dialog").filter(has_text=dag).first
-        self.dialog.get_by_text("Where ").last.wait_for()  # the last param's description
+        self.dialog.get_by_role("button", name=FILES).wait_for()  # below all other params
 
     def box(self, param: str) -> Locator:
+        """The box of a param, in its section: only one section is open at a time."""
+        self._to(self._params[param]["schema"].get("section", RUN_PARAMETERS))
         return self.dialog.locator(f"#element_{param}")
+
+    def _to(self, section: str) -> None:
+        if self._open != section:
+            self.dialog.get_by_role("button", name=section).click()
+            self._open = section
 
     def pick(self, label: str, moment: datetime) -> None:
         """Write a date and a time into what opens beside `label`: the description of a param, or From, or To."""
@@ -81,7 +92,7 @@ class Form:
 
     def choose(self, param: str, word: str) -> None:
         """Pick one of the words of a param."""
-        self.dialog.get_by_role("combobox", name=param, exact=True).fill(word)
+        self.box(param).get_by_role("combobox").fill(word)
         self.page.keyboard.press("Enter")
 
     @property
@@ -101,7 +112,7 @@ class Form:
 
     def advanced(self, run_id: str, note: str) -> None:
         """Name the run, and put a note on it."""
-        self.dialog.get_by_role("button", name="Advanced Options").click()
+        self._to("Advanced Options")
         self.dialog.get_by_label("Run ID").fill(run_id)
         group = self.dialog.get_by_role("group").filter(has_text="Dag Run Note").last
         group.get_by_text("Add a note").click()
