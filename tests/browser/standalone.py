@@ -24,6 +24,8 @@ from urllib.parse import quote
 
 import psutil
 
+from tests.spark import java_options
+
 ROOT: Final = Path(__file__).parents[2]
 USER: Final = "admin"
 ENDED: Final = frozenset({"success", "failed"})
@@ -86,7 +88,7 @@ class Standalone:
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(ports[1]),
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(ports[2]),
             "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2,4]"}',
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "JDK_JAVA_OPTIONS": java_options(),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYTHONPATH": str(self.root),

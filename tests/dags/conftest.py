@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.spark import java_options
+
 ROOT = Path(__file__).parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="kafkats-airflow-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
@@ -40,7 +42,7 @@ def spark_environment() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        patch.setenv("JDK_JAVA_OPTIONS", java_options())
         patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
         patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
         yield
