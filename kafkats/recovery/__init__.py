@@ -9,6 +9,7 @@ Predicted, per generation of brokers; nothing in a log directory changes:
     loading          the files of a partition after the loader's deletions and swaps
     batches          the batches that a broker reads, whatever their magic
     reading          logs as the loader reads them: the log end, a recovery
+    load             the state of one load
     snapshots        the producer snapshots that a start deletes, loads and writes
     partition_start  one partition, in the order of Kafka's LogLoader
     strays           directories that the cluster does not know

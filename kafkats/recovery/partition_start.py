@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -31,13 +31,11 @@ from kafkats.logdir.partition import PartitionDir
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.recovery.facts import Outcome, PartitionStart, Recovered, Why
 from kafkats.recovery.judging import Seen, start_findings
+from kafkats.recovery.load import Load
 from kafkats.recovery.loading import Files, load_names, stopping_name
 from kafkats.recovery.reading import (
     End,
-    Recovery,
     Stops,
-    check_batches,
-    epochs_in,
     index_defect,
     last_seen,
     path_of,
@@ -51,91 +49,6 @@ from kafkats.recovery.words import unreadable_checkpoint
 from kafkats.segment.reader import open_source
 
 _UNDECIDED: Final = "which is not predicted here"
-
-
-@dataclass
-class _Load:
-    """The state of one load."""
-
-    directory: Path
-    rule: StartRule
-    claims: Claims
-    interval: int
-    sizes: dict[str, int]
-    """Bytes by name on disk."""
-    files: Files
-    snapshots: Snapshots
-    epochs: list[EpochStart]
-    bases: list[int] = field(default_factory=list)
-    """The segments loaded so far."""
-    recovered: list[Recovered] = field(default_factory=list)
-    recoveries: dict[int, Recovery] = field(default_factory=dict)
-    replayed: set[int] = field(default_factory=set)
-    deleted: list[int] = field(default_factory=list)
-    reached: int = -1
-    """The largest end offset of a log that was seen."""
-    bytes_behind: int = 0
-
-    @property
-    def log_start(self) -> int:
-        return max(self.claims.log_start, 0)
-
-    @property
-    def recovery_point(self) -> int:
-        return max(self.claims.recovery_point, 0)
-
-    def source(self, base: int, kind: str) -> Path | None:
-        return path_of(self.directory, self.files.sources, base, kind)
-
-    def log(self, base: int) -> Path:
-        found = self.source(base, paths.LOG)
-        assert found is not None
-        return found
-
-    def size(self, base: int) -> int:
-        """Bytes of the log, after what was recovered of it."""
-        done = self.recoveries.get(base)
-        return done.cut_to if done else self.sizes.get(self.log(base).name, 0)
-
-    def recover(self, base: int, why: Why) -> Recovered:
-        """Recover a segment. Raises Stops, StorageFailed."""
-        done = self.recoveries.get(base)
-        log = self.log(base)
-        if done is None:
-            done = recover(log, base, self.interval)
-        else:
-            done = done._replace(log_bytes=done.cut_to)
-        one = Recovered(base, why, done.log_bytes, done.cut_to, done.next_offset)
-        if self.rule.producers:
-            self.snapshots.rebuild(self.bases, self.log_start, base)
-            self.snapshots.recovered(done.next_offset)
-            latest = self.epochs[-1].epoch if self.epochs else -1
-            if self.rule.epochs and done.last_epoch > latest:
-                self._assign(epochs_in(log, done.cut_to, latest))
-        self.recoveries[base] = done
-        self.recovered.append(one)
-        self.files.restore(paths.segment_file(base, paths.TXN_INDEX))
-        self.reached = max(self.reached, done.seen_to, done.next_offset)
-        return one
-
-    def _assign(self, epochs: list[EpochStart]) -> None:
-        for entry in epochs:
-            kept = [e for e in self.epochs if e < entry and e.start_offset < entry.start_offset]
-            self.epochs = [*kept, entry]
-
-    def replay(self, base: int) -> None:
-        """Read the batches of a segment for its producers. Raises Stops, StorageFailed."""
-        if base not in self.recoveries and base not in self.replayed:
-            check_batches(self.log(base), base, self.rule)
-            self.replayed.add(base)
-
-    def end(self) -> End:
-        """Return the log end. Raises Stops, StorageFailed."""
-        base = self.bases[-1]
-        done = self.recoveries.get(base)
-        if done is not None:  # its new index leads to its last batch
-            return End(done.next_offset, done.next_offset, 0)
-        return read_end(self.log(base), self.source(base, paths.OFFSET_INDEX), base, self.rule)
 
 
 def predict(
@@ -201,7 +114,7 @@ def _loaded(
     files = load_names(names, rule, _swap_end(directory, rule, names))
     snapshots = (name for name in files.sources if name.endswith(paths.SNAPSHOT))
     offsets = [p.base_offset for p in map(paths.parse_segment_file, snapshots) if p]
-    load = _Load(
+    load = Load(
         directory, rule, claims, interval, names, files,
         Snapshots(
             offsets,
@@ -262,7 +175,7 @@ def _readable(directory: Path) -> Callable[[int], bool]:
     return readable
 
 
-def _open_segments(load: _Load) -> None:
+def _open_segments(load: Load) -> None:
     """Open the segments in order, and recover those whose indexes are missing or wrong."""
     rule, sources = load.rule, load.files.sources
     for base in load.files.bases():
@@ -296,7 +209,7 @@ def _open_segments(load: _Load) -> None:
         load.bases.append(base)
 
 
-def _check_indexes(load: _Load) -> None:
+def _check_indexes(load: Load) -> None:
     """Raise Stops for an index that fails its check, where the broker does not rebuild it (0.8)."""
     for base in load.bases if load.rule.corrupt_index_stops else ():
         index = None if base in load.recoveries else load.source(base, paths.OFFSET_INDEX)
@@ -309,7 +222,7 @@ def _has_time_indexes(rule: StartRule) -> bool:
     return rule.name not in ("0.8", "0.9")
 
 
-def _finish_swaps(load: _Load) -> None:
+def _finish_swaps(load: Load) -> None:
     """Recover each .log.swap and put it in the place of the segments that it covers (to 2.8)."""
     for base in load.files.swapped_logs:
         swap = paths.segment_file(base, paths.LOG) + ".swap"
@@ -338,7 +251,7 @@ def _finish_swaps(load: _Load) -> None:
         load.bases = sorted({*load.bases, base})
 
 
-def _recover_log(load: _Load) -> None:
+def _recover_log(load: Load) -> None:
     """Recover from the recovery point on, unless the stop was clean."""
     if load.claims.clean:
         return
@@ -350,7 +263,7 @@ def _recover_log(load: _Load) -> None:
             return
 
 
-def _delete(load: _Load, bases: list[int]) -> None:
+def _delete(load: Load, bases: list[int]) -> None:
     if bases:
         load.reached = max(load.reached, last_seen(load.log(bases[-1]), bases[-1]))
     for base in bases:
@@ -365,7 +278,7 @@ def _delete(load: _Load, bases: list[int]) -> None:
             load.snapshots.offsets.discard(base)
 
 
-def _settled_end(load: _Load) -> End:
+def _settled_end(load: Load) -> End:
     """Return the log end; delete all segments where it lies below the log start."""
     if load.bases:
         end = load.end()
@@ -387,7 +300,7 @@ def _kinds(rule: StartRule) -> tuple[str, ...]:
     return kinds if _has_time_indexes(rule) else kinds[:2]
 
 
-def _finished(load: _Load, known: PartitionStart, end: End) -> PartitionStart:
+def _finished(load: Load, known: PartitionStart, end: End) -> PartitionStart:
     rule, bases = load.rule, load.bases
     start = max(load.log_start, bases[0]) if bases else load.log_start
     # From 3.7 on the checkpoint cuts the epochs, not the first segment.
@@ -427,7 +340,7 @@ def _cut_epochs(epochs: list[EpochStart], start: int, end: int) -> list[tuple[in
     return [(below[-1].epoch, start), *above] if below else above
 
 
-def _bytes_from(load: _Load, offset: int) -> int:
+def _bytes_from(load: Load, offset: int) -> int:
     if offset < 0:
         return 0
     first = max((base for base in load.bases if base <= offset), default=0)

@@ -1,0 +1,108 @@
+"""The state of one partition directory while its load is predicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafkats import paths
+from kafkats.evidence.claims import Claims
+from kafkats.logdir.checkpoints import EpochStart
+from kafkats.recovery.facts import Recovered, Why
+from kafkats.recovery.loading import Files
+from kafkats.recovery.reading import (
+    End,
+    Recovery,
+    check_batches,
+    epochs_in,
+    path_of,
+    read_end,
+    recover,
+)
+from kafkats.recovery.rules import StartRule
+from kafkats.recovery.snapshots import Snapshots
+
+
+@dataclass
+class Load:
+    """The state of one load."""
+
+    directory: Path
+    rule: StartRule
+    claims: Claims
+    interval: int
+    sizes: dict[str, int]
+    """Bytes by name on disk."""
+    files: Files
+    snapshots: Snapshots
+    epochs: list[EpochStart]
+    bases: list[int] = field(default_factory=list)
+    """The segments loaded so far."""
+    recovered: list[Recovered] = field(default_factory=list)
+    recoveries: dict[int, Recovery] = field(default_factory=dict)
+    replayed: set[int] = field(default_factory=set)
+    deleted: list[int] = field(default_factory=list)
+    reached: int = -1
+    """The largest end offset of a log that was seen."""
+    bytes_behind: int = 0
+
+    @property
+    def log_start(self) -> int:
+        return max(self.claims.log_start, 0)
+
+    @property
+    def recovery_point(self) -> int:
+        return max(self.claims.recovery_point, 0)
+
+    def source(self, base: int, kind: str) -> Path | None:
+        return path_of(self.directory, self.files.sources, base, kind)
+
+    def log(self, base: int) -> Path:
+        found = self.source(base, paths.LOG)
+        assert found is not None
+        return found
+
+    def size(self, base: int) -> int:
+        """Bytes of the log, after what was recovered of it."""
+        done = self.recoveries.get(base)
+        return done.cut_to if done else self.sizes.get(self.log(base).name, 0)
+
+    def recover(self, base: int, why: Why) -> Recovered:
+        """Recover a segment. Raises Stops, StorageFailed."""
+        done = self.recoveries.get(base)
+        log = self.log(base)
+        if done is None:
+            done = recover(log, base, self.interval)
+        else:
+            done = done._replace(log_bytes=done.cut_to)
+        one = Recovered(base, why, done.log_bytes, done.cut_to, done.next_offset)
+        if self.rule.producers:
+            self.snapshots.rebuild(self.bases, self.log_start, base)
+            self.snapshots.recovered(done.next_offset)
+            latest = self.epochs[-1].epoch if self.epochs else -1
+            if self.rule.epochs and done.last_epoch > latest:
+                self._assign(epochs_in(log, done.cut_to, latest))
+        self.recoveries[base] = done
+        self.recovered.append(one)
+        self.files.restore(paths.segment_file(base, paths.TXN_INDEX))
+        self.reached = max(self.reached, done.seen_to, done.next_offset)
+        return one
+
+    def _assign(self, epochs: list[EpochStart]) -> None:
+        for entry in epochs:
+            kept = [e for e in self.epochs if e < entry and e.start_offset < entry.start_offset]
+            self.epochs = [*kept, entry]
+
+    def replay(self, base: int) -> None:
+        """Read the batches of a segment for its producers. Raises Stops, StorageFailed."""
+        if base not in self.recoveries and base not in self.replayed:
+            check_batches(self.log(base), base, self.rule)
+            self.replayed.add(base)
+
+    def end(self) -> End:
+        """Return the log end. Raises Stops, StorageFailed."""
+        base = self.bases[-1]
+        done = self.recoveries.get(base)
+        if done is not None:  # its new index leads to its last batch
+            return End(done.next_offset, done.next_offset, 0)
+        return read_end(self.log(base), self.source(base, paths.OFFSET_INDEX), base, self.rule)
