@@ -421,14 +421,14 @@ def test_the_ledger_cannot_be_told_of_the_end(root: Path, ledger: Path, tmp_path
     def fail_at_the_end() -> None:
         from kafkats.migration import phases as book
 
-        real = book.append
+        real = book.append_step
 
         def append(path: str, event: str, **rest: object) -> object:
             if event == "converted":
                 no_file_above(ledger.stat().st_size + 20)()
             return real(path, event, **rest)  # type: ignore[arg-type]
 
-        book.append = append  # type: ignore[assignment]
+        book.append_step = append  # type: ignore[assignment]
 
     ended = kafkats("apply", plan, "--digest", "any", first=fail_at_the_end)
     assert ended.code == 2 and "File too large" in ended.said and "done" in ended.said
