@@ -53,8 +53,8 @@ WORDS: Final[Mapping[str, str]] = {
          "--skip-reserved", "--go-on", "--owner-stopped"), _FLAG),
     **dict.fromkeys(
         ("--topics", "--generation", "--now", "--before", "--free", "--compression-type",
-         "--to-magic", "--accept-loss", "--phase", "--where", "--latest", "--broker", "--reserve", "--reserve-until",
-         "--take-over", "--digest", "--holder", "--min-magic", "--max-magic", "--every", "--from",
+         "--to-magic", "--accept-loss", "--phase", "--where", "--latest", "--broker", "--reserve",
+         "--reserve-until", "--take-over", "--digest", "--holder", "--min-magic", "--max-magic", "--every", "--from",
          "--until", "--depth", "--high-watermark", "--at", "--around", "--by"), _TEXT),
     **dict.fromkeys(
         ("--output", "--into", "--report", "--beyond-guard", "--certify", "--ledger", "--undo",

@@ -89,8 +89,8 @@ def _nothing_seen(params: RunParams, plans: Sequence[PlanResult]) -> list[str]:
 
 
 def outcome(folder: Path, params: RunParams, plans: Sequence[PlanResult]) -> str:
-    """How the run whose folder this is ended, in words; at their end UNFINISHED or LEFT when it must
-    not count as a success.
+    """Return how the run with this folder ended, in words; UNFINISHED or LEFT at their end if it
+    must not count as a success.
     """
     if not plans:
         return reports.UNFINISHED
