@@ -55,7 +55,8 @@ WORDS: Final[Mapping[str, str]] = {
         ("--topics", "--generation", "--now", "--before", "--free", "--compression-type",
          "--to-magic", "--accept-loss", "--phase", "--where", "--latest", "--broker", "--reserve",
          "--reserve-until", "--take-over", "--digest", "--holder", "--min-magic",
-         "--max-magic", "--every", "--from", "--until", "--depth", "--high-watermark", "--at", "--around", "--by"), _TEXT),
+         "--max-magic", "--every", "--from",
+         "--until", "--depth", "--high-watermark", "--at", "--around", "--by"), _TEXT),
     **dict.fromkeys(
         ("--output", "--into", "--report", "--beyond-guard", "--certify", "--ledger", "--undo",
          "--run", "--approval", "--of-plan", "--of-run"), _PATH),
