@@ -14,7 +14,8 @@ changes nothing, so schedules, retries and backfills (one at a time) are harmles
 **What it does.** The policy file lists the volumes, and the Spark connection whose workers see each
 of them.
 
-- `plan` reads every segment and writes a plan.
+- `plan` reads every segment and writes a plan. With `depth` tail it reads the indexes and the end
+  of each log, and whole segments only where these raise doubts. It does not find what lies inside.
 - `approve` waits for a yes to exactly that plan (one day, then it counts as no).
 - `apply` writes the files, each by one atomic rename, and keeps the old ones.
 - `verify` reads logs and indexes again, and proves that each file equals a rebuild.

@@ -109,7 +109,7 @@ def _plan(request: Request, ours: Planning) -> Decision:
     if operation.by_topic:
         topics, reads = given.of(Topics).topics, operation.reads(given)
         remarks = policy_remarks(request.policy, units, topics, reads)
-    return Decision(planned, more, remarks)
+    return Decision(planned, more, remarks, planned.said)
 
 
 def _write_beyond(planned: Planned, request: Request, ours: Planning) -> dict[str, object]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -42,7 +43,8 @@ from kafkats.cli.terminal import (
 )
 from kafkats.errors import UsageError
 from kafkats.findings import SEVERITIES
-from kafkats.inspect.options import Deep, Inventory, Remarks
+from kafkats.generations import DEFAULT_RULE
+from kafkats.inspect.options import Deep, Inventory, Remarks, VerifyDepth
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +91,7 @@ def inventory(
 
 @click.command()
 @LOG_DIRS
-@options(Deep)
+@options(Deep, VerifyDepth)
 @RULE
 @TOPICS
 @POLICY
@@ -104,6 +106,7 @@ def inventory(
 def verify(
     log_dirs: tuple[Path, ...],
     deep: bool,
+    depth: str,
     rule: str,
     topics: str,
     policy_file: Path | None,
@@ -124,11 +127,18 @@ def verify(
     With --of-plan or --of-run it reads only what was written, and exits with 1 unless each file is
     as planned.
     """
-    from kafkats.flow import looking
+    from kafkats.flow import depths
+    from kafkats.plans.depths import depth_sentences, depth_totals, looked_sentences
     from kafkats.plans.facts import all_findings
     from kafkats.plans.missing import missing_records
 
     check_step(ledger, phase, broker, topics)
+    deep = deep or depth == "deep"
+    if depth == "tail" and (deep or ledger or of_plan or of_run):
+        raise UsageError(
+            "--depth tail does not read whole segments: --deep, --ledger, --of-plan and --of-run"
+            " need --depth full"
+        )
     options = verify_options(rule, policy_file, settings, deep=deep)
     units = units_in(log_dirs, topics)
     if of_plan or of_run:
@@ -138,8 +148,10 @@ def verify(
         seen = keep_segments(proof.segments, report)
         say_summary(seen | about, as_json, proof_sentences(proof))
         return FINDINGS_EXIT if proof.not_equal else 0
-    segments = looking.verify(executor, units, options)
+    looked = depths.look(executor, units, options, depth=depth)
+    segments = looked.segments
     summary = keep_segments(segments, report)
+    summary |= {"looked_bytes": looked.read_bytes, **depth_totals(segments)}
     found = all_findings(segments)
     found.sort(key=lambda f: -SEVERITIES.index(f["severity"]))
     shown = (
@@ -147,13 +159,19 @@ def verify(
     )
     show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
     said = seen_sentences(summary)
+    if depth == "tail":
+        said += looked_sentences(looked)
+        said += depth_sentences(summary["depths"], summary["indexes_not_compared"])
     lacking = missing_records(segments)
     if lacking:
         said.append(
             f"records are missing in {len(lacking)} partitions: plans leave them alone, docs/findings.md says what to do"
         )
     if _to_rebuild(segments, found):
-        said.append(f"next: kafkats plan rebuild {' '.join(map(str, log_dirs))} -o PLAN")
+        how = [] if depth == "tail" else ["--from", report] if report else ["--depth", "full"]
+        same = _given_words(rule, topics, policy_file, settings)
+        words = map(str, (*log_dirs, *how, *same))
+        said.append(f"next: kafkats plan rebuild {shlex.join(words)} -o PLAN")
     say_summary(summary, as_json, said)
     if summary["worst"] in ("damage", "danger"):
         return FINDINGS_EXIT
@@ -166,6 +184,20 @@ def verify(
         details={"deep": deep},
     )
     return 0
+
+
+def _given_words(
+    rule: str, topics: str, policy_file: Path | None, settings: Iterable[str]
+) -> Iterator[str]:
+    """Yield the words with which a plan compares indexes as this command did."""
+    if rule != DEFAULT_RULE.name:
+        yield from ("--generation", rule)
+    if topics != "*":
+        yield from ("--topics", topics)
+    if policy_file is not None:
+        yield from ("--policy", str(policy_file))
+    for setting in settings:
+        yield from ("--config", setting)
 
 
 def _to_rebuild(segments: pa.Table, findings: Iterable[LocatedFinding]) -> bool:

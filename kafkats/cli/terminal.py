@@ -109,8 +109,8 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
     totals = made.header["totals"]
     said = [
         f"{totals['files']} files to change for {totals['segments']} segments in"
-        f" {totals['partitions']} partitions, reading"
-        f" {size_text(totals['read_bytes'])} of logs, writing {size_text(totals['write_bytes'])};"
+        f" {totals['partitions']} partitions; apply reads"
+        f" {size_text(totals['read_bytes'])} of logs and writes {size_text(totals['write_bytes'])};"
         f" {totals['blocked']} blocked;"
         f" {totals['segments_seen']} segments seen"
     ]
@@ -218,6 +218,7 @@ _DOING: Final = {
     "preflight": "predicting",
     "simulate": "replaying",
     "table": "searching",
+    "tails": "looking",
     "verify": "verifying",
 }
 """What the terminal shows while a stage runs; others are shown by their own name."""

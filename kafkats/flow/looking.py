@@ -6,19 +6,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 from kafkats.config import Policy
 from kafkats.execution import Executor
+from kafkats.flow.depths import look, look_with_report
 from kafkats.inspect.inventory import inventory_units
+from kafkats.inspect.known import read_report
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.lookup.partitions import LOOKUP, LookupOptions, PartitionUnit, lookup_unit
 from kafkats.migration.census import CENSUS, census_unit
 from kafkats.migration.certificate import Certificate, CertifyOptions
 from kafkats.migration.certify import SEEN, certify_unit, make_certificate
 from kafkats.migration.recheck import Recheck, certified_bytes, compare
+from kafkats.plans.depths import Looked
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.rows import PartitionKey, SegmentKey
 from kafkats.plans.units import Unit, list_units
@@ -47,6 +51,21 @@ class LogStages:
         options = self.options if rule is None else replace(self.options, rule=rule)
         options = options if policy is None else replace(options, policy=policy)
         return verify(self.executor, units, options)
+
+    def look(
+        self,
+        units: Sequence[Unit],
+        *,
+        rule: str,
+        policy: Policy,
+        depth: str,
+        report: Path | None = None,
+    ) -> Looked:
+        """Look to `depth`, or take over what a report tells and read the rest whole."""
+        options = replace(self.options, rule=rule, policy=policy)
+        if report is None:
+            return look(self.executor, units, options, depth=depth)
+        return look_with_report(self.executor, units, options, read_report(report))
 
     def ends(self, units: Sequence[Unit]) -> pa.Table:
         """Read the ends of logs and indexes: facts.SEGMENTS of depth tail."""

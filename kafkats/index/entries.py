@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.errors import CorruptIndex, storage
-from kafkats.segment.reader import open_file
+from kafkats.segment.reader import count_read, open_file
 
 Entries = NDArray[np.void]
 
@@ -41,6 +41,7 @@ def read_index_bytes(path: str | os.PathLike[str], entry_size: int) -> IndexByte
         if size > _MOST:
             raise CorruptIndex(f"{size} bytes are more than an index file can have", path=path)
         data = os.pread(fd, size, 0) if size <= _CHUNK else _read_extents(fd, size)
+        count_read(len(data))
     used = -(-len(data.rstrip(b"\0")) // entry_size) * entry_size
     return IndexBytes(data[:used], size)
 

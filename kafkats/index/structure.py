@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +46,7 @@ def examine_offset_index(path: str | os.PathLike[str]) -> Structure | None:
     data, size = structure
     entries = whole_entries(data, offset_index.ENTRY_SIZE, offset_index.ENTRY)
     increases = _increases(entries["relative_offset"]) & _increases(entries["position"])
-    return _structure(Path(path).name, size, data, entries, increases)
+    return _structure(os.fspath(path).rpartition("/")[2], size, data, entries, increases)
 
 
 def examine_time_index(path: str | os.PathLike[str]) -> Structure | None:
@@ -62,7 +61,7 @@ def examine_time_index(path: str | os.PathLike[str]) -> Structure | None:
     increases = _increases(entries["timestamp"]) & _increases(
         entries["relative_offset"], or_stays=True
     )
-    return _structure(Path(path).name, size, data, entries, increases)
+    return _structure(os.fspath(path).rpartition("/")[2], size, data, entries, increases)
 
 
 def _read(path: str | os.PathLike[str], entry_size: int) -> tuple[bytes, int] | None:

@@ -71,14 +71,17 @@ def read_tail(
             start = 0
         facts = walk(source, base, start=start, checksums=False).facts
         if start:
-            facts = _partial(facts, source)
+            facts = with_first_batch(facts, source)
     facts = facts._replace(depth="tail")
     findings = tuple(_findings(path.rpartition("/")[2], facts, offsets, times, moving))
     return Tail(_with_maximum(facts, times, start), findings)
 
 
-def _partial(tail: SegmentFacts, source: Source) -> SegmentFacts:
-    """Return facts of the whole segment: the first batch is read as well; sums are -1 (unknown)."""
+def with_first_batch(tail: SegmentFacts, source: Source) -> SegmentFacts:
+    """Return facts of the whole segment from those of its end, and from its first batch's header.
+
+    Sums are -1 (unknown). `first_offset` is -1 for a wrapper.
+    """
     first = source.read(0, _FIRST_BYTES)
     magic = first[16] if len(first) > 16 else -1
     begin, timestamp = int.from_bytes(first[:8], "big", signed=True), -1

@@ -43,6 +43,20 @@ class Deep(Options):
     deep: Annotated[bool, Option("Also decode every record", "--deep")] = False
 
 
+class VerifyDepth(Options):
+    """How much of each segment `verify` reads."""
+
+    depth: Annotated[
+        str,
+        Choice(("tail", "full", "deep")),
+        Option(
+            "tail: the indexes and the end of each log, and whole segments where these raise"
+            " doubts; full: every batch header and checksum; deep: every record, as --deep",
+            "--depth",
+        ),
+    ] = "full"
+
+
 class Remarks(Options):
     """The option that also lists findings without damage."""
 

@@ -7,7 +7,7 @@ so it works beside a running broker.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -36,6 +36,7 @@ from kafkats.plans.facts import SEGMENTS, directory_row, facts_columns, finding_
 from kafkats.plans.rows import CheckRow, SegmentRow
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, unit_columns
+from kafkats.segment.facts import SegmentFacts
 from kafkats.segment.reader import open_source
 
 _ASKED_NEIGHBOURS: Final = 4
@@ -123,24 +124,28 @@ def _segment(unit: Unit, options: VerifyOptions) -> tuple[SegmentRow, list[Findi
         ]
         if links:  # a rebuild would replace the link and leave its target
             row["blocked"] = f"the {' and '.join(links)} is a symbolic link"
-        evidence = _evidence(unit, check, settings)
+        evidence = evidence_of(unit, check.facts, check.findings, settings)
         findings = told_at(
             (*_in_context(unit, check, RULES[options.rule]), *evidence), deep=options.deep
         )
     return row, findings
 
 
-def _evidence(unit: Unit, check: SegmentCheck, settings: TopicSettings) -> Iterator[Finding]:
+def evidence_of(
+    unit: Unit, facts: SegmentFacts, found: Iterable[Finding], settings: TopicSettings
+) -> Iterator[Finding]:
+    """Yield what other files state against the segment (see `evidence.judging`)."""
     if unit.claims is None:
         return iter(())
-    claims = unit.claims._replace(tiered=unit.claims.tiered or bool(settings.remote_storage_enable))
+    tiered = unit.claims.tiered or bool(settings.remote_storage_enable)
+    claims = unit.claims if tiered == unit.claims.tiered else unit.claims._replace(tiered=tiered)
     directory = Path(unit.log_dir, unit.partition_dir)
     compacted = "compact" in (settings.cleanup_policy or ())
     return segment_evidence(
         directory,
         claims,
-        check.facts,
-        check.findings,
+        facts,
+        found,
         next_base_offset=unit.next_base_offset,
         compacted=compacted,
     )
@@ -260,12 +265,17 @@ def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding
             )
         else:
             yield finding
-    if not unit.active and check.facts.last_offset >= unit.next_base_offset:
+    yield from overlap_of(unit, check.facts)
+
+
+def overlap_of(unit: Unit, facts: SegmentFacts) -> Iterator[Finding]:
+    """Yield the finding for a segment that ends above the next one's base offset."""
+    if not unit.active and facts.last_offset >= unit.next_base_offset:
         log = paths.segment_file(unit.base_offset, paths.LOG)
         yield Finding(
             "overlap",
             log,
             "ends above the next segment's base offset",
             expected=f"below {unit.next_base_offset}",
-            found=str(check.facts.last_offset),
+            found=str(facts.last_offset),
         )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kafkats.config.option import Options
     from kafkats.execution import Executor
     from kafkats.logdir.lease import Lease
+    from kafkats.plans.depths import Looked
     from kafkats.plans.plan import Plan
     from kafkats.plans.proof import Proof
     from kafkats.plans.rows import Header, Item
@@ -43,6 +44,22 @@ class Stages(Protocol):
         Without them they are those of a proof, if this is one, else the defaults.
         """
 
+    def look(
+        self,
+        units: Sequence[Unit],
+        *,
+        rule: str,
+        policy: Policy,
+        depth: str,
+        report: Path | None = None,
+    ) -> Looked:
+        """Look to `depth`: full; or tail, and read whole only the segments in doubt.
+
+        `report` is the folder of a report by `verify`. It tells of segments that have not changed
+        since, and the others are read whole. Raises UsageError, CorruptPlan, StorageFailed for a
+        report that cannot be read.
+        """
+
     def ends(self, units: Sequence[Unit]) -> pa.Table:
         """Read the ends of logs and indexes: facts.SEGMENTS of depth tail."""
 
@@ -51,8 +68,8 @@ class Planned(NamedTuple):
     """A plan; what was seen for it (facts.SEGMENTS); and the tables that are written beside it, by
     name.
 
-    `remarks` are about settings that the files contradict, and `more` are further fields of the
-    summary. They are no part of the plan. `beyond` is the same plan without the policy's guards.
+    `remarks` are about settings that the files contradict, `more` are further fields of the
+    summary, and `said` are sentences. They are no part of the plan. `beyond` is the same plan without the policy's guards.
     """
 
     plan: Plan
@@ -61,6 +78,7 @@ class Planned(NamedTuple):
     remarks: Sequence[str] = ()
     more: Mapping[str, object] = {}
     beyond: Planned | None = None
+    said: Sequence[str] = ()
 
 
 Decide: TypeAlias = "Callable[[Stages, Sequence[Unit]], Planned]"

@@ -184,6 +184,8 @@ class Totals(TypedDict, total=False):
     settings_from: dict[str, int]
     recovery_segments: int
     recovery_bytes: int
+    depths: dict[str, int]
+    indexes_not_compared: int
     batches_before: int
     batches_after: int
     records: int

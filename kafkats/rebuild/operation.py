@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kafkats.config.given import Given, stored
 from kafkats.config.options import MissingRecords, Topics
 from kafkats.config.settings_read import INDEXES
+from kafkats.errors import UsageError
 from kafkats.plans.operation import (
     Decide,
     Operation,
@@ -33,16 +34,32 @@ _ORIGINS: Final = {
 
 
 def _prepare(given: Given, policy: Policy) -> Decide:
+    from kafkats.generations import RULES
     from kafkats.plans.contradictions import interval_remarks
+    from kafkats.plans.depths import looked_sentences
     from kafkats.rebuild.plan import RebuildOptions, check_options, plan_rebuild
 
-    options = stored(RebuildOptions, given.of(Rebuild), given.of(MissingRecords), given.of(Topics))
+    asked = given.of(Rebuild)
+    if asked.depth == "tail" and "depth" in given.named and (asked.all or asked.from_report):
+        raise UsageError("--depth tail does not go with --all and --from: both need whole segments")
+    options = stored(RebuildOptions, asked, given.of(MissingRecords), given.of(Topics))
     check_options(options)
+    # Each entry counts where sound indexes are written, too, and by a rule of no broker.
+    depth = "full" if options.all or not RULES[options.rule].for_brokers else asked.depth
 
     def decide(stages: Stages, units: Sequence[Unit]) -> Planned:
-        segments = stages.verify(units, rule=options.rule, policy=policy)
-        plan = plan_rebuild(segments, options)
-        return Planned(plan, segments, {}, interval_remarks(plan, segments))
+        looked = stages.look(
+            units, rule=options.rule, policy=policy, depth=depth, report=asked.from_report
+        )
+        plan = plan_rebuild(looked.segments, options)
+        return Planned(
+            plan,
+            looked.segments,
+            {"depths": looked.depths},
+            interval_remarks(plan, looked.segments),
+            {"looked_bytes": looked.read_bytes, "known_segments": looked.known},
+            said=looked_sentences(looked, asked.from_report),
+        )
 
     return decide
 
@@ -60,7 +77,10 @@ def _prove(request: Proving) -> Proof:
 
 
 def _sentences(header: Header) -> list[str]:
-    totals, sentences = header["totals"], []
+    from kafkats.plans.depths import depth_sentences
+
+    totals = header["totals"]
+    sentences = depth_sentences(totals.get("depths", {}), totals.get("indexes_not_compared", 0))
     if totals["recovery_segments"]:
         sentences.append(
             "no clean-shutdown marker: whatever is rebuilt, the broker's next start recovers"
@@ -81,13 +101,21 @@ def _sentences(header: Header) -> list[str]:
 def _flaw(header: Header) -> str:
     from kafkats.plans.plan import SETTINGS_FROM
 
-    unknown = header["totals"]["settings_from"].keys() - set(SETTINGS_FROM)
-    return f"settings from {', '.join(sorted(unknown))}" if unknown else ""
+    totals = header["totals"]
+    unknown = totals["settings_from"].keys() - set(SETTINGS_FROM)
+    if unknown:
+        return f"settings from {', '.join(sorted(unknown))}"
+    depths: object = totals.get("depths", {})  # plans of earlier versions have none
+    counts = depths.values() if isinstance(depths, dict) else [depths]
+    if any(type(count) is not int for count in (*counts, totals.get("indexes_not_compared", 0))):
+        return "its depths are no numbers"
+    return ""
 
 
 OPERATION: Final = Operation(
     "rebuild",
-    "Plan which index files to rebuild, and say why.",
+    "Plan which index files to rebuild, and say why. By default it reads the indexes and the end of"
+    " each log, and whole segments only where these raise doubts.",
     (Rebuild, MissingRecords),
     always(INDEXES),
     _prepare,

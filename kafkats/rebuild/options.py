@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
-from kafkats.config.option import Option, Options
+from kafkats.config.option import Choice, Option, Options
 from kafkats.config.options import IndexRule
 from kafkats.generations import DEFAULT_RULE
 
@@ -29,3 +30,23 @@ class Rebuild(Options):
         Option("Allow --generation kip33, which would mislead a broker", "--not-for-a-broker"),
     ] = False
     rule: IndexRule = DEFAULT_RULE.name
+    depth: Annotated[
+        str,
+        Choice(("tail", "full")),
+        Option(
+            "tail: read the indexes and the end of each log, and whole segments only where these"
+            " raise doubts, and above the recovery point after an unclean stop;"
+            " full: read everything",
+            "--depth",
+            initial="full",
+        ),
+    ] = "tail"
+    from_report: Annotated[
+        Path | None,
+        Option(
+            "Take over what a full verify --report wrote into this folder, and read whole only"
+            " segments that changed since",
+            "--from",
+            "REPORT",
+        ),
+    ] = None

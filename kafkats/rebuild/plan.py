@@ -25,6 +25,7 @@ from kafkats.logdir.changeset import Replace
 from kafkats.logdir.identity import FileIdentity, FileRow, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
+from kafkats.plans.depths import depth_totals
 from kafkats.plans.facts import damaged
 from kafkats.plans.missing import (
     Missing,
@@ -94,9 +95,10 @@ def check_options(options: RebuildOptions) -> None:
 
 
 def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
-    """Decide from facts (facts.SEGMENTS, depth full) which index files to write.
+    """Decide from facts (facts.SEGMENTS) which index files to write.
 
-    Raises UsageError for an unknown rule, Refused for a rule that would mislead brokers.
+    Nothing is written for a segment of depth tail: it raised no doubt. Raises UsageError for an
+    unknown rule, Refused for a rule that would mislead brokers.
     """
     check_options(options)
     chosen = _chosen(segments, options)
@@ -271,6 +273,7 @@ def _totals(items: pa.Table, segments: pa.Table) -> Totals:
         "settings_from": {row["settings_from"]: row["file_count"] for row in origins.to_pylist()},
         "recovery_segments": recovery.num_rows,
         "recovery_bytes": sum_of(pc.struct_field(recovery["log"], "size")),
+        **depth_totals(segments),
     }
 
 

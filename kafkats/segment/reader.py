@@ -28,8 +28,19 @@ BUFFER: Final = 2 * 1024 * 1024
 """Bytes per read of a file that is not mapped; small enough for the processor's cache."""
 
 
+_read: Final = [0]
 _LARGEST: Final = 32 * 1024 * 1024
 """Larger batches are always mapped. The default of message.max.bytes is 1 MiB."""
+
+
+def read_so_far() -> int:
+    """Return how many bytes of logs and indexes this process has read from files or maps."""
+    return _read[0]
+
+
+def count_read(size: int) -> None:
+    """Add `size` bytes to `read_so_far`."""
+    _read[0] += size
 
 
 class Window(NamedTuple):
@@ -136,6 +147,7 @@ def _only_zeros(fd: int, path: str | os.PathLike[str], position: int) -> bool:
             except OSError:  # ENXIO: only a hole is left
                 break
             data = os.pread(fd, BUFFER, at)
+            count_read(len(data))
             if data.count(0) != len(data):
                 return False
             at += max(len(data), 1)
@@ -163,7 +175,9 @@ def _mapped_source(
     address = view.ctypes.data
 
     def window(position: int, needed: int) -> Window:
-        return Window(address, 0, size, min(size, position + WINDOW), size)
+        limit = min(size, position + WINDOW)
+        count_read(max(limit - position, 0))
+        return Window(address, 0, size, limit, size)
 
     return _source_of(fd, facts, path, window, partial(_copied, view))
 
@@ -185,6 +199,7 @@ def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -
                     fd, position + needed - start, mmap.MAP_SHARED, mmap.PROT_READ, offset=start
                 )
             kept[0] = np.frombuffer(region, np.uint8)
+            count_read(needed)
             return Window(kept[0].ctypes.data, start, position + needed, position + needed, size)
         if len(kept[0]) > _LARGEST:
             kept[0] = np.empty(0, np.uint8)
@@ -194,11 +209,13 @@ def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -
         buffer = kept[0]
         with storage(path, "read"):
             got = _read_into(fd, buffer[:wanted], position)
+        count_read(got)
         loaded = position + got
         file_end = size if got == wanted else loaded  # truncated meanwhile
         return Window(buffer.ctypes.data, position, loaded, loaded, file_end)
 
     def read(position: int, length: int) -> bytes:
+        count_read(length)
         with storage(path, "read"):
             return os.pread(fd, length, position)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -109,15 +109,15 @@ def walk(
         _plainly(source, end, checksums, (state, cells), entries, on_points)
     else:
         _by_kernel(source, end, checksums, (state, cells), entries, on_points)
-    table = cells.reshape(k.MAGICS, k.CODECS, k.TYPES, k.CELL_COLUMNS)
+    found = tuple(_cells(cells))
     return Walked(
-        _facts(state, table, source, base_offset, start, checksums),
+        _facts(state, found, source, base_offset, start, checksums),
         Merged(
             int(state[k.OFFSET_NEXT]), int(state[k.OFFSET_WRONG]), int(state[k.OFFSET_WRONG_FIRST])
         ),
         Merged(int(state[k.TIME_NEXT]), int(state[k.TIME_WRONG]), int(state[k.TIME_WRONG_FIRST])),
         int(state[k.FILE_END]),
-        tuple(_cells(table)),
+        found,
         int(state[k.FINGERPRINT]) & (2**64 - 1),
     )
 
@@ -182,9 +182,9 @@ def _by_kernel(
 
 
 def _cells(table: NDArray[np.int64]) -> Iterator[Cell]:
-    for at in np.argwhere(table[..., k.CELL_BATCHES]):
-        magic, codec, kind = at.tolist()
-        row = table[magic, codec, kind].tolist()
+    for at in np.flatnonzero(table[:, k.CELL_BATCHES]).tolist():
+        magic, codec, kind = at // (k.CODECS * k.TYPES), at // k.TYPES % k.CODECS, at % k.TYPES
+        row = table[at].tolist()
         yield Cell(
             magic,
             codec,
@@ -210,7 +210,7 @@ def _address(data: bytes) -> int:
 
 def _facts(
     state: NDArray[np.int64],
-    table: NDArray[np.int64],
+    cells: Sequence[Cell],
     source: Source,
     base_offset: int,
     start: int,
@@ -218,11 +218,12 @@ def _facts(
 ) -> SegmentFacts:
     s = state.tolist()
     batches = s[k.BATCHES]
-    m = table[..., k.CELL_BYTES].sum(axis=(1, 2)).tolist()
-    c = table[..., k.CELL_BATCHES].sum(axis=(0, 2)).tolist()
-    t = table[..., k.CELL_BATCHES].sum(axis=(0, 1)).tolist()
-    totals = table.sum(axis=(0, 1, 2)).tolist()
-    wrappers = int(table[:2, 1:, :, k.CELL_BATCHES].sum())
+    m, c, t = [0] * k.MAGICS, [0] * k.CODECS, [0] * k.TYPES
+    for cell in cells:
+        m[cell.magic] += cell.bytes
+        c[cell.codec] += cell.batches
+        t[cell.timestamp_type + 1] += cell.batches
+    wrappers = sum(cell.batches for cell in cells if cell.magic < 2 and cell.codec)
     stop = _STOPS[s[k.STOP]]
     position = s[k.POSITION]
     if (
@@ -239,7 +240,7 @@ def _facts(
         stop=stop,
         stop_position=position,
         batches=batches,
-        records=-1 if wrappers else totals[k.CELL_RECORDS],
+        records=-1 if wrappers else sum(cell.records for cell in cells),
         wrappers=wrappers,
         first_offset=max(s[k.FIRST_OFFSET], -1),
         last_offset=s[k.LAST_OFFSET],
@@ -250,9 +251,9 @@ def _facts(
         magics=(m[0], m[1], m[2]),
         codecs=(c[0], c[1], c[2], c[3], c[4]),
         timestamp_types=(t[0], t[1], t[2]),
-        control_batches=totals[k.CELL_CONTROL],
-        transactional_batches=totals[k.CELL_TRANSACTIONAL],
-        delete_horizon_batches=totals[k.CELL_DELETE_HORIZON],
+        control_batches=sum(cell.control_batches for cell in cells),
+        transactional_batches=sum(cell.transactional_batches for cell in cells),
+        delete_horizon_batches=sum(cell.delete_horizon_batches for cell in cells),
         last_leader_epoch=s[k.LAST_EPOCH],
         last_batch_position=s[k.LAST_BATCH],
         not_increasing_position=s[k.NOT_INCREASING],

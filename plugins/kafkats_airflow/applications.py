@@ -120,8 +120,10 @@ def words_of(operation: str, params: RunParams) -> list[str]:
     """Return the operation's own options as its form gives them. Empty boxes give none."""
     own = {one.option for model in OPERATIONS[operation].models for one in declared(model)}
     words: list[str] = []
+    values = cast("Mapping[str, object]", params)
     for name, one in declared_in(form_of(operation)).items():
-        value = cast("Mapping[str, object]", params)[name] if one.option in own else None
+        # A run that was made before the form had the option takes what the form begins with.
+        value = values.get(name, one.option.initial) if one.option in own else None
         if value in (None, "", False):
             continue
         word = flag_of(one)

@@ -170,6 +170,7 @@ FORMS: Final[Mapping[str, Form]] = {
             "volumes",
             "topics",
             "rule",
+            "depth",
             "only_after_unclean_stop",
             "need_approval",
             "dry_run",

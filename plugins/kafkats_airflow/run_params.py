@@ -20,6 +20,7 @@ RunParams = TypedDict(
         "dry_run": bool,
         "need_approval": bool,
         "rule": str,
+        "depth": str,
         "generation": str,
         "only_after_unclean_stop": bool,
         "like_kafka": bool,

@@ -30,7 +30,7 @@ VALUES = {
 }  # fmt: skip
 COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "verify": [("verify", "ROOT")],
-    "rebuild": [("plan", "rebuild", "ROOT", "-o", "PLAN")],
+    "rebuild": [("plan", "rebuild", "ROOT", "--depth", "full", "-o", "PLAN")],
     "recover": [("plan", "recover", "KILLED", "-o", "PLAN")],
     "migrate": [("plan", "migrate", "ROOT", "--to-magic", "2", "--compression-type", "zstd", "-o", "PLAN")],
     "split": [("plan", "split", "ROOT", "--where", "rolled", "--segment-bytes", "3000", "--latest", "NOW", "-o", "PLAN")],

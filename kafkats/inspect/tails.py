@@ -1,0 +1,118 @@
+"""Look at segments by depth: at their ends first, and at the whole segment where that is not enough.
+
+`look_at_tails` checks what other files state and the ends of each segment. A row with a `doubt`
+tells nothing else: `look_whole` reads that segment from its first byte to its last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Final
+
+import pyarrow as pa
+
+from kafkats import paths
+from kafkats.config import TopicSettings
+from kafkats.errors import KafkatsError
+from kafkats.evidence.judging import told_at
+from kafkats.findings import Finding, worst
+from kafkats.index.tail_check import check_tail
+from kafkats.inspect.verify import VerifyOptions, evidence_of, overlap_of, verify_unit
+from kafkats.plans.facts import SEGMENTS, facts_columns, finding_rows
+from kafkats.plans.rows import SegmentRow
+from kafkats.plans.units import Unit, unit_columns
+from kafkats.segment.reader import read_so_far
+
+LOOKED: Final = SEGMENTS.append(pa.field("doubt", pa.string())).append(
+    pa.field("read_bytes", pa.int64())
+)
+"""facts.SEGMENTS; why the segment must be read whole, or ""; and the bytes read for the row."""
+AFTER_UNCLEAN_STOP: Final = "above the recovery point after an unclean stop"
+
+
+class _LookedRow(SegmentRow):
+    doubt: str
+    read_bytes: int
+
+
+def look_at_tails(units: Sequence[Unit], options: VerifyOptions) -> pa.RecordBatch:
+    """Look at the ends of segments. Return a row of LOOKED per segment, and those of directories."""
+
+    @cache
+    def settings(topic: str) -> TopicSettings:
+        return options.policy.settings(topic)
+
+    def rows(unit: Unit) -> list[tuple[SegmentRow, str]]:
+        if unit.base_offset < 0:
+            return [(row, "") for row in _verified(unit, options)]
+        name = paths.parse_partition(unit.partition_dir)
+        return [_segment(unit, options, settings(name.topic if name else ""))]
+
+    return _counted(units, rows)
+
+
+def look_whole(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
+    """Look at one unit as `verify_unit` does. Return its row of LOOKED, without a doubt."""
+    before = read_so_far()
+    batch = verify_unit(unit, options)
+    rows = batch.num_rows
+    doubts, read = [""] * rows, [read_so_far() - before] * rows
+    columns = [*batch.columns, pa.array(doubts, pa.string()), pa.array(read, pa.int64())]
+    return pa.RecordBatch.from_arrays(columns, schema=LOOKED)
+
+
+def _counted(
+    units: Sequence[Unit], look: Callable[[Unit], list[tuple[SegmentRow, str]]]
+) -> pa.RecordBatch:
+    rows: list[_LookedRow] = []
+    before = read_so_far()
+    for unit in units:
+        looked = look(unit)
+        if not looked:  # a directory without findings: its row would say nothing else
+            continue
+        now = read_so_far()
+        read, before = now - before, now
+        rows += [{**row, "doubt": doubt, "read_bytes": read} for row, doubt in looked]
+    return pa.RecordBatch.from_pylist(rows, schema=LOOKED)
+
+
+def _verified(unit: Unit, options: VerifyOptions) -> list[SegmentRow]:
+    rows: list[SegmentRow] = verify_unit(unit, options).to_pylist()
+    return rows
+
+
+def _segment(unit: Unit, options: VerifyOptions, settings: TopicSettings) -> tuple[SegmentRow, str]:
+    """Return the row of facts.SEGMENTS, and the doubt."""
+    row = unit_columns(unit, options.rule)
+    if unit.recovery:
+        return row, AFTER_UNCLEAN_STOP
+    try:
+        check = check_tail(
+            f"{unit.log_dir}/{unit.partition_dir}/{paths.segment_file(unit.base_offset, paths.LOG)}",
+            active=unit.active,
+            live=unit.live or not unit.clean,
+            time_index_expected=unit.time_index_expected,
+        )
+        if check.doubt:
+            return row, check.doubt
+        evidence = evidence_of(unit, check.facts, check.findings, settings)
+        findings = told_at(
+            (*check.findings, *overlap_of(unit, check.facts), *evidence), deep=options.deep
+        )
+    except KafkatsError as e:  # reading the whole segment says what it means
+        return row, f"it could not be read: {e.reason}"
+    doubt = _doubt_of(unit, findings)
+    if doubt:
+        return row, doubt
+    row = {**row, **facts_columns(check.facts)}
+    return row | {"worst": worst(findings), "findings": finding_rows(findings)}, ""
+
+
+def _doubt_of(unit: Unit, findings: Sequence[Finding]) -> str:
+    """Return the first finding that reading the whole segment may explain, or ""."""
+    for finding in findings:
+        unfinished = finding.kind == "moving-tail" and not unit.live
+        if finding.severity in ("damage", "danger") or unfinished:
+            return f"{finding.file}: {finding.kind}"
+    return ""

@@ -1,0 +1,77 @@
+"""To which depth each segment was looked at, and what that does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, TypedDict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkats.plans.operation import size_text
+
+DEPTHS: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("base_offset", pa.int64()),
+    ("depth", pa.string()),       # tail, full, deep; "" for a segment that could not be read
+    ("reason", pa.string()),      # why it has not depth tail
+    ("read_bytes", pa.int64()),   # of logs and indexes
+])  # fmt: skip
+
+
+class Looked(NamedTuple):
+    """Facts (facts.SEGMENTS), the depth of each segment with its reason (DEPTHS), the bytes read.
+
+    `read_bytes` are those of logs and indexes, `known` the segments of which a report told.
+    """
+
+    segments: pa.Table
+    depths: pa.Table
+    read_bytes: int
+    known: int = 0
+
+
+class DepthTotals(TypedDict):
+    """The number of segments by depth, and of indexes that were not compared entry by entry."""
+
+    depths: dict[str, int]
+    indexes_not_compared: int
+
+
+def depth_totals(segments: pa.Table) -> DepthTotals:
+    """Count the segments of facts.SEGMENTS by depth; those that could not be read have none."""
+    read = segments.filter(pc.greater_equal(segments["base_offset"], 0))["depth"].drop_null()
+    tails = segments.filter(pc.equal(segments["depth"], "tail"))
+    return {
+        "depths": {row["values"]: row["counts"] for row in pc.value_counts(read).to_pylist()},
+        "indexes_not_compared": sum(
+            tails.num_rows - tails[name].null_count for name in ("index", "timeindex")
+        ),
+    }
+
+
+def looked_sentences(looked: Looked, report: Path | None = None) -> list[str]:
+    """Return how many bytes were read to look at segments, and what a report told."""
+    seen = looked.depths.num_rows
+    said = [f"read {size_text(looked.read_bytes)} of logs and indexes to look at {seen} segments"]
+    if report is not None:
+        said.append(
+            f"taken from {report}: {looked.known} segments; {seen - looked.known} are not in it or"
+            " have changed since, and were read whole"
+        )
+    return said
+
+
+def depth_sentences(depths: Mapping[str, int], not_compared: int) -> list[str]:
+    """Return to which depth segments were looked at, and what that does not show."""
+    tails = depths.get("tail", 0)
+    whole = sum(depths.values()) - tails
+    if not tails:
+        return [f"{whole} segments were looked at whole"] if whole else []
+    return [
+        f"{tails} segments were looked at by their indexes and the end of their logs, {whole} were"
+        f" read whole; {not_compared} indexes not compared entry by entry, and the rest of those"
+        " logs not read: --depth full does both"
+    ]

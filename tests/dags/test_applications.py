@@ -1,0 +1,30 @@
+"""The arguments of the jobs of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafkats_airflow.applications import planning
+
+from tests.dags.runs import REBUILD
+
+
+@pytest.mark.parametrize(("given", "depth"), [({"depth": "tail"}, "tail"), ({}, "full")])
+def test_the_depth_of_a_rebuild_is_a_param_and_full_without_it(
+    tmp_path: Path, given: dict[str, str], depth: str
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("volumes:\n  - {broker: '1', path: /volumes/one}\n")
+    params = {name: value for name, value in REBUILD.items() if name != "depth"}
+    context: Any = {
+        "params": params | {"policy": str(path), "folder": str(tmp_path / "r")} | given,
+        "run_id": "manual__1",
+        "dag": SimpleNamespace(dag_id="rebuild_time_indexes"),
+        "dag_run": SimpleNamespace(run_type="manual"),
+    }
+    (asked,) = planning(context, "rebuild")
+    words = asked["application_args"]
+    assert words[words.index("--depth") + 1] == depth
