@@ -151,7 +151,7 @@ def verify(
     looked = depths.look(executor, units, options, depth=depth)
     segments = looked.segments
     summary = keep_segments(segments, report)
-    summary |= {"looked_bytes": looked.read_bytes, **depth_totals(segments)}
+    summary |= depth_totals(segments)
     found = all_findings(segments)
     found.sort(key=lambda f: -SEVERITIES.index(f["severity"]))
     shown = (
@@ -160,6 +160,7 @@ def verify(
     show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
     said = seen_sentences(summary)
     if depth == "tail":
+        summary["looked_bytes"] = looked.read_bytes
         said += looked_sentences(looked)
         said += depth_sentences(summary["depths"], summary["indexes_not_compared"])
     lacking = missing_records(segments)
