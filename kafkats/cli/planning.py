@@ -175,7 +175,7 @@ for _operation in OPERATIONS.values():
 @click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
 @JSON
 def show(folder: Path, as_json: bool) -> int:
-    """List the changes of a plan, their bytes and reasons. Exit with 1 if the plan has blocked rows."""
+    """List the changes of a plan, with bytes and reasons. Exit with 1 if a row is blocked."""
     from kafkats.plans.plan import check_totals, read_plan
 
     made = read_plan(folder)

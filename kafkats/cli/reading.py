@@ -166,7 +166,8 @@ def verify(
     lacking = missing_records(segments)
     if lacking:
         said.append(
-            f"records are missing in {len(lacking)} partitions: plans leave them alone, docs/findings.md says what to do"
+            f"records are missing in {len(lacking)} partitions: plans leave them alone,"
+            " docs/findings.md says what to do"
         )
     if _to_rebuild(segments, found):
         how = [] if depth == "tail" else ["--from", report] if report else ["--depth", "full"]

@@ -37,12 +37,15 @@ _END_BYTES: Final = 16 * 1024
 """Read of a segment's files then, about."""
 
 
+_READ_ALL: Final = VerifyOptions()
+
+
 @dataclass(frozen=True)
 class LogStages:
     """The stages of plans.operation.Stages. `options` are those of a proof."""
 
     executor: Executor
-    options: VerifyOptions = VerifyOptions()  # ruff: ignore[function-call-in-dataclass-default-argument]
+    options: VerifyOptions = _READ_ALL
 
     def verify(
         self, units: Sequence[Unit], *, rule: str | None = None, policy: Policy | None = None

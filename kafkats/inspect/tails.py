@@ -1,4 +1,4 @@
-"""Look at segments by depth: at their ends first, and at the whole segment where that is not enough.
+"""Look at segments by depth: at their ends first, at the whole segment where that is not enough.
 
 `look_at_tails` checks what other files state and the ends of each segment. A row with a `doubt`
 tells nothing else: `look_whole` reads that segment from its first byte to its last.
@@ -37,7 +37,7 @@ class _LookedRow(SegmentRow):
 
 
 def look_at_tails(units: Sequence[Unit], options: VerifyOptions) -> pa.RecordBatch:
-    """Look at the ends of segments. Return a row of LOOKED per segment, and those of directories."""
+    """Look at the ends of segments. Return a row of LOOKED per segment and directory."""
 
     @cache
     def settings(topic: str) -> TopicSettings:
@@ -89,7 +89,11 @@ def _segment(unit: Unit, options: VerifyOptions, settings: TopicSettings) -> tup
         return row, AFTER_UNCLEAN_STOP
     try:
         check = check_tail(
-            f"{unit.log_dir}/{unit.partition_dir}/{paths.segment_file(unit.base_offset, paths.LOG)}",
+            "/".join((
+                unit.log_dir,
+                unit.partition_dir,
+                paths.segment_file(unit.base_offset, paths.LOG),
+            )),
             active=unit.active,
             live=unit.live or not unit.clean,
             time_index_expected=unit.time_index_expected,

@@ -1,4 +1,4 @@
-"""The state of a walk: slots of the vector and columns of the tables of `walk`, and why it returned."""
+"""The state of a walk: its vector's slots, its tables' columns, and why it returned."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ class Planned(NamedTuple):
     name.
 
     `remarks` are about settings that the files contradict, `more` are further fields of the
-    summary, and `said` are sentences. They are no part of the plan. `beyond` is the same plan without the policy's guards.
+    summary, and `said` are sentences. They are no part of the plan. `beyond` is the same plan
+    without the policy's guards.
     """
 
     plan: Plan

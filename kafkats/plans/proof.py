@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -16,7 +17,16 @@ from kafkats.paths import LOG, TIME_INDEX
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.operation import Proving
 from kafkats.plans.plan import Plan
-from kafkats.plans.rows import Item, SegmentKey, SegmentRow, item_rows, key_of, segment_rows
+from kafkats.plans.rows import (
+    Item,
+    PartitionKey,
+    SegmentKey,
+    SegmentRow,
+    item_rows,
+    key_of,
+    partition_of,
+    segment_rows,
+)
 
 NAMED: Final = 20
 """Wrong files that a result names."""
@@ -25,6 +35,8 @@ _HASHED: Final = pa.schema([
     ("file", pa.string()),
     ("sha256", pa.string()),  # "": there is no such file
 ])
+_WRONG: Final = pa.schema([("path", pa.string()), ("why", pa.string())])
+"""One row per file that is not as planned."""
 
 
 class Proof(NamedTuple):
@@ -75,6 +87,38 @@ def read_again(
     wanted = {key_of(row) for row in writes}
     segments = request.stages.verify([unit for unit in request.units if unit.key in wanted])
     return segments, {key_of(row): row for row in segment_rows(segments)}
+
+
+def wrong_files(
+    request: Proving, writes: Iterable[Item], reasons_of: Callable[[Path, Item], Iterable[str]]
+) -> dict[str, str]:
+    """Return the written files that are not as planned: path -> reason.
+
+    `reasons_of(path, item)` looks at one file; it is called in tasks, so it is a function of a
+    module. Raises as it does, StorageFailed.
+    """
+    by_directory: dict[PartitionKey, list[Item]] = {}
+    for row in writes:
+        by_directory.setdefault(partition_of(row), []).append(row)
+    look = partial(wrong_in_directory, reasons_of=reasons_of)
+    rows = request.stages.executor.map(
+        "prove", list(by_directory.values()), look, _WRONG, size=len
+    ).to_pylist()
+    return {row["path"]: row["why"] for row in rows}
+
+
+def wrong_in_directory(
+    items: Sequence[Item], *, reasons_of: Callable[[Path, Item], Iterable[str]]
+) -> pa.RecordBatch:
+    """Return _WRONG of one partition directory, after its `items` were applied. Raises as
+    `wrong_files`.
+    """
+    rows: list[dict[str, str]] = []
+    for item in items:
+        path = Path(path_of(item))
+        with storage(path, "proving what was done"):
+            rows += [{"path": str(path), "why": why} for why in reasons_of(path, item)]
+    return pa.RecordBatch.from_pylist(rows, schema=_WRONG)
 
 
 def prove_written(request: Proving) -> Proof:

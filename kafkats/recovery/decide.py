@@ -2,7 +2,7 @@
 
 A broker recovers the segment that contains the recovery point and all later ones. It cuts a log at
 its first bad batch, and deletes every later segment (LogLoader.recoverLog; before 3.0
-Log.recoverLog). Where that would lose good batches, kafkats does nothing unless `like_kafka` is set.
+Log.recoverLog). Where that would lose good batches, kafkats does nothing without `like_kafka`.
 """
 
 from __future__ import annotations

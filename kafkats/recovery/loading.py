@@ -1,8 +1,8 @@
 """The files of a partition directory after the loader's deletions and swaps: names only.
 
-3.0 and later   remove `.deleted` and `.cleaned`; remove `.swap` at or above the smallest `.cleaned`;
+3.0 and later   remove `.deleted` and `.cleaned`; remove `.swap` from the smallest `.cleaned` on;
                 delete every numbered file in the range of the remaining `.log.swap`; rename them
-2.0 to 2.8      the same removals; an index of a swapped segment is deleted, so that it is recovered;
+2.0 to 2.8      the same removals; a swapped segment's index is deleted, so it is recovered;
                 then the `.log.swap` is recovered and takes the place of the segments it covers
 to 1.1          as 2.0, without the rule of the smallest `.cleaned`
 
@@ -106,7 +106,7 @@ def load_names(
 
 
 def _valid_swaps(files: Files, rule: StartRule) -> list[str]:
-    """Remove `.cleaned` files and the swaps of an unfinished replacement; return the other swaps."""
+    """Remove `.cleaned` files and swaps of an unfinished replacement; return the others."""
     cleaned = sorted(name for name in files.sources if name.endswith(".cleaned"))
     swaps = sorted(name for name in files.sources if name.endswith(_SWAP))
     for name in cleaned:

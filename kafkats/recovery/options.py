@@ -25,8 +25,7 @@ class Preflight(Options):
         Size | None,
         Field(ge=1),
         Option(
-            "Bytes that this broker recovers in a second, in each log directory: the time is told by"
-            " it",
+            "Bytes that this broker recovers in a second, in each log directory: gives the time",
             "--recovery-rate",
             "SIZE",
             unset="a rate that was measured with this generation",
@@ -35,8 +34,8 @@ class Preflight(Options):
     describe: Annotated[
         Path | None,
         Option(
-            "The output of `kafka-topics --describe`: brokers from 3.7 on set directories aside whose"
-            " topic id it does not have",
+            "The output of `kafka-topics --describe`: brokers from 3.7 on set a directory aside if"
+            " this does not have its topic id",
             "--describe",
             "FILE",
             unset="no directory is said to be set aside",

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
-
-import pyarrow as pa
 
 from kafkats import paths
-from kafkats.errors import Vanished, storage
+from kafkats.errors import Vanished
 from kafkats.logdir.checkpoints import read_offsets
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.operation import Proving
-from kafkats.plans.proof import Proof, writes_of
-from kafkats.plans.rows import Item, PartitionKey, partition_of
+from kafkats.plans.proof import Proof, writes_of, wrong_files
+from kafkats.plans.rows import Item
 from kafkats.recovery.stage import ends_empty
 from kafkats.segment.reader import open_source
 from kafkats.segment.walk import walk
-
-WRONG: Final = pa.schema([("path", pa.string()), ("why", pa.string())])
-"""One row per file that is not as planned."""
 
 
 def prove(request: Proving) -> Proof:
@@ -30,30 +24,11 @@ def prove(request: Proving) -> Proof:
 
     Raises CorruptFile for a checkpoint that cannot be read, StorageFailed.
     """
-    by_directory: dict[PartitionKey, list[Item]] = {}
     writes = writes_of(request.plan)
-    for row in writes:
-        by_directory.setdefault(partition_of(row), []).append(row)
-    found = request.stages.executor.map(
-        "prove", list(by_directory.values()), wrong_files, WRONG, size=len
-    )
-    wrong = {row["path"]: row["why"] for row in found.to_pylist()}
+    wrong = wrong_files(request, writes, _wrong)
     reasons = [f"{path}: {why}" for path, why in wrong.items()]
     equal = len(writes) - len(wrong)
     return Proof(SEGMENTS.empty_table(), len(writes), equal, list(wrong), reasons)
-
-
-def wrong_files(items: Sequence[Item]) -> pa.RecordBatch:
-    """Return WRONG of one directory, after its `items` (rows of plan.ITEMS) were applied.
-
-    Raises CorruptFile for a checkpoint that cannot be read, StorageFailed.
-    """
-    wrong: list[dict[str, str]] = []
-    for item in items:
-        path = Path(item["log_dir"], item["partition_dir"], item["file"])
-        with storage(path, "proving what was done"):
-            wrong += [{"path": str(path), "why": why} for why in _wrong(path, item)]
-    return pa.RecordBatch.from_pylist(wrong, schema=WRONG)
 
 
 def _wrong(path: Path, item: Item) -> Iterator[str]:

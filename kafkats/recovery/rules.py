@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from kafkats.errors import UsageError
@@ -59,22 +59,113 @@ _FAMILY: Final = (*_LOGS, ".index", ".timeindex", ".txnindex", ".snapshot", ".sw
 _ALL: Final = (*_FAMILY, ".cleaned")
 _STATES: Final = ("delete", "future", "stray")
 
+_RULE_4_0: Final = StartRule(
+    "4.0",
+    "4.0 and later",
+    ("4.0", "4.1", "4.2", "4.3"),
+    index_checks=False,
+    base_entry=True,
+    corrupt_index_stops=False,
+    missing_index_rebuilt=True,
+    swaps_renamed=True,
+    numbered=_ALL,
+    checkpoint="offline",
+    epochs="offline",
+    strict_sizes=True,
+    producers=True,
+    deleting_loaded=False,
+    states=_STATES,
+    marker_epoch=True,
+)
+_RULE_3_7: Final = replace(
+    _RULE_4_0, name="3.7", kafka="3.7 to 3.9", releases=("3.7", "3.8", "3.9")
+)
+_RULE_3_0: Final = replace(
+    _RULE_3_7,
+    name="3.0",
+    kafka="3.0 to 3.6",
+    releases=("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6"),
+    epochs="stops",
+    states=_STATES[:2],
+    marker_epoch=False,
+)
+_RULE_2_3: Final = replace(
+    _RULE_3_0,
+    name="2.3",
+    kafka="2.3 to 2.8",
+    releases=("2.3", "2.4", "2.5", "2.6", "2.7", "2.8"),
+    swaps_renamed=False,
+)
+_RULE_2_0: Final = replace(
+    _RULE_2_3,
+    name="2.0",
+    kafka="2.0 to 2.2",
+    releases=("2.0", "2.1", "2.2"),
+    index_checks=True,
+    missing_index_rebuilt=False,
+)
+_RULE_1_0: Final = replace(
+    _RULE_2_0,
+    name="1.0",
+    kafka="1.0 and 1.1",
+    releases=("1.0", "1.1"),
+    base_entry=False,
+    numbered=_FAMILY,
+)
+_RULE_0_11: Final = replace(
+    _RULE_1_0,
+    name="0.11",
+    kafka="0.11",
+    releases=("0.11.0",),
+    missing_index_rebuilt=True,
+    numbered=_LOGS,
+    checkpoint="empty",
+    deleting_loaded=True,
+    states=_STATES[:1],
+)
+_RULE_0_10: Final = replace(
+    _RULE_0_11,
+    name="0.10",
+    kafka="0.10",
+    releases=("0.10.0", "0.10.1", "0.10.2"),
+    epochs=None,
+    producers=False,
+)
+_RULE_0_9: Final = replace(
+    _RULE_0_10,
+    name="0.9",
+    kafka="0.9",
+    releases=("0.9.0",),
+    missing_index_rebuilt=False,
+    strict_sizes=False,
+    states=(),
+)
+_RULE_0_8: Final = replace(
+    _RULE_0_9,
+    name="0.8",
+    kafka="0.8.2",
+    releases=("0.8.2",),
+    corrupt_index_stops=True,
+    missing_index_rebuilt=True,
+)
+
 START_RULES: Final = {
     r.name: r
     for r in (
-        StartRule("4.0", "4.0 and later", ("4.0", "4.1", "4.2", "4.3"), False, True, False, True, True, _ALL, "offline", "offline", True, True, False, _STATES, True),
-        StartRule("3.7", "3.7 to 3.9", ("3.7", "3.8", "3.9"), False, True, False, True, True, _ALL, "offline", "offline", True, True, False, _STATES, True),
-        StartRule("3.0", "3.0 to 3.6", ("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6"), False, True, False, True, True, _ALL, "offline", "stops", True, True, False, _STATES[:2], False),
-        StartRule("2.3", "2.3 to 2.8", ("2.3", "2.4", "2.5", "2.6", "2.7", "2.8"), False, True, False, True, False, _ALL, "offline", "stops", True, True, False, _STATES[:2], False),
-        StartRule("2.0", "2.0 to 2.2", ("2.0", "2.1", "2.2"), True, True, False, False, False, _ALL, "offline", "stops", True, True, False, _STATES[:2], False),
-        StartRule("1.0", "1.0 and 1.1", ("1.0", "1.1"), True, False, False, False, False, _FAMILY, "offline", "stops", True, True, False, _STATES[:2], False),
-        StartRule("0.11", "0.11", ("0.11.0",), True, False, False, True, False, _LOGS, "empty", "stops", True, True, True, _STATES[:1], False),
-        StartRule("0.10", "0.10", ("0.10.0", "0.10.1", "0.10.2"), True, False, False, True, False, _LOGS, "empty", None, True, False, True, _STATES[:1], False),
-        StartRule("0.9", "0.9", ("0.9.0",), True, False, False, False, False, _LOGS, "empty", None, False, False, True, (), False),
-        StartRule("0.8", "0.8.2", ("0.8.2",), True, False, True, True, False, _LOGS, "empty", None, False, False, True, (), False),
+        _RULE_4_0,
+        _RULE_3_7,
+        _RULE_3_0,
+        _RULE_2_3,
+        _RULE_2_0,
+        _RULE_1_0,
+        _RULE_0_11,
+        _RULE_0_10,
+        _RULE_0_9,
+        _RULE_0_8,
     )
-}  # fmt: skip
-"""By name. A start of 4.0 differs from one of 3.7 in its messages only."""
+}
+"""By name, newest first. Each rule names only its differences from the next newer one. A start of
+4.0 differs from one of 3.7 in its messages only."""
 
 
 def known_releases() -> list[str]:

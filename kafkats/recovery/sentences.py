@@ -90,7 +90,7 @@ def _verdict(start: BrokerStart) -> Iterator[str]:
     live = any(root.live for root in start.roots)
     when = ", if it were killed now" if live else ""
     if live:
-        yield "A broker runs here. This is what would happen if it were killed now and started again."
+        yield "A broker runs here. If it were killed now and started again, this would happen."
     if start.outcome == "stops":
         yield f"This broker ({start.kafka}) will not start{when}. Its words:"
         yield from (f"  {line}" for line in start.words)
@@ -135,7 +135,10 @@ def _root_lines(
     replayed = [p for p in own if p.replay_from >= 0 and p.replay_bytes]
     if replayed:
         size = sum(p.replay_bytes for p in replayed)
-        yield f"  replays producer state in {len(replayed)} partitions, reading at most {_bytes(size)}"
+        yield (
+            f"  replays producer state in {len(replayed)} partitions,"
+            f" reading at most {_bytes(size)}"
+        )
 
 
 def _stop(root: RootStart) -> str:

@@ -55,9 +55,9 @@ def predict_start(
     """Predict the start of a broker of release `kafka` whose `log.dirs` are `log_dirs`.
 
     `topic_ids` are the cluster's, with the names of the topics: directories with another id are set
-    aside. Reads what the broker would read, and writes nothing. Where the names alone stop the broker its
-    partitions are predicted all the same. Raises UsageError for an unknown release and for anything
-    but a log.dirs root, StorageFailed.
+    aside. Reads what the broker would read, and writes nothing. Where the names alone stop the
+    broker, its partitions are predicted all the same. Raises UsageError for an unknown release and
+    for anything but a log.dirs root, StorageFailed.
     """
     rule = start_rule(kafka)
     looked = [look_at_root(path, rule) for path in _roots(log_dirs)]
@@ -119,7 +119,7 @@ def _units(
 
 
 def _unflushed_bytes(directory: Path, recovery_point: int) -> int:
-    """Return about how many bytes a recovery reads: those of the logs from the recovery point on."""
+    """Return about how many bytes a recovery reads: of the logs, from the recovery point on."""
     sizes: dict[int, int] = {}
     try:
         with storage(directory, "listing"), os.scandir(directory) as entries:

@@ -123,9 +123,9 @@ def inconsistent(
         return wrong_node(rule, file, first.node_id or 0, other.node_id)
     if rule.name in ("2.3", "3.0"):
         return [
-            "BrokerMetadata is not consistent across log.dirs. This could happen if multiple brokers"
-            " shared a log directory (log.dirs) or partial data was manually copied from another"
-            f" broker. Found: {first.cluster_id}, {first.node_id} and {other.cluster_id},"
+            "BrokerMetadata is not consistent across log.dirs. This could happen if multiple"
+            " brokers shared a log directory (log.dirs) or partial data was manually copied from"
+            f" another broker. Found: {first.cluster_id}, {first.node_id} and {other.cluster_id},"
             f" {other.node_id}"
         ]
     if first.node_id == other.node_id:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.errors import Vanished, storage
+from kafkats.errors import Vanished
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
 from kafkats.plans.facts import read_table
 from kafkats.plans.operation import Proving
-from kafkats.plans.proof import Proof, writes_of
-from kafkats.plans.rows import Item, PartitionKey, SegmentKey, keys_of, partition_of
+from kafkats.plans.proof import Proof, writes_of, wrong_files
+from kafkats.plans.rows import Item, SegmentKey, keys_of, partition_of
 from kafkats.retention.plan import RETENTION
-
-WRONG: Final = pa.schema([("path", pa.string()), ("why", pa.string())])
-"""One row per file that is not as planned."""
 
 
 def prove(request: Proving) -> Proof:
@@ -29,13 +25,9 @@ def prove(request: Proving) -> Proof:
     Raises CorruptFile, CorruptPlan, StorageFailed.
     """
     writes = writes_of(request.plan)
-    by_directory: dict[PartitionKey, list[Item]] = {}
-    for row in writes:
-        by_directory.setdefault(partition_of(row), []).append(row)
-    stages = request.stages
-    found = stages.executor.map("prove", list(by_directory.values()), wrong_files, WRONG, size=len)
-    segments = stages.ends([unit for unit in request.units if unit.key.partition in by_directory])
-    wrong = {row["path"]: row["why"] for row in found.to_pylist()}
+    wrong = wrong_files(request, writes, reasons_of)
+    written = {partition_of(row) for row in writes}
+    segments = request.stages.ends([u for u in request.units if u.key.partition in written])
     decided = pa.array(
         [key.partition not in request.later for key in keys_of(segments)], pa.bool_()
     )
@@ -46,23 +38,15 @@ def prove(request: Proving) -> Proof:
     return Proof(segments, len(writes), equal, list(wrong), reasons)
 
 
-def wrong_files(items: Sequence[Item]) -> pa.RecordBatch:
-    """Return WRONG of one partition directory, after its `items` (rows of plan.ITEMS) were applied.
+def reasons_of(path: Path, item: Item) -> Iterator[str]:
+    """Yield why a file is not as planned.
 
-    Raises CorruptFile for a checkpoint that cannot be read, StorageFailed.
+    Raises CorruptFile for a checkpoint that cannot be read, OSError.
     """
-    wrong: list[tuple[str, str]] = []
-    for item in items:
-        path = Path(item["log_dir"], item["partition_dir"], item["file"])
-        with storage(path, "proving what was done"):
-            if item["action"] == "update":
-                wrong += [(str(path), why) for why in _behind(path, item["base_offset"])]
-            elif path.exists() != (item["action"] == "add"):
-                why = "is still there" if item["action"] == "remove" else "is missing"
-                wrong.append((str(path), why))
-    return pa.RecordBatch.from_pylist(
-        [{"path": path, "why": why} for path, why in wrong], schema=WRONG
-    )
+    if item["action"] == "update":
+        yield from _behind(path, item["base_offset"])
+    elif path.exists() != (item["action"] == "add"):
+        yield "is still there" if item["action"] == "remove" else "is missing"
 
 
 def _behind(path: Path, start: int) -> Iterator[str]:

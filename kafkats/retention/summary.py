@@ -157,7 +157,7 @@ def _kept(row: VerdictRow) -> Kept:
 
 
 def suspects(rows: Iterable[SummaryRow]) -> list[Suspect]:
-    """Return the segments that keep others by an implausible timestamp, from rows of `summary_rows`."""
+    """Return the segments that keep others by an implausible timestamp, of `summary_rows`."""
     return [
         Suspect(*partition_of(row), row["kept_by"], row["kept_bytes"])
         for row in rows
@@ -166,7 +166,7 @@ def suspects(rows: Iterable[SummaryRow]) -> list[Suspect]:
 
 
 def with_shares(rows: Iterable[SummaryRow], shares: pa.Table) -> list[SummaryRow]:
-    """Return rows of `summary_rows`, with the shares (SHARES) of the keeping segment added to `why`."""
+    """Return rows of `summary_rows`, with the keeping segment's SHARES added to `why`."""
     texts = dict(zip(keys_of(shares), shares["shares"].to_pylist(), strict=True))
 
     def why(row: SummaryRow) -> str:

@@ -1,7 +1,8 @@
 """How many bytes of logs this process reads in plain Python before it loads the kernels.
 
-Loading them takes half a second; a log of 100 KB takes a few milliseconds without them. So a process
-of the command line sets a budget, and reads its first logs by `plain_walk` until they add up to it.
+Loading them takes half a second; a log of 100 KB takes a few milliseconds without them. So a
+process of the command line sets a budget, and reads its first logs by `plain_walk` until they add
+up to it.
 The library sets none: every log is then read by the kernel. This module imports nothing.
 """
 

@@ -195,9 +195,13 @@ def exported_lz4(name: str) -> _NamedFuncPointer | None:
 
 
 def exported(module: str, name: str) -> _NamedFuncPointer | None:
-    """Return the C function `name` that the extension module `module` exports, or None."""
+    """Return the C function `name` that the extension module `module` exports, or None.
+
+    A module without a file is a part of Python (zlib in Debian's 3.13): its libraries are those of
+    the process.
+    """
     try:
-        path = importlib.import_module(module).__file__
+        path = getattr(importlib.import_module(module), "__file__", None)
         return ctypes.CDLL(path)[name]
     except (ImportError, OSError, AttributeError):
         return None

@@ -103,7 +103,7 @@ def test_beside_a_running_broker(
     with locks.broker(root):
         _, lines, _ = _run([str(root), "--kafka", "4.3"], capsys)
     assert lines[0].startswith(
-        "A broker runs here. This is what would happen if it were killed now"
+        "A broker runs here. If it were killed now and started again, this would happen."
     )
     assert any(line.startswith("  recovers 2 segments") for line in lines)
 

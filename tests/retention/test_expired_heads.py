@@ -22,11 +22,12 @@ from kafkats.logdir.checkpoints import read_epochs
 from kafkats.logdir.producers import snapshot_at
 from kafkats.plans.facts import SEGMENTS, damaged
 from kafkats.plans.plan import Plan, make_plan
+from kafkats.plans.proof import wrong_in_directory
 from kafkats.plans.run import directories, run_of
 from kafkats.plans.units import Unit, list_units
 from kafkats.retention.expired_heads import Target, look_at, plan_inside, targets
 from kafkats.retention.plan import RetainOptions, plan_retain
-from kafkats.retention.proof import not_kept, wrong_files
+from kafkats.retention.proof import not_kept, reasons_of
 from kafkats.retention.summary import summary_rows
 from kafkats.split.parts import PARTS
 from tests.builders.directories import contents, unpacked
@@ -139,7 +140,11 @@ def test_what_is_left_begins_with_the_first_batch_that_has_not_expired(
         if f"{partition}/{new.name}" not in files and new.exists():
             assert new.read_bytes() == producers[partition](logs[0])
     assert damaged(checked(list(list_units([root])))).num_rows == 0
-    assert not [row for rows in by_directory(made) for row in wrong_files(rows).to_pylist()]
+    assert not [
+        row
+        for rows in by_directory(made)
+        for row in wrong_in_directory(rows, reasons_of=reasons_of).to_pylist()
+    ]
     touched = [unit for unit in list_units([root]) if unit.partition_dir in changed]
     assert not_kept(verdicts, pa.Table.from_batches([inventory_units(touched)], SEGMENTS)) == {}
     assert not planned(root, policy(), options)[0].items.num_rows, "nothing is left to do"

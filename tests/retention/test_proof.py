@@ -10,8 +10,9 @@ import pytest
 
 from kafkats.errors import CorruptFile
 from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.proof import wrong_in_directory
 from kafkats.retention.plan import RETENTION
-from kafkats.retention.proof import not_kept, wrong_files
+from kafkats.retention.proof import not_kept, reasons_of
 
 LOG = "00000000000000000040.log"
 
@@ -47,22 +48,23 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_a_file(root: Path, file: str, action: str, base: int, partition: str, why: str) -> None:
-    found = wrong_files([item(root, file, action, base, partition)]).to_pylist()
+    found = wrong_in_directory(
+        [item(root, file, action, base, partition)], reasons_of=reasons_of
+    ).to_pylist()
     assert found == ([{"path": str(root / partition / file), "why": why}] if why else [])
 
 
 def test_a_log_start_below_the_log(root: Path) -> None:
     (root / "log-start-offset-checkpoint").write_text("0\n1\norders 0 39\n")
-    [row] = wrong_files([
-        item(root, "log-start-offset-checkpoint", "update", partition=".")
-    ]).to_pylist()
+    items = [item(root, "log-start-offset-checkpoint", "update", partition=".")]
+    [row] = wrong_in_directory(items, reasons_of=reasons_of).to_pylist()
     assert row["why"] == "says 39 of orders-0, which begins at 40"
 
 
 def test_a_checkpoint_that_cannot_be_read(root: Path) -> None:
     (root / "orders-0" / "leader-epoch-checkpoint").write_text("0\nx\n")
     with pytest.raises(CorruptFile):
-        wrong_files([item(root, "leader-epoch-checkpoint", "update")])
+        wrong_in_directory([item(root, "leader-epoch-checkpoint", "update")], reasons_of=reasons_of)
 
 
 def test_what_was_to_stay() -> None:
