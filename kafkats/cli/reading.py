@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.execution import Executor
+    from kafkats.plans.depths import Looked
     from kafkats.plans.rows import LocatedFinding
 
 FINDINGS_EXIT: Final = 1
@@ -128,17 +129,12 @@ def verify(
     as planned.
     """
     from kafkats.flow import depths
-    from kafkats.plans.depths import depth_sentences, depth_totals, looked_sentences
+    from kafkats.plans.depths import depth_totals
     from kafkats.plans.facts import all_findings
-    from kafkats.plans.missing import missing_records
 
     check_step(ledger, phase, broker, topics)
     deep = deep or depth == "deep"
-    if depth == "tail" and (deep or ledger or of_plan or of_run):
-        raise UsageError(
-            "--depth tail does not read whole segments: --deep, --ledger, --of-plan and --of-run"
-            " need --depth full"
-        )
+    _check_depth(depth, whole=deep or bool(ledger or of_plan or of_run))
     options = verify_options(rule, policy_file, settings, deep=deep)
     units = units_in(log_dirs, topics)
     if of_plan or of_run:
@@ -149,27 +145,13 @@ def verify(
         say_summary(seen | about, as_json, proof_sentences(proof))
         return FINDINGS_EXIT if proof.not_equal else 0
     looked = depths.look(executor, units, options, depth=depth)
-    segments = looked.segments
-    summary = keep_segments(segments, report)
-    summary |= depth_totals(segments)
-    found = all_findings(segments)
-    found.sort(key=lambda f: -SEVERITIES.index(f["severity"]))
-    shown = (
-        found if remarks or as_json else [f for f in found if f["severity"] in ("damage", "danger")]
-    )
-    show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
-    said = seen_sentences(summary)
+    summary = keep_segments(looked.segments, report) | depth_totals(looked.segments)
     if depth == "tail":
         summary["looked_bytes"] = looked.read_bytes
-        said += looked_sentences(looked)
-        said += depth_sentences(summary["depths"], summary["indexes_not_compared"])
-    lacking = missing_records(segments)
-    if lacking:
-        said.append(
-            f"records are missing in {len(lacking)} partitions: plans leave them alone,"
-            " docs/findings.md says what to do"
-        )
-    if _to_rebuild(segments, found):
+    found = all_findings(looked.segments)
+    _show_findings(found, remarks=remarks, as_json=as_json)
+    said = _verified_sentences(looked, summary, depth)
+    if _to_rebuild(looked.segments, found):
         how = [] if depth == "tail" else ["--from", report] if report else ["--depth", "full"]
         same = _given_words(rule, topics, policy_file, settings)
         words = map(str, (*log_dirs, *how, *same))
@@ -177,15 +159,43 @@ def verify(
     say_summary(summary, as_json, said)
     if summary["worst"] in ("damage", "danger"):
         return FINDINGS_EXIT
-    tell_step(
-        ledger,
-        "verified",
-        phase,
-        broker,
-        by=by,
-        details={"deep": deep},
-    )
+    tell_step(ledger, "verified", phase, broker, by=by, details={"deep": deep})
     return 0
+
+
+def _check_depth(depth: str, *, whole: bool) -> None:
+    if depth == "tail" and whole:
+        raise UsageError(
+            "--depth tail does not read whole segments: --deep, --ledger, --of-plan and --of-run"
+            " need --depth full"
+        )
+
+
+def _show_findings(findings: Iterable[LocatedFinding], *, remarks: bool, as_json: bool) -> None:
+    """Show the findings, the worst first; without `remarks` damage and danger only."""
+    shown = sorted(
+        (f for f in findings if remarks or as_json or f["severity"] in ("damage", "danger")),
+        key=lambda f: -SEVERITIES.index(f["severity"]),
+    )
+    show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
+
+
+def _verified_sentences(looked: Looked, summary: Mapping[str, Any], depth: str) -> list[str]:
+    """Return the sentences about the segments, what the depth cannot see, and missing records."""
+    from kafkats.plans.depths import depth_sentences, looked_sentences
+    from kafkats.plans.missing import missing_records
+
+    said = seen_sentences(summary)
+    if depth == "tail":
+        said += looked_sentences(looked)
+        said += depth_sentences(summary["depths"], summary["indexes_not_compared"])
+    lacking = missing_records(looked.segments)
+    if lacking:
+        said.append(
+            f"records are missing in {len(lacking)} partitions: plans leave them alone,"
+            " docs/findings.md says what to do"
+        )
+    return said
 
 
 def _given_words(
