@@ -25,7 +25,13 @@ from kafkats.errors import UsageError
 from kafkats.findings import Finding
 from kafkats.generations import DEFAULT_RULE, Rule
 from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
-from kafkats.index.infer import GIVEN, contradicted, infer_index_bytes, infer_interval
+from kafkats.index.infer import (
+    GIVEN,
+    contradicted,
+    infer_index_bytes,
+    infer_interval,
+    other_interval,
+)
 from kafkats.index.structure import Structure, examine_offset_index, examine_time_index
 from kafkats.index.verdict import Case, IndexState, OtherRule, judge_offset_index, judge_time_index
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, parse_segment_file
@@ -147,15 +153,7 @@ def _walk(
 
 def _of_interval(finding: Finding, given: int, beside: int) -> Finding:
     """Return the finding with the reason why a sound index is not what a rebuild gives."""
-    if finding.kind != "sound":
-        return finding
-    reason = (
-        "true, and denser than the index.interval.bytes that is given: its entries are"
-        f" those of {beside}, not {given}"
-    )
-    return finding._replace(
-        kind="other-interval", reason=reason, expected=str(given), found=str(beside)
-    )
+    return other_interval(finding.file, given, beside) if finding.kind == "sound" else finding
 
 
 def _blocked_findings(name: str, built: Built) -> Iterator[Finding]:

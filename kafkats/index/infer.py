@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from kafkats.findings import Finding
 from kafkats.generations import INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
 from kafkats.index import offset_index, time_index
 from kafkats.index.entries import whole_entries
@@ -69,8 +70,8 @@ def contradicted(
     and restarts cause it.
     """
     positions = _positions(offsets)
-    if not positions.size:
-        return None
+    if not positions.size or given <= _largest(positions):
+        return None  # no entries lie too close: the log need not be read
     interval, origin = infer_interval(None, offsets, source, base_offset)
     largest = (
         _largest(positions)
@@ -80,6 +81,15 @@ def contradicted(
     if given <= largest:
         return None
     return interval if origin == INFERRED else largest
+
+
+def other_interval(file: str, given: int, beside: int) -> Finding:
+    """Return the finding about an index whose interval is `beside`: a rebuild would be sparser."""
+    reason = (
+        "true, and denser than the index.interval.bytes that is given: its entries are"
+        f" those of {beside}, not {given}"
+    )
+    return Finding("other-interval", file, reason, expected=str(given), found=str(beside))
 
 
 def infer_index_bytes(

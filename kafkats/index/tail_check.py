@@ -11,6 +11,7 @@ the ends of all three files agree.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from kafkats.errors import UsageError
 from kafkats.findings import Finding
 from kafkats.index import offset_index, time_index
 from kafkats.index.entries import Entries, whole_entries
+from kafkats.index.infer import contradicted, other_interval
 from kafkats.index.structure import Structure, examine_offset_index, examine_time_index
 from kafkats.index.tail import with_first_batch
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, parse_segment_file
@@ -33,7 +35,7 @@ _NO_ENTRIES: Final = np.empty(0, offset_index.ENTRY)
 
 
 class TailCheck(NamedTuple):
-    """Facts of depth tail; findings of severity state; and why the segment must be read whole.
+    """Facts of depth tail; findings without damage; and why the segment must be read whole.
 
     `doubt` is "" if it need not.
     """
@@ -76,9 +78,11 @@ def check_tail(
     active: bool = False,
     live: bool = False,
     time_index_expected: bool = True,
+    index_interval_bytes: int | None = None,
 ) -> TailCheck:
     """Check one segment by the path of its .log; `active`, `live` as for `check.check_segment`.
 
+    A given `index_interval_bytes` is compared with the entries of the .index.
     `time_index_expected`: False if brokers without time indexes may have written the segment.
     Raises Vanished, StorageFailed, BadInput, UsageError (not a segment's file name).
     """
@@ -99,7 +103,10 @@ def check_tail(
         facts = walked.facts._replace(depth="tail")
         if start:
             facts = with_first_batch(facts, source)
-        findings = tuple(log_findings(path.rpartition("/")[2], facts, source, moving=moving))
+        findings = (
+            *log_findings(path.rpartition("/")[2], facts, source, moving=moving),
+            *_interval_findings(indexes.offsets, source, name.base_offset, index_interval_bytes),
+        )
     if indexes.last_time is not None and indexes.last_time[0] > facts.max_timestamp:
         timestamp, relative = indexes.last_time
         facts = facts._replace(
@@ -123,6 +130,14 @@ def _examined(stem: str) -> _Indexes:
         end = len(times.data) - len(times.data) % time_index.ENTRY_SIZE
         last = time_index.STRUCT.unpack_from(times.data, end - time_index.ENTRY_SIZE)
     return _Indexes(offsets, times, entries, last)
+
+
+def _interval_findings(
+    offsets: Structure | None, source: Source, base_offset: int, given: int | None
+) -> Iterator[Finding]:
+    beside = None if given is None else contradicted(given, offsets, source, base_offset)
+    if offsets is not None and given is not None and beside is not None:
+        yield other_interval(offsets.name, given, beside)
 
 
 def _structure_doubt(indexes: _Indexes, log_bytes: int, start: int, moving: bool) -> str:

@@ -97,6 +97,7 @@ def _segment(unit: Unit, options: VerifyOptions, settings: TopicSettings) -> tup
             active=unit.active,
             live=unit.live or not unit.clean,
             time_index_expected=unit.time_index_expected,
+            index_interval_bytes=settings.index_interval_bytes,
         )
         if check.doubt:
             return row, check.doubt

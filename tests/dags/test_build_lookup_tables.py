@@ -223,10 +223,11 @@ def test_an_export_does_not_start_without_a_time(bag: Any) -> None:
 
     dag = bag.dags["export_offsets"]
     time = DagSerialization.from_dict(DagSerialization.to_dict(dag)).params.get_param("time")
-    assert time.dump()["value"] is None and time.schema == {
+    assert time.dump()["value"] is None, "the form asks for it"
+    assert {k: v for k, v in time.schema.items() if k != "title"} == {
         "type": "string",
         "format": "date-time",
-    }, "the form asks for it"
+    }
     with pytest.raises(ParamValidationError):
         dag.test(run_conf={name: value for name, value in EXPORT.items() if name != "time"})
 
