@@ -37,7 +37,7 @@ TOPIC = "replayed"
 START_SECONDS = 240
 _MESSAGE_BYTES = 12 + 22 + 8 + 100
 HEAP = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC")
-_LOADED = re.compile(r"Loaded \d+ logs in (\d+)ms")
+LOADED = re.compile(r"Loaded \d+ logs in (\d+)ms")
 _LOG4J = """status = warn
 appender.out.type = Console
 appender.out.name = OUT
@@ -52,8 +52,8 @@ def figures(*, small: bool = False) -> Figures:
     size = (8 if small else 256) * MIB
     with scratch() as folder:
         home = folder / "broker"
-        partition = _create_topic(home)
-        bases = _write_logs(partition, size)
+        (partition,) = create_topic(home)
+        bases = write_logs(partition, size)
         logs = sorted(partition.glob(f"*{LOG}"))
         log_bytes = sum(log.stat().st_size for log in logs)
         theirs, ours, processes = [], [], []
@@ -84,8 +84,11 @@ def figures(*, small: bool = False) -> Figures:
     )  # fmt: skip
 
 
-def _create_topic(home: Path) -> Path:
-    """Create the topic on a broker, kill it, and return the directory of the only partition."""
+def create_topic(home: Path, partitions: int = 1, threads: int = 1) -> list[Path]:
+    """Create the topic on a broker, kill it, and return the directories of its partitions.
+
+    They are empty. At its starts the broker recovers logs with `threads`.
+    """
     home.mkdir()
     port, controller = _free_ports()
     (home / "log4j2.properties").write_text(_LOG4J)
@@ -93,7 +96,7 @@ def _create_topic(home: Path) -> Path:
         "process.roles": "broker,controller", "node.id": 1, "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", "controller.listener.names": "CONTROLLER",
-        "log.dirs": home / "data", "num.recovery.threads.per.data.dir": 1, "log.cleaner.enable": "false",
+        "log.dirs": home / "data", "num.recovery.threads.per.data.dir": threads, "log.cleaner.enable": "false",
         "log.retention.ms": -1, "offsets.topic.replication.factor": 1, "offsets.topic.num.partitions": 1,
     }  # fmt: skip
     (home / "server.properties").write_text(
@@ -110,20 +113,21 @@ def _create_topic(home: Path) -> Path:
             str(home / "server.properties"),
         )
     )
-    with _broker(home) as said:
-        _wait_for(said, "Kafka Server started")
+    with running(home) as said:
+        wait_for(said, "Kafka Server started")
         process(java_command(
             "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", f"127.0.0.1:{port}", "--create", "--topic", TOPIC,
-            "--partitions", "1", "--replication-factor", "1", "--config", "retention.ms=-1",
+            "--partitions", str(partitions), "--replication-factor", "1", "--config", "retention.ms=-1",
         ))  # fmt: skip
-        partition = home / "data" / f"{TOPIC}-0"
-        _until(partition.exists)
-    for empty in partition.glob("0*"):
-        empty.unlink()
-    return partition
+        made = [home / "data" / f"{TOPIC}-{n}" for n in range(partitions)]
+        _until(lambda: all((one / "partition.metadata").exists() for one in made))
+    for one in made:
+        for empty in one.glob("0*"):
+            empty.unlink()
+    return made
 
 
-def _write_logs(partition: Path, size: int) -> list[int]:
+def write_logs(partition: Path, size: int) -> list[int]:
     bases, base = [], 0
     for _ in range(SEGMENTS):
         log = write_segment(partition, V1_100, size, base)
@@ -136,12 +140,12 @@ def _write_logs(partition: Path, size: int) -> list[int]:
 def _recovery_seconds(home: Path) -> float:
     for checkpoint in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
         (home / "data" / checkpoint).unlink(missing_ok=True)
-    with _broker(home) as said:
-        return int(_wait_for(said, _LOADED.pattern)[1]) / 1000
+    with running(home) as said:
+        return int(wait_for(said, LOADED.pattern)[1]) / 1000
 
 
 @contextmanager
-def _broker(home: Path) -> Generator[Path, None, None]:
+def running(home: Path) -> Generator[Path, None, None]:
     """Run a broker in the `with` block, and kill it at the end.
 
     Yields the file of its log lines.
@@ -161,7 +165,7 @@ def _broker(home: Path) -> Generator[Path, None, None]:
         broker.wait()
 
 
-def _wait_for(said: Path, pattern: str) -> re.Match[str]:
+def wait_for(said: Path, pattern: str) -> re.Match[str]:
     found: list[re.Match[str]] = []
 
     def there() -> bool:
