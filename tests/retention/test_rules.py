@@ -280,6 +280,28 @@ def test_a_second_run_finds_nothing(
 
 @settings(max_examples=200)
 @given(partitions(), LIMITS, RULES)
+def test_an_empty_segment_at_the_log_end_lets_no_record_be_deleted(
+    segments: list[Segment], limits: Limits, rule: RetentionRule
+) -> None:
+    """A recovery adds one. Brokers delete an expired last segment anyway: they roll first.
+
+    Only a last segment whose records are all below the log start offset goes now, and did not.
+    """
+    if not segments or not segments[-1].bytes:
+        return
+    end = segments[-1].end_offset
+    empty = Segment(end, end, 0, -1, NOW)
+    without, with_empty = (
+        [v.base_offset for v in decide(some, limits, rule, now_ms=NOW).verdicts if v.deletes]
+        for some in (segments, [*segments, empty])
+    )
+    if limits.log_start_offset < end:
+        assert with_empty == without
+    else:
+        assert with_empty[: len(without)] == without
+
+
+@given(partitions(), LIMITS, RULES)
 def test_deletable_from_is_kept(
     segments: list[Segment], limits: Limits, rule: RetentionRule
 ) -> None:
