@@ -95,6 +95,21 @@ def test_undo_restores_every_byte(root: Path, tmp_path: Path) -> None:
     assert contents(root) == before
 
 
+def test_a_broker_that_was_killed_before_its_first_checkpoint(root: Path, tmp_path: Path) -> None:
+    """It writes the first one half a minute after its start; until then it recovers everything."""
+    (root / paths.RECOVERY_POINT).unlink()
+    before = contents(root)
+    plan = plan_of(root, CRASHED, like_kafka=True).plan
+    folder = run_in(plan, tmp_path / "run")
+    after = read_offsets(root / paths.RECOVERY_POINT)
+    assert after[PartitionName("torn", 0, "")] == 97
+    assert after[PartitionName("untouched", 0, "")] == 100
+    meta, made = ((root / name).stat() for name in (paths.META_PROPERTIES, paths.RECOVERY_POINT))
+    assert (made.st_mode, made.st_uid, made.st_gid) == (meta.st_mode, meta.st_uid, meta.st_gid)
+    assert undo(LocalExecutor(1), folder, holder="test", by="test").exit_code == 0
+    assert contents(root) == before
+
+
 @pytest.mark.parametrize("file", [f"{TORN}/{97:020d}.log", paths.RECOVERY_POINT])
 def test_undo_is_refused_as_a_whole_after_a_change(root: Path, tmp_path: Path, file: str) -> None:
     plan = plan_of(root, CRASHED).plan
