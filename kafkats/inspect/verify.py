@@ -111,17 +111,13 @@ def _segment(unit: Unit, options: VerifyOptions) -> tuple[SegmentRow, list[Findi
             settings.segment_index_bytes,
             options,
         )
+        links = _links(directory, unit.base_offset)
     except Vanished as e:
         findings = [failure(log, e)]
     except KafkatsError as e:
         findings = [failure(Path(e.path).name if e.path else log, e)]
     else:
         row = {**row, **_check_columns(check)}
-        links = [
-            k
-            for k in _INDEXES
-            if (directory / paths.segment_file(unit.base_offset, k)).is_symlink()
-        ]
         if links:  # a rebuild would replace the link and leave its target
             row["blocked"] = f"the {' and '.join(links)} is a symbolic link"
         evidence = evidence_of(unit, check.facts, check.findings, settings)
@@ -129,6 +125,16 @@ def _segment(unit: Unit, options: VerifyOptions) -> tuple[SegmentRow, list[Findi
             (*_in_context(unit, check, RULES[options.rule]), *evidence), deep=options.deep
         )
     return row, findings
+
+
+def _links(directory: Path, base_offset: int) -> list[str]:
+    """Return the kinds of indexes that are symbolic links. Raises StorageFailed."""
+    with storage(directory, "looking for symbolic links"):
+        return [
+            kind
+            for kind in _INDEXES
+            if (directory / paths.segment_file(base_offset, kind)).is_symlink()
+        ]
 
 
 def evidence_of(
