@@ -22,6 +22,7 @@ FAMILIES = (
     "columns",
     "lookup",
     "broker",
+    "restart",
     "dumplog",
     "memory",
     "many",
