@@ -18,12 +18,12 @@ from typing import Final, NamedTuple
 
 from bench.broker import LOADED, TOPIC, create_topic, running, wait_for
 from bench.harness import MIB, Figure, Figures, process, scratch, tell
-from bench.segments import V1_100, V2_1K, V2_100, Shape, write_indexes, write_segment
+from bench.segments import V1_100, V2_100, Shape, write_indexes, write_segment
 from kafkats.paths import LOG, RECOVERY_POINT
 
 PARTITIONS: Final = 50
 THREADS: Final = 2
-SIZES: Final = ((V1_100, 4096), (V2_100, 4096), (V2_1K, 4096))
+SIZES: Final = ((V1_100, 4096), (V2_100, 4096))
 """MiB in all partitions."""
 GOAL: Final = 8.0
 
