@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypedDict
 
 from kafkats import paths
 from kafkats.errors import BadInput, NotPermitted, UsageError, storage
+from kafkats.logdir.partition import FileFacts
 
 # Hashes and signatures of the content are valid for the old bytes only, so they are not copied.
 _OF_THE_CONTENT: Final = {"security.ima", "security.evm"}
@@ -48,8 +49,11 @@ class FileRow(TypedDict):
 
 def file_row(file: FileIdentity | None) -> FileRow | None:
     """Return the identity as a column's value, None for an absent file."""
-    if file is None:
-        return None
+    return None if file is None else listed_row(file)
+
+
+def listed_row(file: FileIdentity | FileFacts) -> FileRow:
+    """Return the identity of a file that is there as a column's value."""
     return {
         "size": file.size,
         "mtime_ns": file.mtime_ns,

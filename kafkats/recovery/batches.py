@@ -10,13 +10,12 @@ from typing import Final, NamedTuple
 
 from kafkats.compression.checksums import crc32c
 from kafkats.formats import v2
-from kafkats.formats.framing import MAGIC_AT
+from kafkats.formats.framing import MAGIC_AT, MIN_SIZE, OVERHEAD
 from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import Source
 from kafkats.segment.walk import walk
 
-_SMALLEST: Final = 12 + 14
 _CRC_FROM: Final = 21
 
 
@@ -81,9 +80,9 @@ def _unknown_magic(source: Source, seen: Span, checksums: bool) -> Span | None:
     head = source.read(seen.end, v2.HEADER_BYTES)
     if len(head) <= MAGIC_AT:
         return None
-    size = 12 + int.from_bytes(head[8:12], "big", signed=True)
+    size = OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
     legacy = head[MAGIC_AT] > 127
-    if size < _SMALLEST or seen.end + size > source.size:
+    if size < OVERHEAD + MIN_SIZE or seen.end + size > source.size:
         return None
     if checksums and (legacy or not _sound(source, seen.end, size)):
         return seen._replace(stop=StopReason.BAD_CRC)

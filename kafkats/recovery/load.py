@@ -44,7 +44,6 @@ class Load:
     deleted: list[int] = field(default_factory=list)
     reached: int = -1
     """The largest end offset of a log that was seen."""
-    bytes_behind: int = 0
 
     @property
     def log_start(self) -> int:

@@ -98,7 +98,7 @@ def load_names(
         logs = [name for name in swaps if name.endswith(f"{paths.LOG}{_SWAP}")]
         files.swapped_logs.extend(map(_number, logs))
     bases = set(files.bases())
-    indexes = _INDEXES[:1] if rule.name in ("0.8", "0.9") else _INDEXES
+    indexes = _INDEXES if rule.time_indexes else _INDEXES[:1]
     for name in [name for name in files.sources if name.endswith(indexes)]:
         if starts_with_number(name) and _number(name) not in bases:
             files.remove(name)

@@ -15,7 +15,6 @@ from typing import Final
 from kafkats import paths
 from kafkats.generations import INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
 from kafkats.logdir.identity import FileRow
-from kafkats.logdir.partition import FileFacts
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item, SegmentRow
@@ -58,16 +57,6 @@ def file_of(row: SegmentRow, kind: str) -> FileRow | None:
         paths.TXN_INDEX: row["txnindex"],
         paths.SNAPSHOT: row["snapshot"],
     }[kind]
-
-
-def listed_row(file: FileFacts) -> FileRow:
-    """Return the identity of a listed file as a column's value."""
-    return {
-        "size": file.size,
-        "mtime_ns": file.mtime_ns,
-        "ctime_ns": file.ctime_ns,
-        "inode": file.inode,
-    }
 
 
 def recovery_point(decision: Decision, before: int, rule: str) -> Item:

@@ -202,7 +202,7 @@ def _open_segments(load: Load) -> None:
         ):
             why = "corrupt-index"
         for name in (index, times):
-            if name == index or _has_time_indexes(rule):
+            if name == index or rule.time_indexes:
                 load.files.create(name)
         if why:
             load.recover(base, why)
@@ -216,10 +216,6 @@ def _check_indexes(load: Load) -> None:
         defect = index_defect(index, None, base, load.rule)
         if defect:
             raise Stops(f"requirement failed: {defect}")
-
-
-def _has_time_indexes(rule: StartRule) -> bool:
-    return rule.name not in ("0.8", "0.9")
 
 
 def _finish_swaps(load: Load) -> None:
@@ -297,7 +293,7 @@ def _settled_end(load: Load) -> End:
 def _kinds(rule: StartRule) -> tuple[str, ...]:
     """Return the files that every segment has."""
     kinds = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
-    return kinds if _has_time_indexes(rule) else kinds[:2]
+    return kinds if rule.time_indexes else kinds[:2]
 
 
 def _finished(load: Load, known: PartitionStart, end: End) -> PartitionStart:

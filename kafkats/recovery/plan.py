@@ -80,13 +80,9 @@ def _in_doubt(segments: pa.Table, units: Collection[Unit]) -> list[Unit]:
     A broker recovers these segments, or their ends show damage.
     """
     bad = segments.filter(pc.is_in(segments["worst"], pa.array(["damage", "danger"])))
-    names = zip(*(bad[name].to_pylist() for name in _KEY), strict=True)
-    damaged = {name for name in names if name[2] >= 0}
+    damaged = set(keys_of(bad))
     return [
-        unit
-        for unit in units
-        if unit.base_offset >= 0
-        and (unit.recovery or (unit.log_dir, unit.partition_dir, unit.base_offset) in damaged)
+        unit for unit in units if unit.base_offset >= 0 and (unit.recovery or unit.key in damaged)
     ]
 
 
@@ -94,9 +90,6 @@ def _without(segments: pa.Table, units: Collection[Unit]) -> pa.Table:
     """Return the facts of all other segments than those of `units`."""
     read = {unit.key for unit in units}
     return segments.filter(pa.array([key not in read for key in keys_of(segments)], pa.bool_()))
-
-
-_KEY: Final = ("log_dir", "partition_dir", "base_offset")
 
 
 def _partitions_in(

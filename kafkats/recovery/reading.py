@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 from kafkats import paths
 from kafkats.errors import CorruptBatch
 from kafkats.formats import v2
-from kafkats.formats.framing import MAGIC_AT
+from kafkats.formats.framing import MAGIC_AT, MIN_LEFT, MIN_SIZE
 from kafkats.generations import INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET
 from kafkats.index import txn_index
-from kafkats.index.entries import whole_entries
+from kafkats.index.entries import read_index_bytes, whole_entries
 from kafkats.index.slots import lower_bound
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.recovery.batches import Span, read_on
@@ -21,17 +21,13 @@ from kafkats.recovery.rules import StartRule
 from kafkats.recovery.words import bad_size, corrupt_index
 from kafkats.segment.facts import StopReason
 from kafkats.segment.headers import batch_headers
-from kafkats.segment.reader import Source, open_file, open_source
+from kafkats.segment.reader import Source, open_source
 from kafkats.segment.walk import Points, walk
 
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
-_LEAST_LEFT: Final = 18
-"""Kafka's reader ends quietly where fewer bytes are left."""
 _BELIEVABLE: Final = 2**24
 """How many offsets above the last good batch a damaged header is believed."""
-_SMALLEST: Final = 14
-"""Kafka's smallest size of a batch; a smaller one is an error."""
 
 
 class Stops(Exception):
@@ -85,15 +81,20 @@ def _last_entry(index: Path | None, base_offset: int, rule: StartRule) -> tuple[
     """Return the offset of the last slot of the index, and the position that its lookup finds."""
     if index is None:
         return base_offset, 0
-    with open_file(index) as fd:
-        data = Path(f"/proc/self/fd/{fd}").read_bytes()
+    data = _content(index)
     count = len(data) // _OFFSET_ENTRY.size
     if not count:
         return base_offset, 0
     last, _ = _OFFSET_ENTRY.unpack_from(data, (count - 1) * _OFFSET_ENTRY.size)
-    warm = rule.name in ("2.3", "3.0", "3.7", "4.0") or rule.name == "2.0"
+    warm = rule.name in ("2.0", "2.3", "3.0", "3.7", "4.0")
     slot = lower_bound(data, count, _OFFSET_ENTRY, last, warm=warm)
     return base_offset + last, max(slot.value, 0) if slot.number >= 0 else 0
+
+
+def _content(path: Path) -> bytes:
+    """Return all bytes of an index file, with the zeros at its end."""
+    found = read_index_bytes(path, 1)
+    return found.data.ljust(found.size, b"\0")
 
 
 def check_batches(log: Path, base_offset: int, rule: StartRule) -> None:
@@ -104,10 +105,10 @@ def check_batches(log: Path, base_offset: int, rule: StartRule) -> None:
 
 def _refuse_size(log: Path, source: Source, span: Span, rule: StartRule) -> None:
     """Raise Stops for a size that Kafka's reader throws at."""
-    if not rule.strict_sizes or source.size - span.end < _LEAST_LEFT:
+    if not rule.strict_sizes or source.size - span.end < MIN_LEFT:
         return
     size = int.from_bytes(source.read(span.end + 8, 4), "big", signed=True)
-    if size < _SMALLEST:
+    if size < MIN_SIZE:
         raise Stops(bad_size(rule, str(log), size))
 
 
@@ -231,8 +232,7 @@ def _ends(
     path: Path, entry: struct.Struct
 ) -> tuple[int, tuple[int, int] | None, tuple[int, int] | None]:
     """Return the size and the first and last entry of an index file."""
-    with open_file(path) as fd:
-        data = Path(f"/proc/self/fd/{fd}").read_bytes()
+    data = _content(path)
     count = len(data) // entry.size
     if not count:
         return len(data), None, None
@@ -246,8 +246,7 @@ def transactions_defect(path: Path, base_offset: int) -> bool:
 
     An incomplete entry at the end is not read. Raises Stops for an unknown version, StorageFailed.
     """
-    with open_file(path) as fd:
-        data = Path(f"/proc/self/fd/{fd}").read_bytes()
+    data = _content(path)
     for entry in whole_entries(data, txn_index.ENTRY_SIZE, txn_index.ENTRY):
         if entry["version"] > 0:
             raise Stops(

@@ -53,6 +53,11 @@ class StartRule:
     """Bytes per second that one thread recovers of batches of 100 bytes, as measured; larger
     batches take less."""
 
+    @property
+    def time_indexes(self) -> bool:
+        """Whether segments have a .timeindex."""
+        return self.name not in ("0.8", "0.9")
+
 
 _LOGS: Final = (".log",)
 _FAMILY: Final = (*_LOGS, ".index", ".timeindex", ".txnindex", ".snapshot", ".swap")

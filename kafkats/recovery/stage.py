@@ -26,6 +26,7 @@ from kafkats.paths import PartitionName
 from kafkats.plans.plan import check_settings
 from kafkats.plans.rows import Item, replaced_file, source_log
 from kafkats.plans.run import PartitionWork, Staged, refuse_full_disk
+from kafkats.recovery.log_end import EMPTY_SHA256
 from kafkats.recovery.replay import Log
 from kafkats.recovery.small_files import Wanted, contents, epochs_there, read_snapshots, remake
 from kafkats.recovery.swaps import SWAP
@@ -109,7 +110,7 @@ def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Chan
             yield _agreed(directory, item, small[item["file"]], before, lease)
         elif name is None:
             continue  # the recovery point, which the log directory's own file holds
-        elif not item["after_bytes"] and item["after_sha256"] == _EMPTY:
+        elif not item["after_bytes"] and item["after_sha256"] == EMPTY_SHA256:
             yield stage_bytes(item["file"], b"", before, lease)
         else:
             log = directory / paths.segment_file(item["base_offset"], paths.LOG)
@@ -120,9 +121,6 @@ def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Chan
             if source not in indexes:
                 indexes[source] = _build(source, item)
             yield _agreed(directory, item, indexes[source][name.kind], before, lease)
-
-
-_EMPTY: Final = hashlib.sha256(b"").hexdigest()
 
 
 def _agreed(

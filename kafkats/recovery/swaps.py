@@ -17,12 +17,13 @@ from typing import Final, NamedTuple
 from kafkats import paths
 from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.index.build import Built, build_from
+from kafkats.logdir.identity import listed_row
 from kafkats.logdir.partition import FileFacts
 from kafkats.logdir.text import read_small
 from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item, SegmentRow
 from kafkats.recovery.decide import Blocked
-from kafkats.recovery.log_end import file_of, listed_row
+from kafkats.recovery.log_end import file_of
 from kafkats.segment.reader import open_source
 
 SWAP: Final = ".swap"
