@@ -1,4 +1,4 @@
-"""What preflight predicts of a start, against Kafka's loaders and real brokers, on random damages.
+"""Compare preflight's predictions with Kafka's loaders and real brokers, on random damages.
 
     scripts/conformance preflight           200 loads of 4.3.1 and 2.8.2 by Kafka's own classes; one
                                             real start of each on 20 damaged partitions, 2 refusals

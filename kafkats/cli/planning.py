@@ -52,7 +52,7 @@ def plan() -> None:
 
 
 class Request(NamedTuple):
-    """What a command that plans was asked. `decide` looks at units and plans."""
+    """The request of a command that plans. `decide` looks at units and plans."""
 
     operation: Operation
     making: Making

@@ -1,4 +1,4 @@
-"""What only a process of the command line does, so that its first answer comes fast.
+"""Make a process of the command line answer fast; the library does none of this.
 
 pandas    is hidden: pyarrow imports it, where it is installed, before it makes its first array,
           which takes 0.25 s, and kafkats does without it. `--spark` brings it back

@@ -108,7 +108,7 @@ def _has_hole(source: Source, base_offset: int) -> bool:
 
 
 def _wrapper_hole(source: Source, rows: Rows, expected: int) -> bool:
-    """As `_has_hole`, one batch at a time.
+    """Do the same as `_has_hole`, one batch at a time.
 
     Raises CorruptBatch for a wrapper that does not decompress.
     """

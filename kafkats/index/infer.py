@@ -113,7 +113,7 @@ def infer_index_bytes(
 
 
 def _positions(offsets: Structure | None) -> np.ndarray:
-    """Of the index's entries; none where they tell nothing."""
+    """Return the positions of the index's entries; none if they tell nothing."""
     entries = whole_entries(
         offsets.entries if offsets else b"", offset_index.ENTRY_SIZE, offset_index.ENTRY
     )

@@ -44,7 +44,7 @@ class Deep(Options):
 
 
 class VerifyDepth(Options):
-    """How much of each segment `verify` reads."""
+    """The option for how much of each segment `verify` reads."""
 
     depth: Annotated[
         str,

@@ -71,7 +71,7 @@ def target_of(text: str, option: str) -> search.Target:
 
 @dataclass(frozen=True)
 class LookupOptions:
-    """How to search.
+    """Options of a search.
 
     `margin_ms` is how late records may have come, for `safe`. `now_ms` is the clock for rule 0.8.
     The policy gives the topics' message.format.version (below 0.10 brokers refuse to search by

@@ -1,4 +1,4 @@
-"""What operations exchange: units of work, facts of segments, plans, runs, approvals.
+"""Exchange between operations: units of work, facts of segments, plans, runs, approvals.
 
 options       what can be chosen
 units         the partition directories and segments that an operation looks at

@@ -33,7 +33,7 @@ class Stages(Protocol):
 
     @property
     def executor(self) -> Executor:
-        """What runs other stages of an operation."""
+        """The executor of an operation's other stages."""
 
     def verify(
         self, units: Sequence[Unit], *, rule: str | None = None, policy: Policy | None = None
@@ -97,7 +97,7 @@ class Writer(Protocol):
 
 
 class Proving(NamedTuple):
-    """What is to be proved: a plan in a folder, whose files were written.
+    """The request for a proof: a plan in a folder, whose files were written.
 
     In the partitions of `later` another run has written since.
     """

@@ -64,7 +64,7 @@ _DEFAULT: Final = Rebuild.model_construct()
 
 @dataclass(frozen=True)
 class RebuildOptions:
-    """What to rebuild.
+    """Options of a rebuild.
 
     `topics` is a filter; `not_for_a_broker` allows a rule that would mislead one.
     """
@@ -180,7 +180,7 @@ def _later_segments(segments: pa.Table) -> _Later:
 
 
 class _Index(NamedTuple):
-    """What the facts say about one index file of a segment."""
+    """The facts about one index file of a segment."""
 
     state: str | None
     file: str

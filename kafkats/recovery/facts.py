@@ -93,7 +93,7 @@ class PartitionStart:
 
     @property
     def lost_offsets(self) -> int:
-        """How many offsets at the end are lost at least. They are given to new records."""
+        """The number of offsets at the end that are lost at least. New records get them again."""
         if self.outcome != "loads":
             return 0
         return max(self.known_end - max(self.log_end_offset, 0), 0)

@@ -15,7 +15,7 @@ from kafkats.recovery.reading import End
 
 
 class Seen(NamedTuple):
-    """What the load saw besides its result."""
+    """Observations of the load besides its result."""
 
     claims: Claims
     end: End

@@ -60,7 +60,7 @@ FOUND: Final = pa.schema([*RECOVERY, ("items", pa.list_(pa.struct(list(ITEMS))))
 
 @dataclass(frozen=True)
 class RecoverOptions:
-    """How to recover. `topics` is a filter; `like_kafka` loses what Kafka's recovery loses."""
+    """Options of a recovery. `topics` is a filter; `like_kafka` loses what Kafka loses."""
 
     rule: str = "last-offset"
     topics: str = "*"

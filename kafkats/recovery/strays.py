@@ -32,7 +32,7 @@ def read_topic_ids(text: str, path: str) -> dict[str, str]:
 
 
 def why_set_aside(start: PartitionStart, ids: Mapping[str, str], rule: StartRule) -> str:
-    """Return the broker's words for setting a directory aside, "" if it stays.
+    """Return the broker's words for setting a directory aside, "" if it is loaded.
 
     A directory without a topic id is left out: what a broker does depends on its release.
     """

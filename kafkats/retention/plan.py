@@ -80,7 +80,7 @@ _DEFAULT: Final = Retain.model_construct()
 
 @dataclass(frozen=True)
 class RetainOptions:
-    """What to delete.
+    """Options of a retention.
 
     `now_ms` is the moment to decide for. `before_ms` deletes what is older, instead of applying the
     policy's limits (KIP-47). `free_bytes` stops when that much would be freed. `over_guard` lifts

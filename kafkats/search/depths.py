@@ -1,4 +1,4 @@
-"""What a search may trust in a segment, by depth, and the first record of a time at that depth.
+"""Tell what a search may trust in a segment, by depth, and find its first record of a time.
 
 tail    the time index, if its structure and the log behind its last entry confirm it
 full    every batch header and checksum

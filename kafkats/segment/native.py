@@ -1,4 +1,4 @@
-"""Which checksums and codecs run in a C library, and what replaces a library that lacks a function.
+"""List the checksums and codecs that run in a C library, and what replaces a missing one.
 
 A library of another version may not export a function that is called by its address. kafkats then
 works as before, but several times slower: `kafkats --version -v` shows it.

@@ -52,7 +52,7 @@ class Difference(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """What counts besides offsets, order, keys and values.
+    """The fields that count besides offsets, order, keys and values.
 
     `timestamps`: timestamps and their types; `headers`: record headers; `control`: the records of
     control batches.

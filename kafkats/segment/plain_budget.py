@@ -1,4 +1,4 @@
-"""How many bytes of logs this process reads in plain Python before it loads the kernels.
+"""Count the bytes of logs that this process still reads in plain Python, without the kernels.
 
 Loading them takes half a second; a log of 100 KB takes a few milliseconds without them. So a
 process of the command line sets a budget, and reads its first logs by `plain_walk` until they add

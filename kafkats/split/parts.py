@@ -1,4 +1,4 @@
-"""Where segments can be cut: rows of PARTS from batch headers, for split and expired heads.
+"""Find the places where segments can be cut: rows of PARTS from batch headers.
 
 rolled     where segment.bytes or segment.ms would have made a broker roll
 mixed      before and after batches without a timestamp, or with an implausible one
@@ -62,7 +62,7 @@ _DEFAULT: Final = Split.model_construct(where=SPLITS[0])
 
 @dataclass(frozen=True)
 class SplitOptions:
-    """Where to cut: `split` is a word of SPLITS.
+    """Options of a split: `split` is a word of SPLITS.
 
     `segment_bytes` and `segment_ms` are for `rolled`. For `mixed` a timestamp is plausible from
     `earliest_ms` to `latest_ms`. For `expired` a timestamp before `expired_before_ms` has expired.

@@ -338,7 +338,7 @@ def _of_topics(marks: Sequence[Mark], params: RunParams) -> list[Mark]:
 
 
 def _table(params: RunParams) -> Path:
-    """Of one broker only: two brokers have two answers for a partition that both have."""
+    """Return the table of one broker: two brokers have two answers for a shared partition."""
     folders = [folder for _, folder in tables(params)]
     if len(folders) != 1:
         raise UsageError(

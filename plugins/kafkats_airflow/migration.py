@@ -184,8 +184,7 @@ def _work(params: RunParams, one: PhaseApplication, plan: PlanResult) -> PhaseWo
 
 @in_our_words
 def parity(work: Sequence[PhaseWork]) -> list[Parity]:
-    """What each conversion's own report says of its old and new logs, held against each other
-    record by record; of all tries.
+    """Return the parity of old and new logs that the conversions of all tries report.
 
     Fails when there is a log of which it does not say that.
     """
@@ -205,7 +204,7 @@ def parity(work: Sequence[PhaseWork]) -> list[Parity]:
 
 
 def _proved(broker: str, run: Path, outcomes: Collection[str] = ()) -> Parity:
-    """Of the logs with these outcomes; of all without any."""
+    """Return the parity of the logs with these outcomes; of all logs without any."""
     from kafkats.plans.run import read_actions
 
     rows = read_actions(run).to_pylist()

@@ -57,7 +57,7 @@ class Stages(TypedDict):
 
 
 class LostZeroCopy(TypedDict):
-    """Who gets batches of the new magic converted (kafkats.migration.phases.Fetcher)."""
+    """Clients that get batches of the new magic converted (kafkats.migration.phases.Fetcher)."""
 
     versions: str
     newest_magic: int
@@ -160,8 +160,7 @@ def outcome(
     *,
     rejected: bool,
 ) -> str:
-    """How the phase ended, in words; with UNFINISHED at their end when it must not count as a
-    success.
+    """Return how the phase ended, in words. They end with UNFINISHED if it is no success.
 
     `brokers` is what `migration.record` said, None when it did not come to that.
     """

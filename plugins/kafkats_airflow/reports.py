@@ -120,9 +120,7 @@ def report(
 
 
 def outcome(folder: Path, params: RunParams, operation: str, plans: Plans) -> str:
-    """How the run whose folder this is ended, in words; at their end UNFINISHED or UNSAFE when it
-    must not count as a success.
-    """
+    """Return how this run ended, in words. A final UNFINISHED or UNSAFE marks a failure."""
     left = {
         word: sum(plan["totals"].get("not_repaired", {}).get(word, 0) for plan in plans)
         for word in ("danger", "damage")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Progress(TypedDict, total=False):
-    """How far a stage is (pyspark_kafkats.execution). `ui` is the address of the Spark UI."""
+    """The progress of a stage (pyspark_kafkats.execution). `ui` is the address of the Spark UI."""
 
     stage: Required[str]
     units: int
@@ -167,7 +167,7 @@ class Arguments(TypedDict):
 
 
 class Work(TypedDict):
-    """What is still to be done for one application.
+    """The work that is left for one application.
 
     `plan` is to be applied, None for nothing. `proof` are words of the job that proves.
     """

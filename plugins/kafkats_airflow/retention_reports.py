@@ -177,8 +177,7 @@ def _summary(said: RunReport, deleted: Deleted | None) -> RunSummary:
 
 
 def outcome(folder: Path, params: RunParams, operation: str, plans: Plans, *, lost: bool) -> str:
-    """How the run whose folder this is ended, in words; UNFINISHED at their end when it must not
-    count as a success.
+    """Return how the run of this folder ended, in words. A final UNFINISHED marks a failure.
 
     `lost`: an application did not get as far as its plan.
     """

@@ -36,7 +36,7 @@ def of(error: KafkatsError) -> str:
 
 
 def of_findings(job: str, result: JobResult) -> str:
-    """What a job found that fails its task, from the job's result."""
+    """Return the findings of a job's result that fail its task."""
     if "outcomes" in result:
         return _not_applied(job, result)
     if result.get("not_equal"):

@@ -274,7 +274,7 @@ def ended(airflow: Standalone, dag: str, run: str, wanted: str | None = None) ->
 
 
 def outcome(airflow: Standalone, dag: str, run: str) -> str:
-    """As the run's own report says it."""
+    """Return the outcome that the run's own report says."""
     said = airflow.result(dag, run, UNTOUCHED[dag][0])
     return str(said.get("outcome", "")) if isinstance(said, dict) else "no report"
 
