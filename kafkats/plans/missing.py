@@ -71,13 +71,12 @@ def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: st
 
 
 def options_of(options: DataclassInstance) -> Options:
-    """Return a plan's options, with `accept_loss` only if not empty.
+    """Return a plan's options, with those that came later only if not empty.
 
     So the digests of other plans do not change.
     """
-    return {
-        name: value for name, value in asdict(options).items() if name != "accept_loss" or value
-    }
+    later = ("accept_loss", "copy_readable")
+    return {name: value for name, value in asdict(options).items() if name not in later or value}
 
 
 def _lacking(segments: pa.Table) -> dict[PartitionKey, tuple[SegmentRow, FindingRow]]:

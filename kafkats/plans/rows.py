@@ -200,6 +200,7 @@ class Totals(TypedDict, total=False):
     cut_bytes: int
     dropped_segments: int
     dropped_bytes: int
+    copied_bytes: int
     behind_high_watermark: int
 
 

@@ -21,6 +21,7 @@ Done offline, as a plan (`plan recover`):
     look             one partition: its facts, its decision, its items
     decide           which logs are cut, dropped, kept or left alone
     readable         good batches behind a bad one
+    copying          copies of these, to a folder of the user
     replay           producers, aborted transactions and epochs from batch headers
     small_files      the files made from these
     swaps            replacements of segments that a broker had begun

@@ -24,6 +24,8 @@ class Blocked(NamedTuple):
 
     file: str
     reason: str
+    corrupt: Sequence[SegmentRow] = ()
+    """The corrupt segment and all later ones, if good batches lie behind its corrupt place."""
 
 
 class Decision(NamedTuple):
@@ -70,7 +72,7 @@ def decide(rows: Sequence[SegmentRow], behind: Behind, *, like_kafka: bool) -> D
             return Blocked(log_of(row), _corrupt(row, "it lies below the recovery point"))
         lost = _lost(rows[n:], behind)
         if lost and not like_kafka:
-            return Blocked(log_of(row), _corrupt(row, lost))
+            return Blocked(log_of(row), _corrupt(row, lost), rows[n:])
         return _decision(rows[: n + 1], row, rows[n + 1 :], first)
     return _decision(rows, None, (), first)
 

@@ -15,6 +15,7 @@ from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.plans.missing import blocked_row, check_accepted
 from kafkats.plans.plan import ITEMS
 from kafkats.plans.rows import Item, SegmentRow
+from kafkats.recovery.copying import copy_readable, place_of
 from kafkats.recovery.decide import (
     Blocked,
     Decision,
@@ -50,6 +51,7 @@ RECOVERY: Final = pa.schema([
     ("cut_bytes", pa.int64()),
     ("dropped_segments", pa.int64()),
     ("dropped_bytes", pa.int64()),
+    ("copied_bytes", pa.int64()),      # of good batches behind a corrupt place
     ("blocked", pa.string()),          # why nothing is done, or ""
 ])  # fmt: skip
 """One row per partition."""
@@ -67,6 +69,8 @@ class RecoverOptions:
     like_kafka: bool = False
     accept_loss: tuple[str, ...] = ()
     """`offsets`: recover partitions with missing records too."""
+    copy_readable: str = ""
+    """The folder for copies of good batches behind a corrupt place, "" for no copies."""
 
     def __post_init__(self) -> None:
         check_accepted(self.accept_loss)
@@ -101,6 +105,7 @@ class Partition(NamedTuple):
 def look_at_partition(partition: Partition, options: RecoverOptions) -> pa.RecordBatch:
     """Return the partition's row of FOUND. Raises Vanished, Changed, StorageFailed."""
     found = _decided(partition, options)
+    copied = _copied(partition, found, options)
     items: list[Item] = []
     if isinstance(found, Decision):
         try:
@@ -115,7 +120,21 @@ def look_at_partition(partition: Partition, options: RecoverOptions) -> pa.Recor
     if isinstance(found, Blocked):
         row = next((r for r in partition.rows if log_of(r) == found.file), partition.rows[0])
         items = [blocked_row(row, found.file, found.reason, options.rule)]
-    return pa.RecordBatch.from_pylist([_summary(partition, found) | {"items": items}], schema=FOUND)
+    row_of_it = _summary(partition, found) | {"copied_bytes": copied, "items": items}
+    return pa.RecordBatch.from_pylist([row_of_it], schema=FOUND)
+
+
+def _copied(partition: Partition, found: Decision | Blocked, options: RecoverOptions) -> int:
+    """Copy the good batches that Kafka's recovery drops, if it is asked. Return their bytes."""
+    if isinstance(found, Blocked):
+        rows, reason = found.corrupt, found.reason
+    else:
+        rows = [found.cut, *found.dropped] if found.cut and options.like_kafka else ()
+        reason = "dropped by a recovery that was planned with --like-kafka"
+    if not rows or not options.copy_readable:
+        return 0
+    place = place_of(options.copy_readable, partition.log_dir, partition.partition_dir)
+    return copy_readable(rows, reason, place)
 
 
 def _decided(partition: Partition, options: RecoverOptions) -> Decision | Blocked:
@@ -130,7 +149,7 @@ def _decided(partition: Partition, options: RecoverOptions) -> Decision | Blocke
         if valid_bytes(row) == log_bytes(row):
             return -1
         with open_source(partition.directory / log_of(row)) as source:
-            return batch_behind(source, valid_bytes(row), row["base_offset"], end_of(row))
+            return batch_behind(source, valid_bytes(row), row["base_offset"])
 
     return decide(rows, behind, like_kafka=options.like_kafka)
 

@@ -31,7 +31,11 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     from kafkats.recovery.look import RecoverOptions
     from kafkats.recovery.plan import look_and_plan
 
-    options = stored(RecoverOptions, given.of(Recover), given.of(MissingRecords), given.of(Topics))
+    asked = given.of(Recover)
+    copies = str(asked.copy_readable.absolute()) if asked.copy_readable else ""
+    options = stored(
+        RecoverOptions, asked, given.of(MissingRecords), given.of(Topics), copy_readable=copies
+    )
 
     def decide(stages: Stages, units: Sequence[Unit]) -> Planned:
         return look_and_plan(stages, units, policy, options)
@@ -66,6 +70,11 @@ def _sentences(header: Header) -> list[str]:
         said.append(
             f"LOST by this: {totals['dropped_segments']} segments"
             f" ({size_text(totals['dropped_bytes'])}) behind a corrupt one, as by Kafka's recovery"
+        )
+    if totals.get("copied_bytes"):
+        said.append(
+            f"{size_text(totals['copied_bytes'])} of good batches behind a corrupt place are copied"
+            f" to {header['options']['copy_readable']}"
         )
     if totals["behind_high_watermark"]:
         said.append(

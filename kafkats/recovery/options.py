@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kafkats.config.option import Option, Options, Size
+from kafkats.config.option import FILES, Option, Options, Size
 from kafkats.config.options import IndexRule
 from kafkats.generations import DEFAULT_RULE
 
@@ -67,4 +67,16 @@ class Recover(Options):
             "--like-kafka",
         ),
     ] = False
+    copy_readable: Annotated[
+        Path | None,
+        Option(
+            "Copy the good batches that lie behind a corrupt place to this folder, which is in no"
+            " log directory",
+            "--copy-readable",
+            "DIR",
+            unset="they are not copied",
+            title="Folder for copies of readable records",
+            section=FILES,
+        ),
+    ] = None
     rule: IndexRule = DEFAULT_RULE.name

@@ -174,6 +174,9 @@ def _totals(items: pa.Table, found: pa.Table, segments: pa.Table) -> Totals:
         read_bytes=sum_of(found["bytes"]),
         write_bytes=sum_of(pc.max_element_wise(writes["after_bytes"], 0)),
     )
+    copied = sum_of(found["copied_bytes"])
+    if copied:  # so the digests of other plans do not change
+        totals["copied_bytes"] = copied
     added = pc.and_(pc.equal(logs["action"], "add"), pc.equal(logs["after_bytes"], 0))
     return {
         **totals,

@@ -6,7 +6,8 @@ decides whether the cut loses them. A batch counts if its header is possible and
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,25 +24,48 @@ from kafkats.formats.framing import (
     FrameHeader,
 )
 from kafkats.generations import MAX_RELATIVE_OFFSET
+from kafkats.segment.facts import SegmentFacts
 from kafkats.segment.reader import Source
+from kafkats.segment.walk import walk
 
 _PIECE: Final = 1 << 20
 
 
-def batch_behind(source: Source, position: int, base_offset: int, next_offset: int) -> int:
+class Run(NamedTuple):
+    """Adjacent good batches of a .log, from the byte `start` to `facts.valid_bytes`."""
+
+    start: int
+    facts: SegmentFacts
+
+
+def batch_behind(source: Source, position: int, base_offset: int) -> int:
     """Return the position of the first good batch at or behind `position`, -1 for none.
 
-    Only batches count whose offset belongs to the segment `base_offset` and is not below
-    `next_offset`, the offset after the last batch before. Raises StorageFailed.
+    Only batches count whose offset belongs to the segment `base_offset`. An offset below those
+    before counts, too: a broker that starts beside a torn tail and a clean-shutdown marker can give
+    out offsets twice. Raises StorageFailed.
     """
     highest = base_offset + MAX_RELATIVE_OFFSET
     while position + MIN_LEFT <= source.size:
         data = source.read(position, _PIECE + MIN_LEFT)
-        for at in _candidates(data, next_offset, highest):
+        for at in _candidates(data, base_offset, highest):
             if _is_batch(source, position + at):
                 return position + at
         position += max(len(data) - MIN_LEFT, 1)
     return -1
+
+
+def good_runs(source: Source, position: int, base_offset: int) -> Iterator[Run]:
+    """Yield the runs of good batches at or behind `position`, in the order of the file.
+
+    Raises Vanished, StorageFailed.
+    """
+    at = batch_behind(source, position, base_offset)
+    while at >= 0:
+        facts = walk(source, base_offset, start=at).facts
+        if facts.valid_bytes > at:
+            yield Run(at, facts)
+        at = batch_behind(source, max(facts.valid_bytes, at + 1), base_offset)
 
 
 def _candidates(data: bytes, lowest: int, highest: int) -> list[int]:

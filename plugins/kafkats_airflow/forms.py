@@ -187,6 +187,7 @@ FORMS: Final[Mapping[str, Form]] = {
             "like_kafka",
             "need_approval",
             "dry_run",
+            "copy_readable",
             "folder",
         ),
     ),

@@ -28,11 +28,20 @@ def policy_of(of: Case) -> Policy:
     return Policy.model_validate({"topics": topics})
 
 
-def plan_of(root: Path, of: Case, *, like_kafka: bool = False, accept: bool = False) -> Planned:
+def plan_of(
+    root: Path,
+    of: Case,
+    *,
+    like_kafka: bool = False,
+    accept: bool = False,
+    copies: Path | None = None,
+) -> Planned:
     """Plan the recovery of a root that brokers of the case's version left."""
     rules = (r for r in RULES.values() if r.for_brokers)
     rule = next(r.name for r in rules if r.first_offset == of.first_offset_rule())
-    options = RecoverOptions(rule, "*", like_kafka, ("offsets",) if accept else ())
+    options = RecoverOptions(
+        rule, "*", like_kafka, ("offsets",) if accept else (), str(copies or "")
+    )
     stages = LogStages(LocalExecutor(1))
     return look_and_plan(stages, list(list_units([root])), policy_of(of), options)
 
