@@ -34,19 +34,12 @@ has started; `kafkats purge RUN` deletes the old files and frees their space.
 from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import questions, recover_reports, tries
+from kafkats_airflow import job_tasks, questions, recover_reports, reports
 from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
-from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
-from kafkats_airflow.results import Arguments, JobResult, PlanResult, Work
-from kafkats_airflow.settings import OWNED, SUBMITTING
-from kafkats_airflow.spark_job import KafkatsJobOperator
-from kafkats_airflow.write_job import WriteJobOperator
-
-NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
-AFTER = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
-ALWAYS = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
+from kafkats_airflow.results import Arguments, PlanResult, Work
+from kafkats_airflow.settings import OWNED
 
 with DAG(
     "recover_log_dirs",
@@ -69,26 +62,18 @@ with DAG(
         return changing(get_current_context(), list(asked), list(plans))
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE)
-    def report(
-        asked: list[Arguments],
-        plans: list[PlanResult],
-        runs: list[JobResult],
-        proofs: list[JobResult],
-    ) -> recover_reports.RecoverReport:
-        return recover_reports.report(get_current_context(), asked, plans, runs, proofs)
+    def report(asked: list[Arguments], stages: reports.StageXComs) -> recover_reports.RecoverReport:
+        return recover_reports.report(get_current_context(), asked, stages)
 
     asked = applications()
-    plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
+    plan = job_tasks.plan(asked)
     work = changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
     approve = PlanApproval(
         task_id="approve", subject="Recover the log directories?", question=questions.of_recover
     )
-    applying = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
-    apply = applying.expand_kwargs(work.map(tries.to_apply))
-    proving = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
-    verify = proving.expand_kwargs(work.map(tries.to_prove))
-    releasing = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
-    release = releasing.expand_kwargs(asked.map(to_release))
-    results = (asked, plan.output, apply.output, verify.output)
-    reported = report(*results)  # type: ignore[arg-type]  # XComs
+    apply = job_tasks.apply(work)
+    verify = job_tasks.verify(work)
+    release = job_tasks.release(asked)
+    stages = {one.task_id: one.output for one in (plan, apply, verify)}
+    reported = report(asked, stages)  # type: ignore[arg-type]  # XComs
     work >> approve >> apply >> verify >> release >> reported

@@ -39,19 +39,12 @@ done. Another run skips these volumes; if it names them, it refuses at once and 
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import questions, retention, retention_reports, tries
+from kafkats_airflow import job_tasks, questions, retention, retention_reports
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
-from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.results import Arguments, PlanResult, Work
 from kafkats_airflow.retention_reports import RunSummary, StageXComs
-from kafkats_airflow.settings import OWNED, SUBMITTING
-from kafkats_airflow.spark_job import KafkatsJobOperator
-from kafkats_airflow.write_job import WriteJobOperator
-
-NAMED = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
-AFTER = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
-ALWAYS = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
+from kafkats_airflow.settings import OWNED
 
 with DAG(
     "roll_segments",
@@ -82,19 +75,16 @@ with DAG(
         return retention_reports.report(get_current_context(), "roll", asked, work, stages)
 
     asked = applications()
-    plan = PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
+    plan = job_tasks.plan(asked)
     work = changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
     approve = PlanApproval(
         task_id="approve", subject="Close or split the segments?", question=questions.of_roll
     )
-    applying = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
-    apply = applying.expand_kwargs(work.map(tries.to_apply))
-    proving = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
-    verify = proving.expand_kwargs(work.map(tries.to_prove))
-    releasing = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
-    release = releasing.expand_kwargs(asked.map(to_release))
+    apply = job_tasks.apply(work)
+    verify = job_tasks.verify(work)
+    release = job_tasks.release(asked)
     ended = due()
-    purge = KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
+    purge = job_tasks.purge(ended)
     work >> approve >> apply >> verify >> ended
     stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
     verify >> release >> report(asked, work, stages)  # type: ignore[arg-type]  # XComs

@@ -14,7 +14,6 @@ from kafkats.plans.operation import (
     Decide,
     Operation,
     Planned,
-    Proving,
     Stages,
     Writer,
     always,
@@ -23,7 +22,6 @@ from kafkats.plans.operation import (
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
-    from kafkats.plans.proof import Proof
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 
@@ -58,12 +56,6 @@ def _writer() -> Writer:
     return stage
 
 
-def _prove(request: Proving) -> Proof:
-    from kafkats.plans.proof import prove_written
-
-    return prove_written(request)
-
-
 def _sentences(header: Header) -> list[str]:
     totals = header["totals"]
     sentences = [
@@ -85,7 +77,6 @@ OPERATION: Final = Operation(
     always(INDEXES),
     _prepare,
     _writer,
-    _prove,
     "migrated",
     follows=(OFFSET_INDEX, TIME_INDEX),
     sentences=_sentences,

@@ -121,6 +121,12 @@ def always(settings: frozenset[str]) -> Callable[[Given], frozenset[str]]:
     return lambda _: settings
 
 
+def _prove_written(request: Proving) -> Proof:
+    from kafkats.plans.proof import prove_written
+
+    return prove_written(request)
+
+
 def _nothing(_: Header) -> list[str]:
     return []
 
@@ -147,12 +153,12 @@ class Operation:
     Raises UsageError, Refused, StorageFailed.
     """
     writer: Callable[[], Writer]
-    prove: Callable[[Proving], Proof]
-    """Read every file again that the plan wrote. Raises CorruptFile, CorruptPlan, StorageFailed."""
     done: str
     """The word for files that are written and proved, such as rebuilt."""
     verb: str = ""
     """The verb of that word, if it is not the name."""
+    prove: Callable[[Proving], Proof] = _prove_written
+    """Read every file again that the plan wrote. Raises CorruptFile, CorruptPlan, StorageFailed."""
     follows: tuple[str, ...] = ()
     """Suffixes of the files that change together with the .log of their segment. A table of the
     plan leaves these files out.

@@ -13,7 +13,6 @@ from kafkats.plans.operation import (
     Decide,
     Operation,
     Planned,
-    Proving,
     Stages,
     Writer,
     always,
@@ -23,7 +22,6 @@ from kafkats.rebuild.options import Rebuild
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
-    from kafkats.plans.proof import Proof
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 
@@ -70,12 +68,6 @@ def _writer() -> Writer:
     return plan
 
 
-def _prove(request: Proving) -> Proof:
-    from kafkats.plans.proof import prove_written
-
-    return prove_written(request)
-
-
 def _sentences(header: Header) -> list[str]:
     from kafkats.plans.depths import depth_sentences
 
@@ -120,7 +112,6 @@ OPERATION: Final = Operation(
     always(INDEXES),
     _prepare,
     _writer,
-    _prove,
     "rebuilt",
     sentences=_sentences,
     numbers=("recovery_segments", "recovery_bytes"),

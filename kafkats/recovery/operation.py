@@ -98,8 +98,8 @@ OPERATION: Final = Operation(
     always(INDEXES),
     _prepare,
     _writer,
-    _prove,
     "recovered",
+    prove=_prove,
     sentences=_sentences,
     numbers=(
         "recovery_segments",

@@ -58,8 +58,8 @@ OPERATION: Final = Operation(
     always(INDEXES),
     _prepare,
     _writer,
-    _prove,
     "split",
+    prove=_prove,
     follows=SEGMENT_KINDS[1:],
     proved_by_settings=True,
 )

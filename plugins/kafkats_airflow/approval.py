@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
-from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 
 from kafkats_airflow import answers, deployment, questions, steps
 from kafkats_airflow.failing import in_our_words
@@ -18,17 +18,46 @@ from kafkats_airflow.settings import TIMEOUTS
 MILLISECOND = timedelta(milliseconds=1)
 
 
-class PlanApproval(ApprovalOperator):
-    """Asks a person if a plan writes something and the run's param `need_approval` is true.
-
-    Otherwise it records why nobody is asked. Question and answer are files in the run's folder and
-    name digests. Without them nothing is applied, whatever the state of this task. No answer within
-    `response_timeout` is a no. `question` returns the text of the question, as Markdown. With
-    `always` it asks whatever `need_approval` says.
+class RecordedQuestion(HITLOperator):
+    """A question about plans. Question and answer are files in the run's folder, and name digests
+    (kafkats_airflow.answers).
     """
 
     # A template in a run id or a name would be rendered, and can read passwords.
     template_fields = ()
+
+    def ask(
+        self, context: Context, options: Mapping[str, Sequence[PlanResult]], subject: str, body: str
+    ) -> None:
+        """Record the question, and which plans each option allows. The task then waits for the
+        answer.
+        """
+        self.assigned_users = deployment.assigned() or self.assigned_users
+        answers.ask(context, options, (self.response_timeout or timedelta()) // MILLISECOND)
+        self.subject, self.body = questions.asked(subject, context), body
+
+    def answer_itself(
+        self, context: Context, option: str, plans: Sequence[PlanResult], why: str
+    ) -> Answer:
+        """Record that nobody is asked, with the reason, and return the option as the answer."""
+        answers.not_asked(context, option, plans, why)
+        self.log.info("nobody is asked: %s", why)
+        return {"chosen_options": [option], "params_input": {}}
+
+    @in_our_words
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Answer:
+        answers.answered(context, answers.answer_in(event))
+        answer: Answer = super().execute_complete(context, event)
+        return answer
+
+
+class PlanApproval(RecordedQuestion, ApprovalOperator):
+    """Asks a person if a plan writes something and the run's param `need_approval` is true.
+
+    Otherwise it records why nobody is asked. Without a recorded answer nothing is applied, whatever
+    the state of this task. No answer within `response_timeout` is a no. `question` returns the text
+    of the question, as Markdown. With `always` it asks whatever `need_approval` says.
+    """
 
     def __init__(
         self,
@@ -46,31 +75,18 @@ class PlanApproval(ApprovalOperator):
         answers.forget(context)
         plans = [answers.from_disk(context, plan) for plan in self.plans(context)]
         writes = any(plan.get("undo") or plan["totals"]["files"] for plan in plans)
-        self.assigned_users = deployment.assigned() or self.assigned_users
         if writes and (self.always or deployment.hardened() or params_of(context)["need_approval"]):
             options = {self.APPROVE: plans, self.REJECT: list[PlanResult]()}
-            answers.ask(context, options, (self.response_timeout or timedelta()) // MILLISECOND)
-            self.subject, self.body = (
-                questions.asked(self.asks, context),
-                self.question(context, plans),
-            )
+            self.ask(context, options, self.asks, self.question(context, plans))
             waiting: Answer = super().execute(context)
             return waiting
         why = "this run does not ask for approval" if writes else "nothing would be written"
-        answers.not_asked(context, self.APPROVE, plans, why)
-        self.log.info("nobody is asked: %s", why)
-        return {"chosen_options": [self.APPROVE], "params_input": {}}
+        return self.answer_itself(context, self.APPROVE, plans, why)
 
     def plans(self, context: Context) -> list[PlanResult]:
         """Return the plans that the answer is about."""
         work: Sequence[Work | PhaseWork] = context["ti"].xcom_pull(task_ids="changes") or []
         return [one["plan"] for one in work if one["plan"] and one.get("convert", True)]
-
-    @in_our_words
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Answer:
-        answers.answered(context, answers.answer_in(event))
-        answer: Answer = super().execute_complete(context, event)
-        return answer
 
 
 class CanaryApproval(ApprovalOperator):

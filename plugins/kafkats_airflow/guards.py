@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from airflow.providers.common.compat.sdk import Context
-from airflow.providers.standard.operators.hitl import HITLOperator
 
 from kafkats_airflow import answers, deployment, questions
-from kafkats_airflow.approval import MILLISECOND
+from kafkats_airflow.approval import RecordedQuestion
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.results import Answer, PlanResult
 from kafkats_airflow.run_params import params_of
@@ -21,15 +20,12 @@ NO: Final = "Keep to the guard"
 NOTHING: Final = "Delete nothing"
 
 
-class GuardApproval(HITLOperator):
+class GuardApproval(RecordedQuestion):
     """Asks a person if a guard keeps something and the run's param `need_approval` is true.
 
     A no, or no answer within `response_timeout`, is no failure: the run deletes what the guards
     allow. With `always` it asks about every deletion, and no answer means that nothing is deleted.
     """
-
-    # A template in a run id or a name would be rendered, and can read passwords.
-    template_fields = ()
 
     def __init__(
         self, *, response_timeout: timedelta = TIMEOUTS.guards, always: bool = False, **kwargs: Any
@@ -63,29 +59,19 @@ class GuardApproval(HITLOperator):
             else kept and params["need_approval"]
         ):
             self.defaults = [NOTHING if always else NO]
-            self.assigned_users = deployment.assigned() or self.assigned_users
             self.options = list(offered)
-            answers.ask(context, offered, (self.response_timeout or timedelta()) // MILLISECOND)
-            self.subject = questions.asked(self.asks, context)
-            self.body = questions.of_guards(within, about, answers_itself=not always)
+            body = questions.of_guards(within, about, answers_itself=not always)
+            self.ask(context, offered, self.asks, body)
             waiting: Answer = super().execute(context)
             return waiting
         why = (
             "the guards keep nothing back, or this run does not ask: what is within them may be"
             " deleted"
         )
-        answers.not_asked(context, NO, within, why)
-        self.log.info("nobody is asked: %s", why)
-        return {"chosen_options": [NO], "params_input": {}}
+        return self.answer_itself(context, NO, within, why)
 
     def _plans(self, context: Context) -> Sequence[PlanResult]:
         return [plan for plan in context["ti"].xcom_pull(task_ids=["plan"]) if plan]
-
-    @in_our_words
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Answer:
-        answers.answered(context, answers.answer_in(event))
-        answer: Answer = super().execute_complete(context, event)
-        return answer
 
 
 def beyond_guards(plan: PlanResult) -> PlanResult:

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats_airflow import checks, reports, tries
+from kafkats.operations import OPERATIONS
+from kafkats_airflow import checks, reports
 from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
-from kafkats_airflow.results import Arguments, JobResult, PlanResult
+from kafkats_airflow.results import Arguments, PlanResult
 from kafkats_airflow.run_params import RunParams, params_of
 
 LEFT = "NOT recovered"
@@ -36,35 +37,28 @@ class RecoverReport(reports.Common, reports.Remarked):
 def report(
     context: Context,
     asked: Sequence[Arguments] | None,
-    plans: Sequence[PlanResult] | None,
-    runs: Sequence[JobResult] | None,
-    proofs: Sequence[JobResult] | None,
+    stages: reports.StageXComs,
 ) -> RecoverReport:
-    """The last word on a recovery; fails when the run must not count as a success, also where a
-    plan had blocked rows.
+    """Write the report of a recovery. Fails if the run must not count as a success, also if a plan
+    had blocked rows.
 
-    Any of the rest may be None: what comes of tasks that failed or were skipped.
+    `asked` is None if its task failed.
     """
     from kafkats.plans.facts import ACTIONS, read_table, write_table
     from kafkats.plans.files import write_json
     from kafkats.recovery.look import RECOVERY
 
-    plans = list(plans or [])
+    plans = list(stages["plan"] or [])
     folder, params = folder_of(context), params_of(context)
     checks.writable(folder)
     whole = len(plans) == len(asked or [])
     end = outcome(folder, params, plans) if whole else reports.UNFINISHED
-    stages: dict[str, reports.Results] = {
-        "plan": plans,
-        "apply": list(runs or []),
-        "verify": list(proofs or []),
-    }
     totals = [plan["totals"] for plan in plans]
     said: RecoverReport = {
         "outcome": end,
         "failures": failures(context),
         "remarks": [*_nothing_seen(params, plans), *reports.of_reservations(plans)],
-        **reports.common(folder, plans, stages),
+        **reports.common(folder, plans, reports.results_of(stages)),
         "recovery_segments": sum(one["recovery_segments"] for one in totals),
         "recovery_bytes": sum(one["recovery_bytes"] for one in totals),
         "cut_bytes": sum(one["cut_bytes"] for one in totals),
@@ -99,11 +93,4 @@ def outcome(folder: Path, params: RunParams, plans: Sequence[PlanResult]) -> str
     left = left or reports.left_out(plans)
     if params["dry_run"]:
         return "dry run" if not blocked else f"dry run of a plan with {blocked} blocked rows"
-    words = {
-        "nothing": f"nothing to recover{left}",
-        "proved": f"recovered and proved{left}",
-        "rejected": "rejected",
-    }
-    return words.get(
-        tries.ending(folder, plans, rejected=tries.rejected(folder)), reports.UNFINISHED
-    )
+    return reports.ended(folder, OPERATIONS["recover"], plans, left)

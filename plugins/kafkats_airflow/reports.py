@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
@@ -72,20 +72,20 @@ class OperationReport(Common, Remarked):
     files_proved_equal: int
 
 
-class Stages(NamedTuple):
-    """The results of the tasks of a run; None for tasks that failed or were skipped."""
+class StageXComs(TypedDict):
+    """The XComs of the tasks that ran jobs; None for tasks that failed or were skipped."""
 
-    asked: Sequence[Arguments] | None
-    plans: Plans | None
-    runs: Results | None
-    proofs: Results | None
+    plan: Plans | None
+    apply: Results | None
+    verify: Results | None
 
 
 @in_our_words
 def report(
     context: Context,
     operation: str,
-    stages: Stages,
+    asked: Sequence[Arguments] | None,
+    stages: StageXComs,
     asset: Asset | None = None,
     picture: Callable[[Path, pa.Table, pa.Table], None] | None = None,
 ) -> OperationReport:
@@ -94,14 +94,14 @@ def report(
 
     `picture` draws the segments before and after the change into the report's folder.
     """
-    plans, asked = list(stages.plans or []), stages.asked or []
+    plans = list(stages["plan"] or [])
     folder, params = folder_of(context), params_of(context)
-    whole = len(plans) == len(asked)
+    whole = len(plans) == len(asked or [])
     end = outcome(folder, params, operation, plans) if whole else UNFINISHED
     said = write_report(
         folder,
         plans,
-        {"plan": plans, "apply": list(stages.runs or []), "verify": list(stages.proofs or [])},
+        results_of(stages),
         outcome=end,
         topics=params["topics"],
         failures=failures(context),
@@ -139,12 +139,26 @@ def _ending(folder: Path, params: RunParams, operation: Operation, plans: Plans)
         return UNFINISHED
     if params["dry_run"]:
         return "dry run" if todo else operation.nothing
+    return ended(folder, operation, plans)
+
+
+def ended(folder: Path, operation: Operation, plans: Plans, left: str = "") -> str:
+    """Return how the tries of a run ended, in words. `left` follows what is done or not needed."""
     words = {
-        "nothing": operation.nothing,
-        "proved": f"{operation.done} and proved",
+        "nothing": f"{operation.nothing}{left}",
+        "proved": f"{operation.done} and proved{left}",
         "rejected": "rejected",
     }
     return words.get(tries.ending(folder, plans, rejected=tries.rejected(folder)), UNFINISHED)
+
+
+def results_of(stages: StageXComs) -> dict[str, Results]:
+    """Return the results of plan, apply and verify; none for tasks that failed or were skipped."""
+    return {
+        "plan": list(stages["plan"] or []),
+        "apply": list(stages["apply"] or []),
+        "verify": list(stages["verify"] or []),
+    }
 
 
 def write_report(

@@ -27,13 +27,13 @@ from airflow.providers.common.compat.sdk import Context
 
 from kafkats.config import Policy
 from kafkats.operations import OPERATIONS
-from kafkats_airflow import checks, reports, tries
+from kafkats_airflow import checks, reports
 from kafkats_airflow.applications import listed
 from kafkats_airflow.failing import failures, in_our_words
 from kafkats_airflow.failing import unfinished as failure
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.moment import moment
-from kafkats_airflow.reports import UNFINISHED, Plans, Results
+from kafkats_airflow.reports import UNFINISHED, Plans
 from kafkats_airflow.results import Arguments, PurgeResult, Work
 from kafkats_airflow.retention import INVENTORY, chosen, planned_by, unfinished
 from kafkats_airflow.run_params import RunParams, params_of
@@ -44,12 +44,9 @@ if TYPE_CHECKING:
     from kafkats.plans.facts import Summary
 
 
-class StageXComs(TypedDict):
-    """The XComs of the tasks; None for tasks that failed or were skipped."""
+class StageXComs(reports.StageXComs):
+    """The XComs of the tasks that ran jobs; None for tasks that failed or were skipped."""
 
-    plan: Plans | None
-    apply: Results | None
-    verify: Results | None
     purge: Sequence[PurgeResult] | None
 
 
@@ -128,18 +125,12 @@ def report(
     checks.writable(folder)
     seen = _tables(folder, plans)
     purged = list(stages["purge"] or [])
-    rated: dict[str, Results] = {
-        "plan": list(stages["plan"] or []),
-        "apply": list(stages["apply"] or []),
-        "verify": list(stages["verify"] or []),
-        "purge": purged,
-    }
     said: RunReport = {
         "outcome": end,
         "failures": failures(context),
         "as_of": moment(context),
         "report": str(folder),
-        **reports.common(folder, plans, rated),
+        **reports.common(folder, plans, {**reports.results_of(stages), "purge": purged}),
         "purged": [run for one in purged for run in one["runs"]],
         "purged_bytes": sum(one["freed_bytes"] for one in purged),
         "seen": seen,
@@ -190,12 +181,7 @@ def outcome(folder: Path, params: RunParams, operation: str, plans: Plans, *, lo
     left += reports.left_out(plans)
     if params["dry_run"]:
         return f"dry run{left}"
-    words = {
-        "nothing": f"{OPERATIONS[operation].nothing}{left}",
-        "proved": f"{OPERATIONS[operation].done} and proved{left}",
-        "rejected": "rejected",
-    }
-    return words.get(tries.ending(folder, plans, rejected=tries.rejected(folder)), UNFINISHED)
+    return reports.ended(folder, OPERATIONS[operation], plans, left)
 
 
 def _tables(folder: Path, plans: Plans) -> Summary:

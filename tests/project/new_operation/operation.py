@@ -85,7 +85,7 @@ OPERATION = Operation(
     always(frozenset()),
     _prepare,
     _writer,
-    _prove,
     "pruned",
+    prove=_prove,
     sentences=_sentences,
 )

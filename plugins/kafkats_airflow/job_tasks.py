@@ -1,0 +1,52 @@
+"""The tasks that run a job on Spark, one for each application of the run, as the DAGs share them.
+
+Each function adds one mapped task to the DAG that is being built. Its id is the function's name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airflow.sdk import TriggerRule
+
+from kafkats_airflow import tries
+from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
+from kafkats_airflow.settings import SUBMITTING
+from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.write_job import WriteJobOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import XComArg
+    from airflow.sdk.definitions.mappedoperator import MappedOperator
+
+NAMED: Final = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
+AFTER: Final = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
+ALWAYS: Final = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
+
+
+def plan(asked: XComArg) -> MappedOperator:
+    """Plan, and reserve the volumes. `asked` yields results.Arguments."""
+    return PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
+
+
+def apply(work: XComArg) -> MappedOperator:
+    """Apply the plans that were approved. `work` yields results.Work."""
+    applying = WriteJobOperator.partial(task_id="apply", job="apply", **NAMED)
+    return applying.expand_kwargs(work.map(tries.to_apply))
+
+
+def verify(work: XComArg) -> MappedOperator:
+    """Prove what this run and its earlier tries wrote. `work` yields results.Work."""
+    proving = KafkatsJobOperator.partial(task_id="verify", job="verify", **AFTER)
+    return proving.expand_kwargs(work.map(tries.to_prove))
+
+
+def release(asked: XComArg) -> MappedOperator:
+    """End the reservations of `plan`, whatever became of the run."""
+    releasing = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
+    return releasing.expand_kwargs(asked.map(to_release))
+
+
+def purge(ended: XComArg) -> MappedOperator:
+    """Delete the old files of ended RUNs. `ended` yields results.Arguments."""
+    return KafkatsJobOperator.partial(task_id="purge", job="purge", **NAMED).expand_kwargs(ended)
