@@ -54,6 +54,22 @@ def executor(spark: Any) -> Any:
     return SparkExecutor(spark, partial(fanout.say, fanout.PROGRESS))
 
 
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures (matplotlib's) that the test has saved, each laid out."""
+    from matplotlib.figure import Figure
+
+    figures: list[Any] = []
+    save = Figure.savefig
+
+    def kept(figure: Figure, *args: Any, **named: Any) -> None:
+        save(figure, *args, **named)
+        figures.append(figure)
+
+    monkeypatch.setattr(Figure, "savefig", kept)
+    return figures
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     mark = item.get_closest_marker("root")
     if mark and os.geteuid():

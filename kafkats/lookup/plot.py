@@ -5,7 +5,7 @@ They need matplotlib (the extra `plot`), which is imported only when a picture i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kafkats.lookup.marks import Mark
 from kafkats.lookup.record_scatter import LATE, Cloud
-from kafkats.plans.figure import begin_figure, state_legend
+from kafkats.plans.figure import begin_figure, date_axis, short, state_legend
 from kafkats.tables import Manifest, OpenRun, View, busiest, closed
 
 if TYPE_CHECKING:
@@ -27,12 +27,15 @@ HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 STATES: Final = {
     "not built": "#f0f0f0",
-    "closed": "#67a9cf",
-    "some open": "#e08214",
-    "some unreadable": "#b2182b",
+    "closed": "#56b4e9",
+    "some open": "#e69f00",
+    "some unreadable": "#d55e00",
 }
 """States of an hour of a table, with their colours."""
 _DAYS: Final = 92
+_NAMED: Final = 6
+_FEW_OFFSETS: Final = 4
+"""A panel shows at least so many offsets, or its ticks would be fractions."""
 _NONE: Final = np.empty(0, np.int64)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_MS: Final = -62_135_596_800_000
@@ -51,19 +54,45 @@ def plot_staircase(
     """
     figure, save = begin_figure()
     chosen = busiest(view.rows)
-    down = max(-(-len(chosen) // 2), 1)
-    figure.set_size_inches(12.0, 1.0 + 2.2 * down)
-    for number, key in enumerate(chosen):
-        axes = figure.add_subplot(down, 2, number + 1)
-        _stairs(axes, *_cells(view, key), clouds.get(key), view.step_ms)
+    drawn = {key: cells for key in chosen if len((cells := _cells(view, key))[0])}
+    down = max(-(-len(drawn) // 2), 1)
+    figure.set_size_inches(12.0, 1.4 + 2.2 * down)
+    for number, (key, cells) in enumerate(drawn.items()):
+        axes = figure.add_subplot(down, min(len(drawn), 2), number + 1)
+        _stairs(axes, *cells, clouds.get(key), view.step_ms)
         _show_marks(
             axes, [mark for mark in marks if (mark.topic, mark.partition) == key and not mark.word]
         )
-        axes.set_title(f"{key[0]}-{key[1]}", fontsize=8)
-        axes.tick_params(labelsize=6)
+        _label_axes(axes, key)
     title = "the first offset of a time or later (line), and the records (points)"
-    figure.suptitle(f"{title}; what was asked for (rings)" if marks else title, fontsize=10)
+    figure.suptitle(f"{title}; the times asked for (rings); UTC" if marks else title, fontsize=10)
+    figure.supxlabel(_without(drawn, chosen), fontsize=8)
     save(path)
+
+
+def _without(drawn: Collection[tuple[str, int]], chosen: Sequence[tuple[str, int]]) -> str:
+    """Return a sentence on the partitions that have no panel."""
+    names = [short(f"{topic}-{n}", 40) for topic, n in chosen if (topic, n) not in drawn]
+    if not names:
+        return "" if chosen else "no partition has an answer"
+    shown, rest = names[:_NAMED], len(names) - _NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"no record of these times or later: {', '.join(shown)}{more}"
+
+
+def _label_axes(axes: Axes, key: tuple[str, int]) -> None:
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    low, high = axes.get_ylim()
+    if high - low < _FEW_OFFSETS:
+        least = max(low - _FEW_OFFSETS / 2, -0.5)
+        axes.set_ylim(least, max(high, least) + _FEW_OFFSETS)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+    axes.set_ylabel("offset", fontsize=6)
+    axes.set_title(short(f"{key[0]}-{key[1]}"), fontsize=8)
+    axes.tick_params(labelsize=6)
+    date_axis(axes)
 
 
 def _cells(view: View, key: tuple[str, int]) -> tuple[Ints, Ints]:
@@ -79,27 +108,23 @@ def _cells(view: View, key: tuple[str, int]) -> tuple[Ints, Ints]:
 
 
 def _stairs(axes: Axes, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms: int) -> None:
-    if len(times):
-        # One point per change is enough. The line breaks where cells are missing.
-        edges = np.flatnonzero(
-            np.concatenate(([True], (np.diff(offsets) != 0) | (np.diff(times) != step_ms)))
-        )
-        ends = np.append(edges[1:], len(times)) - 1
-        left, right = (
-            np.clip(ms, _EARLIEST_MS, _LATEST_MS) for ms in (times[edges], times[ends] + step_ms)
-        )
-        axes.hlines(offsets[edges], _moments(left), _moments(right), color="#2166ac", linewidth=1.5)
-    shown = (
-        _NONE
-        if cloud is None or not len(times)
-        else _inside(cloud, int(times.min()), int(times.max()) + step_ms)
+    """Draw the closed cells of a partition, at least one."""
+    # One point per change is enough. The line breaks where cells are missing.
+    edges = np.flatnonzero(
+        np.concatenate(([True], (np.diff(offsets) != 0) | (np.diff(times) != step_ms)))
     )
+    ends = np.append(edges[1:], len(times)) - 1
+    left, right = (
+        np.clip(ms, _EARLIEST_MS, _LATEST_MS) for ms in (times[edges], times[ends] + step_ms)
+    )
+    axes.hlines(offsets[edges], _moments(left), _moments(right), color="#0072b2", linewidth=1.5)
+    shown = _NONE if cloud is None else _inside(cloud, int(times.min()), int(times.max()) + step_ms)
     if cloud is not None and len(shown):
         axes.plot(
             _moments(cloud.timestamp[shown]),
             cloud.offset[shown],
             ".",
-            color="#e08214",
+            color="#e69f00",
             markersize=3,
             zorder=3,
         )
@@ -107,19 +132,6 @@ def _stairs(axes: Axes, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms
         first, last = int(cloud.timestamp[shown].min()), int(cloud.timestamp[shown].max())
         pad = max((last - first) // 20, 2 * step_ms)
         axes.set_xlim(*_moments(np.array([first - pad, last + pad])))
-    if not len(times):
-        axes.text(
-            0.5,
-            0.5,
-            "no record of these times or later",
-            ha="center",
-            va="center",
-            transform=axes.transAxes,
-            fontsize=7,
-        )
-        axes.set_xticks([])
-        axes.set_yticks([])
-    axes.set_ylabel("offset", fontsize=6)
 
 
 def _inside(cloud: Cloud, begin: int, end: int) -> Ints:
@@ -135,13 +147,14 @@ def _show_marks(axes: Axes, marks: Iterable[Mark]) -> None:
 
     for mark in marks:
         at = _moments(np.array([min(max(mark.target_ms, _EARLIEST_MS), _LATEST_MS)]))[0]
-        axes.axvline(at, color="#b2182b", linewidth=0.8, linestyle="--")
+        axes.axvline(at, color="#d55e00", linewidth=0.8, linestyle="--")
         low, high = axes.get_xlim()
         number = float(date2num(at))  # type: ignore[no-untyped-call]
-        axes.set_xlim(min(low, number), max(high, number))
+        margin = (high - low) / 40
+        axes.set_xlim(min(low, number - margin), max(high, number + margin))
         if mark.offset >= 0:
             axes.plot(
-                [at], [mark.offset], "o", color="#b2182b", markersize=6, fillstyle="none", zorder=4
+                [at], [mark.offset], "o", color="#d55e00", markersize=6, fillstyle="none", zorder=4
             )
 
 
@@ -157,7 +170,7 @@ def plot_disorder(clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
     )
     figure.set_size_inches(8.0, 3.2)
     axes = figure.add_subplot()
-    axes.bar(range(len(names)), counts, color=["#67a9cf"] + ["#e08214"] * (len(names) - 1))
+    axes.bar(range(len(names)), counts, color=["#56b4e9"] + ["#e69f00"] * (len(names) - 1))
     axes.set_yscale("symlog")
     axes.set_xticks(range(len(names)), names, fontsize=7)
     axes.set_ylabel("records", fontsize=8)
@@ -166,15 +179,22 @@ def plot_disorder(clouds: Mapping[tuple[str, int], Cloud], path: Path) -> None:
 
 
 def coverage(
-    covered: Sequence[tuple[int, int]], runs: Iterable[OpenRun]
+    covered: Sequence[tuple[int, int]],
+    runs: Iterable[OpenRun],
+    around: tuple[int, int] | None = None,
 ) -> tuple[int, NDArray[np.int8]]:
     """Return the first day (ms) and the state of each hour from then on, shape (days, 24).
 
-    States are numbers in STATES. Only the last days are included.
+    States are numbers in STATES. At most 92 days are included: the last ones, or those of the times
+    `around` (ms, end exclusive) and before, also where the table does not cover these.
     """
     if not covered:
         return 0, np.zeros((0, 24), np.int8)
     first, last = covered[0][0] // DAY_MS, -(-covered[-1][1] // DAY_MS)
+    if around is not None:
+        begin, end = around[0] // DAY_MS, -(-around[1] // DAY_MS)
+        last = min(end + _DAYS // 3, max(last, end), begin + _DAYS)
+        first = min(first, begin)
     first = max(first, last - _DAYS)
     hours = np.zeros((last - first) * 24, np.int8)
     spans = [(begin, end, 1) for begin, end in covered]
@@ -186,16 +206,24 @@ def coverage(
     return first * DAY_MS, hours.reshape(-1, 24)
 
 
-def plot_calendar(manifest: Manifest, runs: Iterable[OpenRun], path: Path) -> None:
+def plot_calendar(
+    manifest: Manifest,
+    runs: Iterable[OpenRun],
+    path: Path,
+    *,
+    around: tuple[int, int] | None = None,
+    asked: Iterable[int] = (),
+) -> None:
     """Draw the hours of each day that a table has, and those with open or unreadable cells, as PNG.
 
-    `tables.open_runs` returns `manifest` and `runs`. Raises as `plot_staircase`.
+    `tables.open_runs` returns `manifest` and `runs`. The picture shows the days of `around`, else
+    the last ones (`coverage`), and rings at the times `asked` for (ms). Raises as `plot_staircase`.
     """
     figure, save = begin_figure()
     from matplotlib.colors import ListedColormap
 
-    first, days = coverage(manifest.covered, runs)
-    figure.set_size_inches(8.0, 1.6 + 0.2 * max(len(days), 4))
+    first, days = coverage(manifest.covered, runs, around)
+    figure.set_size_inches(8.0, 2.0 + 0.2 * max(len(days), 4))
     axes = figure.add_subplot()
     if len(days):
         axes.pcolormesh(
@@ -205,15 +233,31 @@ def plot_calendar(manifest: Manifest, runs: Iterable[OpenRun], path: Path) -> No
             vmax=len(STATES) - 1,
             edgecolors="white",
         )
+    for at in asked:
+        day, rest = divmod(at - first, DAY_MS)
+        if 0 <= day < len(days):
+            axes.plot([rest / HOUR_MS], [day + 0.5], "o", color="black", fillstyle="none")
     names = [f"{_moment(first + n * DAY_MS):%Y-%m-%d}" for n in range(len(days))]
     axes.set_yticks(np.arange(len(days)) + 0.5, names, fontsize=7)
     axes.set_xticks(range(0, 25, 3), [f"{hour:02}:00" for hour in range(0, 25, 3)], fontsize=7)
+    axes.set_xlim(0, 24)
     axes.invert_yaxis()
     state_legend(figure, STATES)
     figure.suptitle(
-        f"hours of the table, UTC; a cell every {manifest.step_ms / 1000:g} s", fontsize=10
+        f"hours of the table, UTC; a cell every {manifest.step_ms / 1000:g} s\n"
+        f"{_shown_of(manifest, first, len(days))}",
+        fontsize=10,
     )
     save(path)
+
+
+def _shown_of(manifest: Manifest, first: int, days: int) -> str:
+    """Return a sentence on the part of a table that a calendar shows."""
+    if not manifest.covered:
+        return "the table has no hour"
+    begin, end = manifest.covered[0][0], manifest.covered[-1][1] - 1
+    whole = f"the table begins on {_moment(begin):%Y-%m-%d} and ends on {_moment(end):%Y-%m-%d}"
+    return f"{whole}; {days} days are shown, from {_moment(first):%Y-%m-%d} on"
 
 
 def _moment(ms: int) -> datetime:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from kafkats.errors import UsageError, storage
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LABELLED_ROWS: Final = 60
@@ -23,6 +24,30 @@ def size_text(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:.3g} TB"
+
+
+def short(name: str, most: int = 60) -> str:
+    """Return `name` with at most `most` characters: an ellipsis replaces its middle."""
+    half = most // 2
+    return name if len(name) <= most else f"{name[: half - 1]}…{name[-half:]}"
+
+
+def date_axis(axes: Axes) -> None:
+    """Label the x axis with times in UTC. The date stands at its end where the labels have none."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
+    formatter = ConciseDateFormatter(  # type: ignore[no-untyped-call]
+        locator,
+        tz="UTC",
+        formats=["%Y", "%Y-%m", "%m-%d", "%H:%M", "%H:%M", "%H:%M:%S.%f"],
+        zero_formats=["", "%Y", "%Y-%m", "%m-%d", "%H:%M", "%H:%M:%S"],
+        offset_formats=["", "%Y", "%Y", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d"],
+    )
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(formatter)
+    axes.xaxis.get_offset_text().set_fontsize(7)
+    axes.tick_params(axis="x", labelsize=6)
 
 
 def state_legend(figure: Figure, states: Mapping[str, str]) -> None:

@@ -21,17 +21,16 @@ from kafkats.plans.rows import FindingRow, PartitionKey, SegmentKey, partition_o
 
 FINE: Final = "no defect"
 NONE: Final = "no segment"
-_COLOURS: Final = {"state": "Greys", "remark": "Blues", "damage": "YlOrRd", "danger": "magma"}
-_SPAN: Final = {
-    "state": (0.35, 0.6),
-    "remark": (0.4, 0.8),
-    "damage": (0.3, 1.0),
-    "danger": (0.0, 0.1),
+_SHADES: Final = {
+    "state": ("#d4d4d4", "#7f7f7f"),
+    "remark": ("#a6d3ef", "#0072b2"),
+    "damage": ("#f5b87a", "#b34700"),
+    "danger": ("#6b2452", "#1a0014"),
 }
+"""One hue per severity, from the light to the dark shade of its kinds, for the colour-blind too."""
 
 Grid: TypeAlias = dict[PartitionKey, list[str]]
 """The worst kind of finding of each segment, or FINE, by partition."""
-Colour: TypeAlias = str | tuple[float, float, float, float]
 
 
 def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
@@ -43,15 +42,16 @@ def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
     figure, save = begin_figure()
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
+    from matplotlib.ticker import MaxNLocator
 
     grids = {title: worst_kinds(table) for title, table in panels.items()}
     rows = sorted({row for grid in grids.values() for row in grid})
     kinds = _present(grids)
-    colours = _palette(kinds)
+    colours = palette(kinds)
     width = max((len(cells) for grid in grids.values() for cells in grid.values()), default=1)
 
     panel_width = min(max(2.5, 0.18 * width), 14.0)
-    height = min(1.6 + 0.17 * max(len(rows), 6), TALLEST_INCHES)
+    height = min(max(1.6 + 0.17 * max(len(rows), 6), 0.8 + 0.19 * len(kinds)), TALLEST_INCHES)
     figure.set_size_inches(2.6 + (panel_width + 0.3) * len(grids) + 2.2, height)
     for n, (title, grid) in enumerate(grids.items()):
         axes = figure.add_subplot(1, max(len(grids), 1), n + 1)
@@ -65,6 +65,7 @@ def plot_health(panels: Mapping[str, pa.Table], path: Path) -> None:
         )
         axes.set_title(title)
         axes.set_xlabel("segment, oldest first")
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         axes.set_yticks(*_labels(rows) if n == 0 else ([], []), fontsize=7)
     legend = [Patch(color=colours[kind], label=_label(kind)) for kind in kinds if kind != NONE]
     figure.legend(handles=legend, loc="outside right upper", fontsize=8, frameon=False)
@@ -106,18 +107,21 @@ def _present(grids: Mapping[str, Grid]) -> list[str]:
     ]
 
 
-def _palette(kinds: list[str]) -> dict[str, Colour]:
-    from matplotlib import colormaps
-
-    chosen: dict[str, Colour] = {NONE: "#ffffff", FINE: "#b7dfb9"}
+def palette(kinds: Sequence[str]) -> dict[str, str]:
+    """Return a colour (#rrggbb) for each kind of finding, NONE and FINE. A severity has one hue."""
+    chosen = {NONE: "#ffffff", FINE: "#d9efe6"}
     for severity in SEVERITIES:
         of_it = [kind for kind in kinds if kind in KINDS and KINDS[kind][0] == severity]
-        shades = np.linspace(*_SPAN[severity], max(len(of_it), 1))
-        chosen |= {
-            kind: colormaps[_COLOURS[severity]](shade)
-            for kind, shade in zip(of_it, shades, strict=False)
-        }
+        light, dark = (_rgb(colour) for colour in _SHADES[severity])
+        for n, kind in enumerate(of_it):
+            share = n / max(len(of_it) - 1, 1)
+            mixed = (round(a + (b - a) * share) for a, b in zip(light, dark, strict=True))
+            chosen[kind] = "#" + "".join(f"{part:02x}" for part in mixed)
     return chosen
+
+
+def _rgb(colour: str) -> tuple[int, ...]:
+    return tuple(bytes.fromhex(colour[1:]))
 
 
 def _numbers(

@@ -12,23 +12,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats.plans.figure import begin_figure, size_text, state_legend
+from kafkats.plans.figure import begin_figure, date_axis, short, size_text, state_legend
 from kafkats.plans.rows import PartitionKey, SegmentKey, key_of, partition_of
 from kafkats.retention.plan import VerdictRow
+from kafkats.retention.vetoes import keeps_last
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STATES: Final = {
-    "goes now": "#2166ac",
-    "kept by a guard or a hold": "#e08214",
-    "goes within a day": "#67a9cf",
-    "goes within a week": "#c6dbef",
-    "expired, pinned": "#b2182b",
-    "pins others": "#40004b",
+    "deleted now": "#0072b2",
+    "deleted within a day": "#56b4e9",
+    "deleted within a week": "#b9dff5",
+    "expired, kept by kafkats": "#e69f00",
+    "expired, the last segment stays": "#f0e442",
+    "expired, pinned": "#d55e00",
+    "pins others": "#cc79a7",
     "stays": "#bdbdbd",
 }
-"""States of segments, with their colours. Every segment has one."""
+"""States of segments, with their colours (of Okabe and Ito). Every segment has one."""
 DAY_MS: Final = 86_400_000
 _BARS: Final = 60
 _PANELS: Final = 12
@@ -60,14 +62,23 @@ def segment_states(verdicts: pa.Table, now_ms: int) -> list[str]:
 def _state(row: VerdictRow, pins: Collection[SegmentKey], now_ms: int) -> str:
     since = row["deletable_from_ms"]
     if row["deletes"]:
-        return "kept by a guard or a hold" if row["veto"] else "goes now"
+        return _deleted(row["veto"])
     if key_of(row) in pins:
         return "pins others"
     if row["blocked_by"] is not None:
         return "expired, pinned"
     if since is not None and since <= now_ms + DAY_MS:
-        return "goes within a day"
-    return "goes within a week" if since is not None and since <= now_ms + 7 * DAY_MS else "stays"
+        return "deleted within a day"
+    if since is not None and since <= now_ms + 7 * DAY_MS:
+        return "deleted within a week"
+    return "stays"
+
+
+def _deleted(veto: str) -> str:
+    """Return the state of a segment that a broker would delete."""
+    if keeps_last(veto):
+        return "expired, the last segment stays"
+    return "expired, kept by kafkats" if veto else "deleted now"
 
 
 def reclaimable(verdicts: pa.Table, now_ms: int) -> list[tuple[str, dict[str, int]]]:
@@ -109,7 +120,7 @@ def plot_reclaimable(verdicts: pa.Table, now_ms: int, path: Path) -> None:
         left = [a + b for a, b in zip(left, widths, strict=True)]
     axes.set_yticks(
         range(len(shown)),
-        [f"{topic}  {size_text(sum(sizes.values()))}" for topic, sizes in shown],
+        [f"{short(topic)}  {size_text(sum(sizes.values()))}" for topic, sizes in shown],
         fontsize=7,
     )
     axes.invert_yaxis()
@@ -117,7 +128,9 @@ def plot_reclaimable(verdicts: pa.Table, now_ms: int, path: Path) -> None:
     figure.legend(
         *axes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False
     )
-    figure.suptitle(f"what retention frees, decided for {_shown(now_ms)} UTC", fontsize=10)
+    figure.suptitle(
+        f"bytes by what retention does with them, decided for {_shown(now_ms)} UTC", fontsize=10
+    )
     save(path)
 
 
@@ -126,8 +139,8 @@ def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, pat
 
     Colours show the state. `lines` has per topic the retention line: the time before which records
     are expired. A segment without timestamps is drawn at its file's mtime, hatched. Times more than
-    a week in the future are cut off and given as text. Partitions with the most pinned bytes come
-    first; the rest is left out. Raises as `plot_reclaimable`.
+    a week in the future are cut off and written into the panel. Partitions with the most pinned
+    bytes come first; the rest is left out. Raises as `plot_reclaimable`.
     """
     figure, save = begin_figure()
 
@@ -152,7 +165,13 @@ def _panels(verdicts: pa.Table, now_ms: int) -> list[tuple[str, list[_Bar]]]:
         partitions.setdefault(partition_of(bar.row), []).append(bar)
 
     def weight(bars: Sequence[_Bar]) -> list[int]:
-        order = ("pins others", "expired, pinned", "kept by a guard or a hold", "goes now", "stays")
+        order = (
+            "pins others",
+            "expired, pinned",
+            "expired, kept by kafkats",
+            "deleted now",
+            "stays",
+        )
         return [-sum(bar.row["bytes"] for bar in bars if bar.state == state) for state in order]
 
     ordered = sorted(partitions.items(), key=lambda item: (weight(item[1]), item[0]))
@@ -168,7 +187,7 @@ def _panel(axes: Axes, name: str, bars: Sequence[_Bar], line_ms: int | None, now
     spans = [_span(bar.row) for bar in bars]
     ends = [min(moment, latest) for span in spans for moment in span]
     low, high = min(ends), max(ends)
-    title = name
+    title = short(name)
     if line_ms is not None:
         reach = 4 * max(high - low, 60_000)
         if low - reach <= line_ms <= high + reach:
@@ -179,31 +198,39 @@ def _panel(axes: Axes, name: str, bars: Sequence[_Bar], line_ms: int | None, now
     least = max(high - low, 1000) // 150
     for y, (bar, (first, last)) in enumerate(zip(bars, spans, strict=True)):
         begin, end = min(first, latest), min(last, latest)
-        width = max(end - begin, least) / DAY_MS
         weak = bar.row["largest_timestamp"] < 0
         axes.barh(
             y,
-            width,
+            max(end - begin, least) / DAY_MS,
             left=_days(begin),
             color=STATES[bar.state],
             hatch="///" if weak else None,
             height=0.8,
         )
         if last > latest:
-            axes.annotate(
-                f" -> {_shown(last)}",
-                (_days(end) + width, y),
-                fontsize=6,
-                va="center",
-                annotation_clip=False,
-            )
+            _end_label(axes, y, f"until {_shown(last)}")
     pad = max((high - low) // 30, 500)
-    axes.xaxis_date()
     axes.set_xlim(_days(low - pad), _days(high + pad + least))
+    date_axis(axes)
     axes.set_yticks(range(len(bars)), [str(bar.row["base_offset"]) for bar in bars], fontsize=6)
+    axes.set_ylabel("base offset", fontsize=6)
     axes.invert_yaxis()
-    axes.tick_params(axis="x", labelsize=6)
     axes.set_title(title, fontsize=8)
+
+
+def _end_label(axes: Axes, y: int, text: str) -> None:
+    """Write the end of a segment that is cut off, inside the right edge of the panel."""
+    axes.text(
+        0.995,
+        y,
+        text,
+        transform=axes.get_yaxis_transform(),
+        fontsize=6,
+        ha="right",
+        va="center",
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
+        clip_on=True,
+    )
 
 
 def _span(row: VerdictRow) -> tuple[int, int]:

@@ -18,6 +18,12 @@ Sentences: TypeAlias = NDArray[np.object_]
 """An array of str."""
 
 _LARGEST: Final = 2**63 - 1
+_LAST: Final = "the last "
+
+
+def keeps_last(veto: str) -> bool:
+    """Whether a veto says only that the last segments of a partition stay."""
+    return veto.startswith(_LAST)
 
 
 def refusals(
@@ -51,7 +57,7 @@ def lasting(facts: Facts, refused: Sentences, *, last_segment: bool) -> Sentence
         for topic in facts.topic
     ]
     stay = _texts(
-        f"the last {count} segments stay" if count > 1 else "the last segment stays"
+        f"{_LAST}{count} segments stay" if count > 1 else f"{_LAST}segment stays"
         for count in counts
     )
     last = np.arange(len(rows.of)) >= (rows.ends - np.array(counts, np.int64))[rows.of]

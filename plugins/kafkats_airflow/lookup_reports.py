@@ -37,7 +37,8 @@ def of_table(folder: Path, built: TableResult) -> list[str]:
         topics={topic for topic, _ in clouds},
     )
     plot_staircase(view, clouds, folder / "staircase.png")
-    return ["staircase.png", *_disorder(folder, clouds), calendar(folder, built["table"])]
+    added = (built["from_ms"], built["to_ms"])
+    return ["staircase.png", *_disorder(folder, clouds), calendar(folder, built["table"], added)]
 
 
 def of_export(folder: Path, looked: Sequence[LookupResult], marks: Sequence[Mark]) -> list[str]:
@@ -69,14 +70,18 @@ def of_export_from_table(
     begin, end = min(times) - around_ms, min(max(times), min(times) + DAY_MS) + around_ms + 1
     view = read(table, from_ms=begin, to_ms=end, topics={mark.topic for mark in marks})
     plot_staircase(view, {}, folder / "staircase.png", marks=marks)
-    return ["staircase.png", calendar(folder, table)]
+    asked = (min(times), max(times) + 1)
+    return ["staircase.png", calendar(folder, table, asked, times)]
 
 
-def calendar(folder: Path, table: str | Path) -> str:
+def calendar(
+    folder: Path, table: str | Path, around: tuple[int, int], asked: Sequence[int] = ()
+) -> str:
+    """Draw the table's hours of the time `around`, with the times `asked` for."""
     from kafkats.lookup.plot import plot_calendar
     from kafkats.tables import open_runs
 
-    plot_calendar(*open_runs(table), folder / "calendar.png")
+    plot_calendar(*open_runs(table), folder / "calendar.png", around=around, asked=asked)
     return "calendar.png"
 
 

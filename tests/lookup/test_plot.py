@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from matplotlib.figure import Figure
 
 from kafkats import tables
 from kafkats.errors import StorageFailed
@@ -28,7 +29,10 @@ def table(root: Path, folder: Path, *hours: int) -> tables.View:
     return tables.read(folder)
 
 
-def test_pictures_of_a_real_table(golden: Unpacked, tmp_path: Path) -> None:
+DAY_MS = 24 * HOUR_MS
+
+
+def test_pictures_of_a_real_table(golden: Unpacked, tmp_path: Path, drawn: list[Figure]) -> None:
     root = golden("retention-4.1.0", "after")
     view = table(root, tmp_path / "table", 0, 2)
     rows = [cloud_unit(unit, FIRST, FIRST + HOUR_MS) for unit in lookup_partitions([root])]
@@ -42,6 +46,17 @@ def test_pictures_of_a_real_table(golden: Unpacked, tmp_path: Path) -> None:
     plot_calendar(*tables.open_runs(tmp_path / "table"), tmp_path / "calendar.png")
     for name in ("staircase", "disorder", "calendar"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(PNG)
+    stairs = drawn[0]
+    assert [axes.get_title() for axes in stairs.axes] == [
+        "size-0", "start-offset-0", "time-some-0", "append-time-kept-0", "future-pins-0",
+    ], "a partition without an answer has no panel"  # fmt: skip
+    assert "zero-timestamps-0" in stairs.get_supxlabel()
+    for axes in stairs.axes:
+        labels = [label.get_text() for label in axes.get_yticklabels()]
+        assert all(label.isdigit() or label.startswith("\N{MINUS SIGN}") for label in labels), (
+            labels
+        )
+        assert axes.xaxis.get_offset_text().get_text() == "2020-09-13"
     with pytest.raises(StorageFailed):
         plot_calendar(*tables.open_runs(tmp_path / "table"), tmp_path / "nowhere" / "calendar.png")
 
@@ -109,3 +124,30 @@ def test_of_nothing(tmp_path: Path) -> None:
     plot_calendar(tables.Manifest(60_000), [], tmp_path / "c.png")
     assert all(path.read_bytes().startswith(PNG) for path in tmp_path.glob("*.png"))
     assert coverage((), [])[1].shape == (0, 24)
+
+
+def test_a_calendar_shows_the_days_that_were_asked_for(tmp_path: Path, drawn: list[Figure]) -> None:
+    old = 18_262 * DAY_MS  # 2020-01-01
+    manifest = tables.Manifest(
+        60_000, covered=((old, old + 2 * DAY_MS), (old + 900 * DAY_MS, old + 1000 * DAY_MS))
+    )
+    asked = old + DAY_MS + 5 * HOUR_MS
+    first, days = coverage(manifest.covered, [], (asked, asked + 1))
+    assert first == old
+    assert len(days) <= 92
+    assert days[:2].all()
+    assert not days[2:].any()
+    before, days = coverage(manifest.covered, [], (old - 9 * DAY_MS, old - 8 * DAY_MS))
+    assert before == old - 9 * DAY_MS
+    assert not days[:9].any()
+    assert days[9:11].all()
+    last, days = coverage(manifest.covered, [])
+    assert (last, len(days)) == (old + 908 * DAY_MS, 92)
+    near, days = coverage(manifest.covered, [], (last + DAY_MS, last + 2 * DAY_MS))
+    assert near <= last + DAY_MS < near + len(days) * DAY_MS
+    path = tmp_path / "calendar.png"
+    plot_calendar(manifest, [], path, around=(asked, asked + 1), asked=[asked])
+    [axes] = drawn[0].axes
+    assert axes.get_yticklabels()[0].get_text() == "2020-01-01"
+    assert [line.get_xydata().tolist() for line in axes.lines] == [[[5, 1.5]]]
+    assert "ends on 2022-09-26" in drawn[0].get_suptitle()

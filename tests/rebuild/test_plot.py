@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import colorsys
+import itertools
 import subprocess
 import sys
 from dataclasses import astuple
@@ -10,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from matplotlib.figure import Figure
 
 from kafkats.errors import StorageFailed
 from kafkats.findings import KINDS
@@ -82,9 +85,31 @@ def test_thousands_of_partitions_fit(tmp_path: Path) -> None:
     assert (tmp_path / "health.png").stat().st_size < 1_000_000
 
 
-def test_every_kind_has_a_colour(tmp_path: Path) -> None:
-    palette = plot._palette([plot.NONE, plot.FINE, *KINDS])
-    assert set(palette) == {plot.NONE, plot.FINE, *KINDS}
+def test_every_kind_has_a_colour_of_its_own_and_every_severity_a_hue() -> None:
+    colours = plot.palette([plot.NONE, plot.FINE, *KINDS])
+    assert set(colours) == {plot.NONE, plot.FINE, *KINDS}
+    assert len(set(colours.values())) == len(colours)
+    hues: dict[str, list[float]] = {}
+    for kind, (severity, *_) in KINDS.items():
+        red, green, blue = (part / 255 for part in bytes.fromhex(colours[kind][1:]))
+        hue, _, _ = colorsys.rgb_to_hls(red, green, blue)
+        if severity != "state":
+            hues.setdefault(severity, []).append(hue)
+    spans = {severity: (min(found), max(found)) for severity, found in hues.items()}
+    assert all(high - low < 0.08 for low, high in spans.values()), spans
+    ordered = sorted(spans.values())
+    assert all(low > high for (_, high), (low, _) in itertools.pairwise(ordered)), spans
+
+
+def test_the_numbers_of_segments_are_whole_and_all_kinds_are_in_the_picture(
+    tmp_path: Path, drawn: list[Figure]
+) -> None:
+    rows = (("t-0", n, [finding(kind, "x.timeindex")]) for n, kind in enumerate(KINDS))
+    plot.plot_health({"before": segments(*rows, ("t-1", 0, []))}, tmp_path / "health.png")
+    [figure] = drawn
+    assert {tick % 1 for tick in figure.axes[0].get_xticks()} == {0}
+    assert figure.legends[0].get_window_extent().ymin >= 0
+    assert len(figure.legends[0].get_texts()) == len(KINDS) + 1
 
 
 def test_a_place_that_cannot_be_written_is_our_error(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from matplotlib.figure import Figure
 
 from kafkats.errors import StorageFailed
 from kafkats.retention.plan import RETENTION
@@ -35,6 +36,7 @@ TABLE = pa.Table.from_pylist(
     [
         row(0, deletes=True),
         row(10, deletes=True, veto="legal hold"),
+        row(15, deletes=True, veto="the last 2 segments stay"),
         row(20, largest_timestamp=2**63 - 1),
         row(30, blocked_by=20),
         row(40, "late-0", deletable_from_ms=NOW + DAY_MS),
@@ -50,7 +52,7 @@ TABLE = pa.Table.from_pylist(
 
 def test_one_state_each() -> None:
     assert segment_states(TABLE, NOW) == [
-        *_expected("now", "guard", "pins", "pinned", "day", "week"),
+        *_expected("now", "kafkats", "last", "pins", "pinned", "day", "week"),
         *["stays"] * 4,
     ]
     assert set(segment_states(TABLE, NOW)) == set(STATES)
@@ -65,17 +67,35 @@ def _expected(*words: str) -> list[str]:
 def test_bytes_by_topic_add_up_and_the_most_eventful_come_first() -> None:
     bars = reclaimable(TABLE, NOW)
     assert [topic for topic, _ in bars] == ["orders", "late", "odd"]
-    assert sum(sum(sizes.values()) for _, sizes in bars) == 1000
+    assert sum(sum(sizes.values()) for _, sizes in bars) == 1100
     assert dict(bars)["late"]["stays"] == 100
 
 
-@pytest.mark.parametrize("table", [TABLE, TABLE.slice(7, 1), RETENTION.empty_table()])
+@pytest.mark.parametrize("table", [TABLE, TABLE.slice(8, 1), RETENTION.empty_table()])
 @pytest.mark.parametrize("lines", [{}, {"orders": NOW - 7000, "late": 0, "odd": -(2**60)}])
 def test_pictures_come_out(table: pa.Table, lines: dict[str, int], tmp_path: Path) -> None:
     plot_timeline(table, lines, NOW, tmp_path / "timeline.png")
     plot_reclaimable(table, NOW, tmp_path / "reclaimable.png")
     for path in tmp_path.iterdir():
         assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_timeline_can_be_read(tmp_path: Path, drawn: list[Figure]) -> None:
+    plot_timeline(TABLE, {"orders": NOW - 7000}, NOW, tmp_path / "timeline.png")
+    [figure] = drawn
+    dates = {axes.get_title(): axes.xaxis.get_offset_text().get_text() for axes in figure.axes}
+    assert dates["late-0"] == "2023-11-14", "the panel spans five seconds of that day"
+    labels = [(axes, text) for axes in figure.axes for text in axes.texts]
+    assert sorted(text.get_text() for _, text in labels) == [
+        "until 2100-01-01 00:00",
+        "until after the year 9999",
+    ]
+    for axes, text in labels:
+        inside, frame = text.get_window_extent(), axes.get_window_extent()
+        assert frame.x0 <= inside.x0 < inside.x1 <= frame.x1, text
+    assert {round(axes.get_position().width, 2) for axes in figure.axes} == {
+        round(figure.axes[0].get_position().width, 2)
+    }, "no label takes a panel's width"
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
