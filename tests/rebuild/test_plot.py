@@ -1,9 +1,7 @@
-"""The health plot: which kind stands for a segment, and that a picture comes out."""
+"""The pictures of index health and of migrations: they come out, and can be read."""
 
 from __future__ import annotations
 
-import colorsys
-import itertools
 import subprocess
 import sys
 from dataclasses import astuple
@@ -18,34 +16,11 @@ from kafkats.errors import StorageFailed
 from kafkats.findings import KINDS
 from kafkats.migration import plot as migration_plot
 from kafkats.migration.census import CENSUS
-from kafkats.plans.facts import FINDING, SEGMENTS
+from kafkats.plans.facts import SEGMENTS
 from kafkats.rebuild import plot
+from tests.builders.findings import finding, segments
 
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def finding(kind: str, file: str) -> dict[str, Any]:
-    return dict.fromkeys(FINDING.names, None) | {
-        "kind": kind,
-        "severity": KINDS[kind][0],
-        "file": file,
-    }
-
-
-def segments(*rows: tuple[str, int, list[dict[str, Any]]]) -> pa.Table:
-    return pa.Table.from_pylist(
-        [
-            dict.fromkeys(SEGMENTS.names, None)
-            | {
-                "log_dir": "/data",
-                "partition_dir": partition,
-                "base_offset": base,
-                "findings": findings,
-            }
-            for partition, base, findings in rows
-        ],
-        schema=SEGMENTS,
-    )
 
 
 TABLE = segments(
@@ -64,13 +39,6 @@ TABLE = segments(
 )
 
 
-def test_the_worst_kind_stands_for_the_segment_the_time_index_first() -> None:
-    assert plot.worst_kinds(TABLE) == {
-        ("/data", "a-0"): ["missing-index"],
-        ("/data", "b-0"): ["below-maximum", plot.FINE],
-    }
-
-
 @pytest.mark.parametrize(
     "panels", [{"before": TABLE, "after": TABLE.slice(0, 1)}, {"nothing": SEGMENTS.empty_table()}]
 )
@@ -83,22 +51,6 @@ def test_thousands_of_partitions_fit(tmp_path: Path) -> None:
     many = segments(*((f"topic-{n}", 0, []) for n in range(3000)))
     plot.plot_health({"many": many}, tmp_path / "health.png")
     assert (tmp_path / "health.png").stat().st_size < 1_000_000
-
-
-def test_every_kind_has_a_colour_of_its_own_and_every_severity_a_hue() -> None:
-    colours = plot.palette([plot.NONE, plot.FINE, *KINDS])
-    assert set(colours) == {plot.NONE, plot.FINE, *KINDS}
-    assert len(set(colours.values())) == len(colours)
-    hues: dict[str, list[float]] = {}
-    for kind, (severity, *_) in KINDS.items():
-        red, green, blue = (part / 255 for part in bytes.fromhex(colours[kind][1:]))
-        hue, _, _ = colorsys.rgb_to_hls(red, green, blue)
-        if severity != "state":
-            hues.setdefault(severity, []).append(hue)
-    spans = {severity: (min(found), max(found)) for severity, found in hues.items()}
-    assert all(high - low < 0.08 for low, high in spans.values()), spans
-    ordered = sorted(spans.values())
-    assert all(low > high for (_, high), (low, _) in itertools.pairwise(ordered)), spans
 
 
 def test_the_numbers_of_segments_are_whole_and_all_kinds_are_in_the_picture(

@@ -1,0 +1,34 @@
+"""Rows of facts.SEGMENTS that have findings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from kafkats.findings import KINDS
+from kafkats.plans.facts import FINDING, SEGMENTS
+
+
+def finding(kind: str, file: str) -> dict[str, Any]:
+    return dict.fromkeys(FINDING.names, None) | {
+        "kind": kind,
+        "severity": KINDS[kind][0],
+        "file": file,
+    }
+
+
+def segments(*rows: tuple[str, int, list[dict[str, Any]]]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            dict.fromkeys(SEGMENTS.names, None)
+            | {
+                "log_dir": "/data",
+                "partition_dir": partition,
+                "base_offset": base,
+                "findings": findings,
+            }
+            for partition, base, findings in rows
+        ],
+        schema=SEGMENTS,
+    )
