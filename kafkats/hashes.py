@@ -18,6 +18,8 @@ from kafkats.errors import CorruptFile
 BLAKE3: Final = "blake3"
 SHA256: Final = "sha256"
 Bytes: TypeAlias = bytes | bytearray | memoryview
+EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
+"""The hash of an empty file."""
 _WINDOW: Final = 1 << 20
 
 

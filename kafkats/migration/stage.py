@@ -24,9 +24,8 @@ from kafkats.errors import (
     storage,
 )
 from kafkats.formats.convert import Target
-from kafkats.generations import RULES
 from kafkats.hashes import algorithm_of
-from kafkats.index.build import Built, build_from
+from kafkats.index.build import Built
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.families import stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
@@ -35,6 +34,7 @@ from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
 from kafkats.migration.forecast import target_of
 from kafkats.plans.plan import check_settings
+from kafkats.plans.planned_indexes import build_planned
 from kafkats.plans.rows import Item, replaced_file
 from kafkats.plans.run import PartitionWork, Staged, about, by_segment, refuse_full_disk
 from kafkats.segment.parity import Parity, digest_records, first_difference
@@ -155,14 +155,7 @@ def _convert(log: Path, item: Item, target: Target, staged: Path) -> _Converted:
             convert_source(old, base, target, file.write, log_end=active, digest=False)
         with open_source(staged, mapped=True) as new:
             before, after = _prove(old, new, target, log)
-            built = build_from(
-                new,
-                base,
-                RULES[item["rule"]],
-                item["index_interval_bytes"],
-                item["segment_index_bytes"],
-                None if active else item["next_base_offset"],
-            )
+            built = build_planned(new, item)
     if built.facts.stop:
         raise NotEqual("the converted log does not read to its end", path=log)
     if built.blocked:  # a larger log may need more entries than a broker's index can hold

@@ -8,7 +8,6 @@ for the part before the corruption.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.config.topics import topic_filter
-from kafkats.errors import Changed, CorruptPlan, Refused, UsageError, storage
+from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.generations import RULES
-from kafkats.index.build import build_from
 from kafkats.logdir.changeset import Replace
-from kafkats.logdir.identity import FileIdentity, FileRow, identity_of
+from kafkats.logdir.identity import FileIdentity, FileRow
 from kafkats.logdir.lease import Lease
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plans.depths import depth_totals
@@ -36,6 +34,7 @@ from kafkats.plans.missing import (
     with_blocked,
 )
 from kafkats.plans.plan import ITEMS, Plan, check_settings, item_of, make_plan, sum_of, totals_of
+from kafkats.plans.planned_indexes import build_planned, stage_planned
 from kafkats.plans.rows import (
     Item,
     PartitionKey,
@@ -327,22 +326,7 @@ def _stage_segment(work: PartitionWork, items: Sequence[Item], lease: Lease) -> 
     first = items[0]
     log = Path(work.log_dir, work.partition_dir, segment_file(first["base_offset"], LOG))
     with open_source(log, mapped=True) as source:  # under the lock no broker truncates it
-        built = build_from(
-            source,
-            first["base_offset"],
-            RULES[first["rule"]],
-            first["index_interval_bytes"],
-            first["segment_index_bytes"],
-            None if first["next_base_offset"] < 0 else first["next_base_offset"],
-        )
+        built = build_planned(source, first)
     for item in items:
         content = built.time_index if item["file"].endswith(TIME_INDEX) else built.offset_index
-        sha256 = hashlib.sha256(content).hexdigest()
-        if sha256 != item["after_sha256"]:
-            raise Changed(
-                "a rebuild gives other bytes than the plan says: the log has changed", path=log
-            )
-        staged = lease.staged(item["file"])
-        with storage(staged, "writing the new index"):
-            staged.write_bytes(content)
-        yield Replace(item["file"], staged, identity_of(item["before"]), sha256)
+        yield stage_planned(log, item, content, lease)

@@ -8,6 +8,7 @@ from pathlib import Path
 from kafkats import paths
 from kafkats.evidence.claims import Claims
 from kafkats.logdir.checkpoints import EpochStart
+from kafkats.logdir.epochs import assigned
 from kafkats.recovery.facts import Recovered, Why
 from kafkats.recovery.loading import Files
 from kafkats.recovery.reading import (
@@ -80,17 +81,13 @@ class Load:
             self.snapshots.recovered(done.next_offset)
             latest = self.epochs[-1].epoch if self.epochs else -1
             if self.rule.epochs and done.last_epoch > latest:
-                self._assign(epochs_in(log, done.cut_to, latest))
+                for begun in epochs_in(log, done.cut_to, latest):
+                    self.epochs = assigned(self.epochs, begun)
         self.recoveries[base] = done
         self.recovered.append(one)
         self.files.restore(paths.segment_file(base, paths.TXN_INDEX))
         self.reached = max(self.reached, done.seen_to, done.next_offset)
         return one
-
-    def _assign(self, epochs: list[EpochStart]) -> None:
-        for entry in epochs:
-            kept = [e for e in self.epochs if e < entry and e.start_offset < entry.start_offset]
-            self.epochs = [*kept, entry]
 
     def replay(self, base: int) -> None:
         """Read the batches of a segment for its producers. Raises Stops, StorageFailed."""

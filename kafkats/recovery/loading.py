@@ -11,7 +11,7 @@ Then indexes without a log are removed. Source: LogLoader.load, before 3.0 Log.l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,7 +21,8 @@ from kafkats.recovery.rules import StartRule
 from kafkats.recovery.words import bad_number
 
 _INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX, paths.TXN_INDEX)
-_SWAP: Final = ".swap"
+SWAP: Final = ".swap"
+CLEANED: Final = ".cleaned"
 
 
 @dataclass
@@ -43,9 +44,9 @@ class Files:
         """Delete a file."""
         if self.sources.pop(name, None) is None:
             return
-        if f"{name}{_SWAP}" in self.renamed:
-            self.renamed.remove(f"{name}{_SWAP}")
-            self.removed.append(f"{name}{_SWAP}")
+        if f"{name}{SWAP}" in self.renamed:
+            self.renamed.remove(f"{name}{SWAP}")
+            self.removed.append(f"{name}{SWAP}")
         if name in self.created:
             self.created.remove(name)
         else:
@@ -95,7 +96,7 @@ def load_names(
     if rule.swaps_renamed:
         _rename_swaps(files, swaps, next_offset)
     else:
-        logs = [name for name in swaps if name.endswith(f"{paths.LOG}{_SWAP}")]
+        logs = [name for name in swaps if name.endswith(f"{paths.LOG}{SWAP}")]
         files.swapped_logs.extend(map(_number, logs))
     bases = set(files.bases())
     indexes = _INDEXES if rule.time_indexes else _INDEXES[:1]
@@ -105,23 +106,29 @@ def load_names(
     return files
 
 
+def complete_swaps(names: Collection[str]) -> list[str]:
+    """Return the `.swap` files of complete replacements, sorted. All names begin with a number.
+
+    A replacement renames its `.cleaned` files to `.swap` from the last to the first. So while
+    `.cleaned` files are left, the `.swap` files from the smallest of their offsets on are not all.
+    """
+    cleaned = [_number(name) for name in names if name.endswith(CLEANED)]
+    swaps = sorted(name for name in names if name.endswith(SWAP))
+    return [name for name in swaps if not cleaned or _number(name) < min(cleaned)]
+
+
 def _valid_swaps(files: Files, rule: StartRule) -> list[str]:
     """Remove `.cleaned` files and swaps of an unfinished replacement; return the others."""
-    cleaned = sorted(name for name in files.sources if name.endswith(".cleaned"))
-    swaps = sorted(name for name in files.sources if name.endswith(_SWAP))
-    for name in cleaned:
+    cleaned = sorted(name for name in files.sources if name.endswith(CLEANED))
+    swaps = sorted(name for name in files.sources if name.endswith(SWAP))
+    complete = complete_swaps(files.sources) if CLEANED in rule.numbered else swaps
+    for name in [*cleaned, *(name for name in swaps if name not in complete)]:
         files.remove(name)
-    if ".cleaned" not in rule.numbered:
-        return swaps
-    smallest = min((_number(name) for name in cleaned), default=2**63 - 1)
-    for name in swaps:
-        if _number(name) >= smallest:
-            files.remove(name)
-    return [name for name in swaps if name in files.sources]
+    return complete
 
 
 def _rename_swaps(files: Files, swaps: list[str], next_offset: Callable[[int, str], int]) -> None:
-    logs = [name for name in swaps if name.endswith(f"{paths.LOG}{_SWAP}")]
+    logs = [name for name in swaps if name.endswith(f"{paths.LOG}{SWAP}")]
     if not swaps:
         return
     begin = min((_number(name) for name in logs), default=2**63 - 1)
@@ -133,19 +140,19 @@ def _rename_swaps(files: Files, swaps: list[str], next_offset: Callable[[int, st
         index = log.replace(paths.LOG, paths.OFFSET_INDEX)
         if index not in files.sources:
             swaps.append(index)
-            files.created.append(index.removesuffix(_SWAP))
+            files.created.append(index.removesuffix(SWAP))
             files.sources[index] = ""
     for name in swaps:
-        final = name.removesuffix(_SWAP)
+        final = name.removesuffix(SWAP)
         files.sources[final] = files.sources.pop(name)
         if files.sources[final]:
             files.renamed.append(name)
 
 
 def _drop_swapped_indexes(files: Files) -> None:
-    for name in sorted(name for name in files.sources if name.endswith(_SWAP)):
+    for name in sorted(name for name in files.sources if name.endswith(SWAP)):
         parsed = paths.parse_segment_file(name)
-        if parsed and parsed.suffix == _SWAP and parsed.kind in (paths.LOG, *_INDEXES):
+        if parsed and parsed.suffix == SWAP and parsed.kind in (paths.LOG, *_INDEXES):
             for kind in _INDEXES:
                 files.remove(paths.segment_file(parsed.base_offset, kind))
 

@@ -8,19 +8,17 @@ controller that nothing was lost.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kafkats import paths
 from kafkats.generations import INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
+from kafkats.hashes import EMPTY_SHA256
 from kafkats.logdir.identity import FileRow
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item, SegmentRow
 from kafkats.recovery.decide import Decision
-
-EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 
 
 def empty_segment(decision: Decision, rule: str) -> Iterator[Item]:

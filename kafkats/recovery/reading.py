@@ -16,6 +16,7 @@ from kafkats.index import txn_index
 from kafkats.index.entries import read_index_bytes, whole_entries
 from kafkats.index.slots import lower_bound
 from kafkats.logdir.checkpoints import EpochStart
+from kafkats.logdir.epochs import epochs_begun
 from kafkats.recovery.batches import Span, read_on
 from kafkats.recovery.rules import StartRule
 from kafkats.recovery.words import bad_size, corrupt_index
@@ -195,16 +196,10 @@ def epochs_in(log: Path, cut_to: int, known: int) -> list[EpochStart]:
 
     Raises StorageFailed.
     """
-    from kafkats.kernels import headers as k
-
     found: list[EpochStart] = []
     with open_source(log) as source, suppress(CorruptBatch):  # a magic that a broker reads
         for rows in batch_headers(source, end=cut_to):
-            epochs = rows[:, k.LEADER_EPOCH]
-            while (epochs > known).any():
-                at = int((epochs > known).argmax())
-                known = int(epochs[at])
-                found.append(EpochStart(known, int(rows[at, k.FIRST_OFFSET])))
+            found += epochs_begun(rows, found[-1].epoch if found else known)
     return found
 
 

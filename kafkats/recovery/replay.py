@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kafkats.errors import KafkatsError
-from kafkats.formats.v2 import MAGIC
 from kafkats.index import txn_index
 from kafkats.logdir.checkpoints import EpochStart
+from kafkats.logdir.epochs import assigned, epochs_begun
 from kafkats.logdir.producers import Marker, Producers, advance, java_order
 from kafkats.logdir.snapshot import ProducerEntry, encode_snapshot
 from kafkats.segment.headers import Rows, batch_headers
@@ -137,21 +137,12 @@ class _State:
         from kafkats.kernels import headers as k
 
         if epochs:
-            self._add_epochs(rows)
+            latest = self.epochs[-1].epoch if self.epochs else -1
+            for begun in epochs_begun(rows, latest):
+                self.epochs = assigned(self.epochs, begun)
         ours = (rows[:, k.PRODUCER_ID] >= 0) & (rows[:, k.LAST_OFFSET] >= self._from)
         if ours.any():
             advance(self._known, rows[ours], source, self._tell)
-
-    def _add_epochs(self, rows: Rows) -> None:
-        from kafkats.kernels import headers as k
-
-        latest = self.epochs[-1].epoch if self.epochs else -1
-        epochs = np.where(rows[:, k.MAGIC] == MAGIC, rows[:, k.LEADER_EPOCH], -1)
-        highest = np.maximum.accumulate(np.append(latest, epochs))
-        for n in np.flatnonzero(highest[1:] > highest[:-1]).tolist():
-            entry = EpochStart(int(epochs[n]), int(rows[n, k.FIRST_OFFSET]))
-            kept = [e for e in self.epochs if e.start_offset < entry.start_offset]
-            self.epochs = [*kept, entry]
 
     def _tell(self, row: Sequence[int], before: ProducerEntry, marker: Marker | None) -> None:
         from kafkats.kernels import headers as k

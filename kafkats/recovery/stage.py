@@ -9,8 +9,7 @@ from typing import Final
 
 from kafkats import paths
 from kafkats.errors import Changed, CorruptFile, CorruptPlan, Refused, Vanished, storage
-from kafkats.generations import RULES
-from kafkats.index.build import build_from
+from kafkats.hashes import EMPTY_SHA256
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.logdir.disk import DISK
@@ -24,12 +23,12 @@ from kafkats.logdir.text import read_small
 from kafkats.logdir.workarea import ROOT
 from kafkats.paths import PartitionName
 from kafkats.plans.plan import check_settings
+from kafkats.plans.planned_indexes import build_planned, stage_planned
 from kafkats.plans.rows import Item, replaced_file, source_log
 from kafkats.plans.run import PartitionWork, Staged, refuse_full_disk
-from kafkats.recovery.log_end import EMPTY_SHA256
+from kafkats.recovery.loading import SWAP
 from kafkats.recovery.replay import Log
 from kafkats.recovery.small_files import Wanted, contents, epochs_there, read_snapshots, remake
-from kafkats.recovery.swaps import SWAP
 from kafkats.segment.copying import copy_range
 from kafkats.segment.reader import open_segment, open_source
 
@@ -107,7 +106,7 @@ def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Chan
         if item["action"] == "remove":
             yield Remove(item["file"], replaced_file(item))
         elif item["file"] in small:
-            yield _agreed(directory, item, small[item["file"]], before, lease)
+            yield stage_planned(directory / item["file"], item, small[item["file"]], lease)
         elif name is None:
             continue  # the recovery point, which the log directory's own file holds
         elif not item["after_bytes"] and item["after_sha256"] == EMPTY_SHA256:
@@ -120,19 +119,7 @@ def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Chan
                 continue
             if source not in indexes:
                 indexes[source] = _build(source, item)
-            yield _agreed(directory, item, indexes[source][name.kind], before, lease)
-
-
-def _agreed(
-    directory: Path, item: Item, content: bytes, before: FileIdentity | None, lease: Lease
-) -> Replace:
-    """Stage content that must be as approved. Raises Changed."""
-    if hashlib.sha256(content).hexdigest() != item["after_sha256"]:
-        raise Changed(
-            "recovery gives other bytes than the plan says: the log has changed; plan anew",
-            path=directory / item["file"],
-        )
-    return stage_bytes(item["file"], content, before, lease)
+            yield stage_planned(source, item, indexes[source][name.kind], lease)
 
 
 def _swap_of(directory: Path, item: Item) -> Path | None:
@@ -144,14 +131,7 @@ def _swap_of(directory: Path, item: Item) -> Path | None:
 
 def _build(log: Path, item: Item) -> Mapping[str, bytes]:
     with open_source(log, mapped=True) as source:
-        built = build_from(
-            source,
-            item["base_offset"],
-            RULES[item["rule"]],
-            item["index_interval_bytes"],
-            item["segment_index_bytes"],
-            None if item["next_base_offset"] < 0 else item["next_base_offset"],
-        )
+        built = build_planned(source, item)
     contents = {paths.OFFSET_INDEX: built.offset_index, paths.TIME_INDEX: built.time_index}
     transactions = log.with_name(paths.segment_file(item["base_offset"], paths.TXN_INDEX) + SWAP)
     if log.name.endswith(SWAP) and transactions.exists():

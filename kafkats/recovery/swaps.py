@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kafkats import paths
 from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
@@ -23,10 +23,9 @@ from kafkats.logdir.text import read_small
 from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item, SegmentRow
 from kafkats.recovery.decide import Blocked
+from kafkats.recovery.loading import CLEANED, SWAP, complete_swaps
 from kafkats.recovery.log_end import file_of
 from kafkats.segment.reader import open_source
-
-SWAP: Final = ".swap"
 
 
 class Building(NamedTuple):
@@ -57,11 +56,10 @@ def read_swaps(directory: Path, others: Sequence[FileFacts], building: Building)
     """
     files = {f.name: f for f in others}
     parsed = {name: one for name in files if (one := paths.parse_segment_file(name))}
-    cleaned = min((n.base_offset for n in parsed.values() if n.suffix == ".cleaned"), default=None)
     found = []
-    for file, name in sorted(parsed.items()):
-        complete = cleaned is None or name.base_offset < cleaned
-        if name.suffix != SWAP or name.kind != paths.LOG or not complete:
+    for file in complete_swaps(parsed):
+        name = parsed[file]
+        if name.kind != paths.LOG:
             continue
         with open_source(directory / file, mapped=True) as source:
             built = build_from(
@@ -87,7 +85,7 @@ def left_to_a_broker(
     """
     logs = {swap.base_offset for swap in swaps}
     parsed = {f.name: name for f in others if (name := paths.parse_segment_file(f.name))}
-    if not any(name.suffix == ".cleaned" for name in parsed.values()):
+    if not any(name.suffix == CLEANED for name in parsed.values()):
         for other, parts in sorted(parsed.items()):
             if parts.suffix == SWAP and parts.base_offset not in logs:
                 return Blocked(

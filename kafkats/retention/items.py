@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -11,15 +10,13 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.generations import RetentionRule
+from kafkats.hashes import EMPTY_SHA256
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.plan import ITEMS
 from kafkats.retention.columns import Flags
 from kafkats.retention.evidence import Facts
 from kafkats.retention.reasons import Ints
 from kafkats.retention.stage import NEW_FAMILY
-
-_EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
-
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray | Ints | list[str] | str | int | None
 """The values of a column, or the one value of all rows."""
@@ -49,7 +46,7 @@ def items_of(
         new = {
             "action": "add",
             "reason": "an empty segment at the log end",
-            "after_sha256": _EMPTY_SHA256,
+            "after_sha256": EMPTY_SHA256,
         }
         tables.append(_ended(facts, those, start, rule, file=files, **new))
     update = {"action": "update", "after_bytes": -1}
