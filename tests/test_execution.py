@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from kafkats.errors import CorruptFile, WorkerLost
 from kafkats.execution import LocalExecutor, attempt, is_last_attempt, path_of
 from kafkats.plans.run import PartitionWork
 from kafkats.plans.units import Unit
+from kafkats.segment.reader import count_read, read_so_far
 
 SCHEMA = pa.schema([("unit", pa.string()), ("pid", pa.int64()), ("limit", pa.int64())])
 LARGE = execution.SMALL_BYTES
@@ -101,6 +103,7 @@ def test_jobs_that_are_not_given_go_by_processors_and_bytes() -> None:
     assert executor._workers_for([worker // 2] * 3) < 2
     assert executor._workers_for([worker // 2] * 6) == 3
     assert executor._workers_for([worker] * 100) == 8
+    assert executor._workers_for([worker // 4] * 3, threads=True) == 3
     assert LocalExecutor().jobs == len(os.sched_getaffinity(0))
     assert LocalExecutor(8)._workers_for([worker // 8] * 8) == 8, "what is given holds"
     assert LocalExecutor(8)._workers_for([1000]) == 1
@@ -144,13 +147,46 @@ def test_memory_that_ends(jobs: int) -> None:
         executor.map("x", [("/data", "topic-0")] * 2, out_of_memory, SCHEMA, size=lambda _: LARGE)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_the_error_is_that_of_the_first_unit_that_has_one(jobs: int) -> None:
+@pytest.mark.parametrize(("jobs", "threads"), [(1, False), (2, False), (2, True)])
+def test_the_error_is_that_of_the_first_unit_that_has_one(jobs: int, threads: bool) -> None:
     with (
         LocalExecutor(jobs) as executor,
         pytest.raises(CorruptFile, match=r"^/dir/3 at byte 7: no such thing$"),
     ):
-        executor.map("x", list(range(8)), corrupt, SCHEMA, size=lambda _: LARGE)
+        units = list(range(8))
+        executor.map("x", units, corrupt, SCHEMA, size=lambda _: LARGE, threads=threads)
+
+
+def test_large_units_that_leave_the_gil_alone_share_this_process(two: LocalExecutor) -> None:
+    together = threading.Barrier(2, timeout=60)
+
+    def meets(unit: str) -> pa.RecordBatch:
+        if not unit.startswith("names"):
+            together.wait()
+            count_read(int(unit))
+        return row(f"{unit} {read_so_far()}")
+
+    units = ["3", "4"] * 300 + ["names"]
+    sizes = {"names": 0, "3": execution.THREAD_BYTES, "4": execution.THREAD_BYTES}
+    table = two.map("x", units, meets, SCHEMA, size=sizes.__getitem__, threads=True)
+    assert [text.split()[0] for text in table["unit"].to_pylist()] == units
+    assert set(table["pid"].to_pylist()) == {os.getpid()}
+
+
+def test_small_units_get_processes(two: LocalExecutor) -> None:
+    size = execution.THREAD_BYTES // 2
+    units = [str(n) for n in range(20)]
+    table = two.map("x", units, row, SCHEMA, size=lambda _: size, threads=True)
+    assert os.getpid() not in table["pid"].to_pylist()
+
+
+def test_what_a_thread_has_read_is_its_own() -> None:
+    count_read(5)
+    before = read_so_far()
+    other = threading.Thread(target=lambda: count_read(7))
+    other.start()
+    other.join()
+    assert read_so_far() == before
 
 
 def test_a_mistake_shows_where_it_was_made(two: LocalExecutor) -> None:

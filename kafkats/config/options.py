@@ -117,10 +117,11 @@ class Processes(Options):
         int | None,
         Field(ge=1),
         Option(
-            "Worker processes",
+            "Worker processes, or threads where the segments are large",
             "--jobs",
             "N",
-            unset="one per 256 MiB of work, up to one per processor; none below 64 MiB",
+            unset="one process per 512 MiB of work or one thread, up to one per processor; one"
+            " thread below 64 MiB",
         ),
     ] = None
 

@@ -4,7 +4,7 @@ An operation cuts its work into units (a segment, a partition directory) and a f
 one. An executor calls the function for each unit and returns the rows of all of them as one table,
 in the order of the units:
 
-    LocalExecutor                     in this process, or in worker processes on this machine
+    LocalExecutor                     in threads of this process, or in worker processes
     pyspark_kafkats.SparkExecutor     in the tasks of a Spark application
 
 Workers are spawned, not forked: a forked child would inherit the locks and threads of Arrow and
@@ -21,10 +21,11 @@ from kafkats.execution.executor import (
     is_last_attempt,
     path_of,
 )
-from kafkats.execution.local import SMALL_BYTES, WORKER_BYTES, LocalExecutor
+from kafkats.execution.local import SMALL_BYTES, THREAD_BYTES, WORKER_BYTES, LocalExecutor
 
 __all__ = [
     "SMALL_BYTES",
+    "THREAD_BYTES",
     "UNIT_COST",
     "WORKER_BYTES",
     "Executor",

@@ -31,6 +31,11 @@ class Work(NamedTuple, Generic[U]):
     sizes: Sequence[int]
     do: Callable[[U], pa.RecordBatch]
     schema: pa.Schema
+    threads: bool = False
+    """Whether `do` is mostly kernels and system calls, which run without the GIL.
+
+    Threads then do large units as fast as processes, and need no start.
+    """
 
 
 class Executor(ABC):
@@ -44,13 +49,14 @@ class Executor(ABC):
         schema: pa.Schema,
         *,
         size: Callable[[U], int],
+        threads: bool = False,
     ) -> pa.Table:
         """Return the rows that `do` returns for each unit, in the order of `units`.
 
-        `size` returns the approximate bytes of a unit. Other processes get `units` and `do`
-        pickled. Raises what `do` raises, for the first such unit.
+        `size` returns the approximate bytes of a unit; `threads` is that of Work. Other processes
+        get `units` and `do` pickled. Raises what `do` raises, for the first such unit.
         """
-        return self.run(stage, Work(units, [size(unit) for unit in units], do, schema))
+        return self.run(stage, Work(units, [size(unit) for unit in units], do, schema, threads))
 
     @abstractmethod
     def run(self, stage: str, work: Work[U]) -> pa.Table:

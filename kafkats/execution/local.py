@@ -1,4 +1,4 @@
-"""The executor of this machine."""
+"""The executor of this machine: this thread, threads or worker processes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 SMALL_BYTES: Final = 64 * 1024**2
 """Less work than this is done in one process: starting a worker takes about as long."""
-WORKER_BYTES: Final = 256 * 1024**2
+WORKER_BYTES: Final = 512 * 1024**2
 """Bytes per worker where the number of workers is not given: fewer take less time than its start.
 """
+THREAD_BYTES: Final = 16 * 1024**2
+"""Average bytes of a unit from which on threads are used: Python's part of it is small then."""
 _CHUNK_BYTES: Final = (4 * 1024**2, 256 * 1024**2)
 _CHUNK_UNITS: Final = 500
 """Rows of so many units become one table: a batch of one row takes 80 kB, a row in a table less
@@ -32,11 +34,12 @@ def _no_display(_stage: str, _total: int) -> Generator[Callable[[int], None]]:
 
 
 class LocalExecutor(Executor):
-    """Runs units on this machine, in up to `jobs` worker processes.
+    """Runs units on this machine, in up to `jobs` threads or worker processes.
 
-    The default is one per processor, but not more than one per WORKER_BYTES of work. Work of less
-    than `SMALL_BYTES` and all work with one job is done in this process. Workers are kept from
-    stage to stage until `close`. The rows do not depend on `jobs`.
+    The default is one per processor, but not more than one process per WORKER_BYTES of work. Large
+    units that leave the GIL alone get threads, others get processes. Work of less than
+    `SMALL_BYTES` and all work with one job is done in this thread. Processes are kept from stage to
+    stage until `close`. The rows do not depend on `jobs`.
     """
 
     def __init__(self, jobs: int | None = None, *, display: Display = _no_display) -> None:
@@ -64,17 +67,21 @@ class LocalExecutor(Executor):
         import pyarrow as pa
 
         with self._display(stage, sum(work.sizes)) as advance:
-            jobs = self._workers_for(work.sizes)
+            threads = work.threads and _are_large(work.sizes)
+            jobs = self._workers_for(work.sizes, threads=threads)
             if jobs < 2:
                 tables = _in_this_process(work, advance)
+            elif threads:
+                tables = _in_threads(jobs, work, advance)
             else:
                 tables = iter(self._in_workers(jobs, work, advance))
             return pa.concat_tables([work.schema.empty_table(), *tables])
 
-    def _workers_for(self, sizes: Sequence[int]) -> int:
-        """Return how many workers to use; below 2 this process does the work."""
+    def _workers_for(self, sizes: Sequence[int], *, threads: bool = False) -> int:
+        """Return how many workers to use; below 2 this thread does the work."""
         work = sum(sizes) + UNIT_COST * len(sizes)
-        jobs = self.jobs if self._given else min(self.jobs, work // WORKER_BYTES)
+        free = self._given or threads
+        jobs = self.jobs if free else min(self.jobs, work // WORKER_BYTES)
         return min(jobs, len(sizes)) if work >= SMALL_BYTES else 1
 
     def _in_workers(
@@ -103,6 +110,19 @@ def _chunks(sizes: Sequence[int], jobs: int) -> list[range]:
             start, held = n, 0
         held += size + UNIT_COST
     return [*chunks, range(start, len(sizes))]
+
+
+def _are_large(sizes: Sequence[int]) -> bool:
+    """Return whether units are large enough for threads; those of a directory's names are free."""
+    return sum(sizes) >= THREAD_BYTES * sum(size > 0 for size in sizes)
+
+
+def _in_threads(jobs: int, work: Work[U], advance: Callable[[int], None]) -> Iterator[pa.Table]:
+    from kafkats.execution.threads import in_threads
+
+    for start in range(0, len(work.units), _CHUNK_UNITS):
+        units = range(start, min(start + _CHUNK_UNITS, len(work.units)))
+        yield in_threads(jobs, units, work, advance)
 
 
 def _in_this_process(work: Work[U], advance: Callable[[int], None]) -> Iterator[pa.Table]:

@@ -176,6 +176,7 @@ def _serve(pipe: connection.Connection) -> None:
             chunk = pipe.recv()
             allow(chunk.limit)
             pipe.send(_answer(chunk, pipe))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Python prints an exception of its own exit
 
 
 def _end_with_the_parent() -> None:

@@ -70,8 +70,14 @@ def look_with_report(
 
 
 def _whole(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
+    do = partial(look_whole, options=options)
     return executor.map(
-        "verify", units, partial(look_whole, options=options), LOOKED, size=lambda unit: unit.bytes
+        "verify",
+        units,
+        do,
+        LOOKED,
+        size=lambda unit: unit.bytes,
+        threads=not options.deep,
     )
 
 

@@ -77,9 +77,8 @@ class LogStages:
 
 def verify(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
     """Every defect of the units: facts.SEGMENTS."""
-    return executor.map(
-        "verify", units, partial(verify_unit, options=options), SEGMENTS, size=_bytes
-    )
+    do = partial(verify_unit, options=options)
+    return executor.map("verify", units, do, SEGMENTS, size=_bytes, threads=not options.deep)
 
 
 def look_at_ends(executor: Executor, units: Sequence[Unit]) -> pa.Table:
@@ -92,15 +91,15 @@ def look_at_ends(executor: Executor, units: Sequence[Unit]) -> pa.Table:
 
 def count_formats(executor: Executor, units: Sequence[Unit], *, deep: bool = False) -> pa.Table:
     """Batches, records and bytes by format: census.CENSUS."""
-    return executor.map("census", units, partial(census_unit, deep=deep), CENSUS, size=_bytes)
+    do = partial(census_unit, deep=deep)
+    return executor.map("census", units, do, CENSUS, size=_bytes, threads=not deep)
 
 
 def certify(executor: Executor, units: Sequence[Unit], options: CertifyOptions) -> Certificate:
     """The certificate, or why there is none."""
-    return make_certificate(
-        executor.map("certify", units, partial(certify_unit, deep=options.deep), SEEN, size=_bytes),
-        options,
-    )
+    do = partial(certify_unit, deep=options.deep)
+    seen = executor.map("certify", units, do, SEEN, size=_bytes, threads=not options.deep)
+    return make_certificate(seen, options)
 
 
 def recheck(executor: Executor, certificate: Certificate) -> Recheck:

@@ -96,3 +96,7 @@ def encode_snapshot(producers: Iterable[ProducerEntry]) -> bytes:
     entries = [ENTRY.pack(*p) for p in producers]
     covered = struct.pack(">i", len(entries)) + b"".join(entries)
     return struct.pack(">hI", VERSION, crc32c(covered)) + covered
+
+
+NO_PRODUCERS: Final = encode_snapshot(())
+"""The bytes of a snapshot without producers."""

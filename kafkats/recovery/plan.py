@@ -56,7 +56,9 @@ def look_and_plan(
     segments = pa.concat_tables([_without(ends, doubtful), read])
     partitions = _partitions_in(units, segments, policy, options)
     look = partial(look_at_partition, options=options)
-    found = stages.executor.map("recover", partitions, look, FOUND, size=lambda one: one.bytes)
+    found = stages.executor.map(
+        "recover", partitions, look, FOUND, size=lambda one: one.bytes, threads=True
+    )
     plan = plan_recover(found, segments, options)
     beside = {"recovery": found.select(RECOVERY.names)}
     return Planned(plan, segments, beside, interval_remarks(plan, segments))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases, scan_partition
 from kafkats.logdir.recovery import recovery_of
 from kafkats.logdir.root import read_root
+from kafkats.logdir.snapshot import NO_PRODUCERS
 from kafkats.logdir.text import read_small
 from kafkats.logdir.workarea import ROOT
 from kafkats.paths import PartitionName
@@ -33,6 +34,7 @@ from kafkats.segment.copying import copy_range
 from kafkats.segment.reader import open_segment, open_source
 
 _INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX)
+_NO_PRODUCERS_SHA256: Final = hashlib.sha256(NO_PRODUCERS).hexdigest()
 
 
 def check_item(item: Item) -> None:
@@ -98,7 +100,7 @@ def _last_kept(directory: Path, point: Item) -> int:
 
 def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Change]:
     swapped = {i["file"]: swap for i in work.items if (swap := _swap_of(directory, i))}
-    small = _small_contents(directory, work, swapped)
+    small = _small_contents(directory, work)
     indexes: dict[Path, Mapping[str, bytes]] = {}
     for item in work.items:
         name = paths.parse_segment_file(item["file"])
@@ -151,18 +153,21 @@ def _copy(log: Path, item: Item, lease: Lease) -> Replace:
     return Replace(item["file"], staged, identity_of(item["before"]), sha256, was.mtime_ns)
 
 
-def _small_contents(
-    directory: Path, work: PartitionWork, swapped: Collection[str]
-) -> Mapping[str, bytes]:
-    """Build the planned snapshots, transaction indexes and epochs from the logs again."""
+def _small_contents(directory: Path, work: PartitionWork) -> Mapping[str, bytes]:
+    """Build the planned snapshots, transaction indexes and epochs from the logs again.
+
+    The logs are not read for snapshots without producers: the approved hash says all of them.
+    """
     kinds = (paths.SNAPSHOT, paths.TXN_INDEX, paths.LEADER_EPOCH)
     items = [
         item for item in work.items if item["file"].endswith(kinds) and item["action"] != "remove"
     ]
-    if not items:
-        return {}
-    gone = {item["file"] for item in work.items if item["action"] == "remove"}
     named = {item["file"] for item in items}
+    known = {item["file"]: NO_PRODUCERS for item in items if _without_producers(item)}
+    items = [item for item in items if item["file"] not in known]
+    if not items:
+        return known
+    gone = {item["file"] for item in work.items if item["action"] == "remove"}
     cut = {
         item["base_offset"]: item["log_valid_bytes"]
         for item in work.items
@@ -185,7 +190,11 @@ def _small_contents(
     others = [i["base_offset"] for i in items if not i["file"].endswith(paths.SNAPSHOT)]
     below = [max((b.base_offset for b in logs if b.base_offset < at), default=at) for at in offsets]
     wanted = Wanted(log_end, frozenset(offsets), min([*others, *below]))
-    return contents(remake(logs, snapshots, epochs_there(directory), wanted))
+    return {**contents(remake(logs, snapshots, epochs_there(directory), wanted)), **known}
+
+
+def _without_producers(item: Item) -> bool:
+    return item["file"].endswith(paths.SNAPSHOT) and item["after_sha256"] == _NO_PRODUCERS_SHA256
 
 
 def _unchanged(directory: Path, work: PartitionWork, changed: set[str]) -> dict[str, FileIdentity]:

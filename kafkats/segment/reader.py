@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -28,19 +29,23 @@ BUFFER: Final = 2 * 1024 * 1024
 """Bytes per read of a file that is not mapped; small enough for the processor's cache."""
 
 
-_read: Final = [0]
+class _Count(threading.local):
+    read = 0
+
+
+_count: Final = _Count()
 _LARGEST: Final = 32 * 1024 * 1024
 """Larger batches are always mapped. The default of message.max.bytes is 1 MiB."""
 
 
 def read_so_far() -> int:
-    """Return how many bytes of logs and indexes this process has read from files or maps."""
-    return _read[0]
+    """Return how many bytes of logs and indexes this thread has read from files or maps."""
+    return _count.read
 
 
 def count_read(size: int) -> None:
     """Add `size` bytes to `read_so_far`."""
-    _read[0] += size
+    _count.read += size
 
 
 class Window(NamedTuple):

@@ -13,12 +13,17 @@ from kafkats.errors import CorruptPlan, Refused
 from kafkats.execution import LocalExecutor
 from kafkats.flow.apply import partition_works
 from kafkats.flow.applying import undo
+from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.checkpoints import read_offsets
+from kafkats.logdir.snapshot import read_snapshot
 from kafkats.paths import PartitionName
 from kafkats.plans.plan import Plan, make_plan
 from kafkats.plans.run import begin_run, finish_run, run_of
+from kafkats.segment.reader import read_so_far
+from tests.builders.certificates import message
 from tests.builders.directories import contents
 from tests.builders.operations import altered, applied_rows
+from tests.builders.partitions import write_indexes
 from tests.golden import Unpacked
 from tests.recovery.crashed import CRASHED, plan_of, some_of
 
@@ -84,6 +89,20 @@ def test_no_recovery_point_is_raised_while_a_partition_is_not_recovered(root: Pa
     found = outcomes(plan)
     assert found[TORN] == {"done"} and found["."] == {"refused"}
     assert (root / paths.RECOVERY_POINT).read_bytes() == points
+
+
+def test_apply_does_not_read_logs_without_producers(golden: Unpacked, tmp_path: Path) -> None:
+    root = some_of(golden, CRASHED.name, (), tmp_path / "data")
+    log = root / "plain-0" / paths.segment_file(0, paths.LOG)
+    log.parent.mkdir()
+    log.write_bytes(b"".join(message(1, offset) for offset in range(100)))
+    write_indexes(log, INDEX_INTERVAL_BYTES)
+    plan = plan_of(root, CRASHED).plan
+    assert "00000000000000000100.snapshot" in plan.items["file"].to_pylist()
+    before = read_so_far()
+    assert set().union(*outcomes(plan).values()) == {"done"}
+    assert read_so_far() == before
+    assert read_snapshot(log.with_name("00000000000000000100.snapshot")) == []
 
 
 def test_undo_restores_every_byte(root: Path, tmp_path: Path) -> None:
