@@ -14,19 +14,19 @@ from kafkats.formats.framing import MAGIC_AT, MIN_LEFT, MIN_SIZE
 from kafkats.generations import INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET
 from kafkats.index import txn_index
 from kafkats.index.entries import read_index_bytes, whole_entries
-from kafkats.index.slots import lower_bound
+from kafkats.index.log_end import find_log_end
+from kafkats.index.offset_index import STRUCT as OFFSET_ENTRY
+from kafkats.index.time_index import STRUCT as TIME_ENTRY
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.epochs import epochs_begun
-from kafkats.recovery.batches import Span, read_on
 from kafkats.recovery.rules import StartRule
 from kafkats.recovery.words import bad_size, corrupt_index
+from kafkats.segment.broker_walk import Span, read_on
 from kafkats.segment.facts import StopReason
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import Source, open_source
 from kafkats.segment.walk import Points, walk
 
-_OFFSET_ENTRY: Final = struct.Struct(">ii")
-_TIME_ENTRY: Final = struct.Struct(">qi")
 _BELIEVABLE: Final = 2**24
 """How many offsets above the last good batch a damaged header is believed."""
 
@@ -67,29 +67,16 @@ def read_end(log: Path, index: Path | None, base_offset: int, rule: StartRule) -
 
     `index` is None where the index is new and empty. Raises Stops, StorageFailed.
     """
-    target, position = _last_entry(index, base_offset, rule)
-    with open_source(log) as source:
-        start = min(position, source.size)
-        span = read_on(source, base_offset, start=start, checksums=False)
-        _refuse_size(log, source, span, rule)
-        if span.highest >= target:
-            return End(span.next_offset, span.next_offset, source.size - span.end)
-        whole = read_on(source, base_offset, checksums=False) if start else span
-        return End(base_offset, whole.next_offset, source.size - whole.end)
-
-
-def _last_entry(index: Path | None, base_offset: int, rule: StartRule) -> tuple[int, int]:
-    """Return the offset of the last slot of the index, and the position that its lookup finds."""
-    if index is None:
-        return base_offset, 0
-    data = _content(index)
-    count = len(data) // _OFFSET_ENTRY.size
-    if not count:
-        return base_offset, 0
-    last, _ = _OFFSET_ENTRY.unpack_from(data, (count - 1) * _OFFSET_ENTRY.size)
+    data = _content(index) if index is not None else b""
+    count = len(data) // OFFSET_ENTRY.size
     warm = rule.name in ("2.0", "2.3", "3.0", "3.7", "4.0")
-    slot = lower_bound(data, count, _OFFSET_ENTRY, last, warm=warm)
-    return base_offset + last, max(slot.value, 0) if slot.number >= 0 else 0
+    with open_source(log) as source:
+        end = find_log_end(source, data, count, base_offset, warm=warm)
+        span = end.span
+        _refuse_size(log, source, span, rule)
+        if end.misled and end.start:
+            span = read_on(source, base_offset, checksums=False)
+        return End(end.offset, span.next_offset, source.size - span.end)
 
 
 def _content(path: Path) -> bytes:
@@ -208,15 +195,15 @@ def index_defect(
 ) -> str:
     """Return why a broker that checks indexes at each start recovers the segment, "" if not."""
     if index is not None:
-        size, first, last = _ends(index, _OFFSET_ENTRY)
-        if size % _OFFSET_ENTRY.size:
+        size, first, last = _ends(index, OFFSET_ENTRY)
+        if size % OFFSET_ENTRY.size:
             return f"{index} has {size} bytes, not a multiple of 8"
         above = last is None or last[0] > 0 or (rule.base_entry and last[0] == 0)
         if not above and last is not None:
             return corrupt_index(str(index), base_offset + last[0], base_offset)
     if time_index is not None:
-        size, first, last = _ends(time_index, _TIME_ENTRY)
-        if size % _TIME_ENTRY.size:
+        size, first, last = _ends(time_index, TIME_ENTRY)
+        if size % TIME_ENTRY.size:
             return f"{time_index} has {size} bytes, not a multiple of 12"
         if first is not None and last is not None and (last[0] < first[0] or last[1] < 0):
             return f"{time_index} does not rise"

@@ -12,7 +12,8 @@ from typing import Final
 
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES, SearchRule
-from kafkats.index import offset_index, time_index
+from kafkats.index import time_index
+from kafkats.index.log_end import find_log_end
 from kafkats.search.answers import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -26,7 +27,6 @@ from kafkats.search.answers import (
 )
 from kafkats.search.partition import Partition, Segment
 from kafkats.segment.search import LOWEST, Hit
-from kafkats.segment.walk import walk
 
 FOREVER: Final = 2**63 - 1
 
@@ -323,32 +323,17 @@ def _active(partition: Partition) -> int:
 
 
 def _broker_log_end(partition: Partition) -> int:
-    """Return the log end that a broker finds after a clean stop (LogSegment.readNextOffset).
+    """Return the log end that a broker finds after a clean stop.
 
-    It reads headers from the last index entry on. It takes the segment's base offset if that entry
-    leads to no batch.
+    After an unclean stop it is the end of the last whole batch.
     """
     if not partition.segments:
         return partition.log_start_offset
     active = partition.segments[-1]
     if active.moving:
         return partition.log_end_offset
-    data, count = active.offsets
-    last = (
-        offset_index.STRUCT.unpack_from(data, (count - 1) * offset_index.STRUCT.size)
-        if count
-        else (0, 0)
-    )
-    if active.empty or last[1] >= active.log.size:
-        return active.base_offset
-    facts = walk(
-        active.log.source, active.base_offset, start=max(last[1], 0), checksums=False
-    ).facts
-    return (
-        facts.next_offset
-        if facts.batches and facts.last_offset >= active.base_offset + last[0]
-        else active.base_offset
-    )
+    log, base_offset = active.log.source, active.base_offset
+    return find_log_end(log, *active.offsets, base_offset, warm=True).offset
 
 
 __all__ = ["FOREVER", "find", "offsets_before", "why"]
