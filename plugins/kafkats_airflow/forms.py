@@ -149,6 +149,27 @@ class RetentionRun(RollingRun):
     ] = True
 
 
+class CleaningRun(Options):
+    """A run that removes the folders of old runs. KAFKATS_CLEAN_REPORTS=apply turns dry_run off."""
+
+    folder: Annotated[
+        str,
+        Option("Where plans, runs and reports are", title="Folder", section=FILES),
+    ]
+    keep_days: Annotated[
+        int,
+        Field(ge=1),
+        Option(
+            "Keep every folder in which anything has changed within so many days",
+            title="Days to keep",
+        ),
+    ] = 90
+    dry_run: Annotated[
+        bool,
+        Option("Only report what may be removed. On unless KAFKATS_CLEAN_REPORTS=apply"),
+    ] = settings.CLEAN_DRY_RUN
+
+
 class Form(NamedTuple):
     """The form of a DAG: `ids` in the order that a person sees.
 
@@ -246,6 +267,7 @@ FORMS: Final[Mapping[str, Form]] = {
             "folder",
         ),
     ),
+    "clean": Form((CleaningRun,), ("keep_days", "dry_run", "folder")),
     "table": Form(
         (ReadingRun, Table, Search, Topics, Settings),
         (

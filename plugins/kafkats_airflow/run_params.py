@@ -54,6 +54,7 @@ RunParams = TypedDict(
         "missing": str,
         "group": str | None,
         "source": str,
+        "keep_days": int,
     },
     total=False,
 )

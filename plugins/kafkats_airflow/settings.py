@@ -5,6 +5,7 @@ KAFKATS_POLICY      default of the param `policy`: the file that names the volum
 KAFKATS_FOLDER      default of the param `folder`: where plans, runs and reports go; every driver
                     sees it at this path
 KAFKATS_RETENTION   `apply`: retention and rolling write by default
+KAFKATS_CLEAN_REPORTS   `apply`: clean_reports removes folders by default
 KAFKATS_POOL        the pool of all tasks that submit to Spark: its slots bound how many run at once
 KAFKATS_TIMEOUTS    such as `job=12h approval=24h guards=12h canary=7d`; what is not named keeps its
                     default
@@ -97,6 +98,8 @@ POLICY: Final = os.environ.get("KAFKATS_POLICY") or "/etc/kafkats/policy.yaml"
 FOLDER: Final = os.environ.get("KAFKATS_FOLDER") or "/var/lib/kafkats"
 DRY_RUN: Final = os.environ.get("KAFKATS_RETENTION", "") != "apply"
 """Default of the param `dry_run` of retention and rolling."""
+CLEAN_DRY_RUN: Final = os.environ.get("KAFKATS_CLEAN_REPORTS", "") != "apply"
+"""Default of the param `dry_run` of clean_reports."""
 POOL: Final = os.environ.get("KAFKATS_POOL") or "default_pool"
 TIMEOUTS: Final = _read(lambda text: read_timeouts(text or ""), "KAFKATS_TIMEOUTS", Timeouts())
 

@@ -1,0 +1,55 @@
+"""
+### Clean reports
+
+Removes the folders of old DAG runs: their plans, tables, pictures and reports. Log directories are
+not touched, and no undo is lost.
+
+**When.** Once a week, by schedule. It removes only if `dry_run` is off (KAFKATS_CLEAN_REPORTS=apply
+on the workers and the DAG processor makes that the default); otherwise it only says which folders
+may go. It needs no Spark: it runs on an Airflow worker that sees `folder`.
+
+**What it does.** `choose` looks at every run's folder in `folder`. `remove` looks again, and
+removes the chosen folders that have not changed meanwhile. It follows no link. It keeps a folder
+
+- in which anything has changed within `keep_days`, or whose DAG run is not over;
+- with the newest report of a DAG, or of a DAG on a log directory;
+- with a RUN that can be undone (`kafkats purge RUN` ends that), was interrupted, or is not proved;
+- that a migration's ledger names, or that has a certificate;
+- that holds a reservation, or whose question is open;
+- without a report, or with one that cannot be read.
+
+**When it fails.** A ledger that cannot be read stops the run before anything is removed. A folder
+that cannot be removed, such as one of another user, fails the run at its end; the others are gone.
+If it was killed, the next run ends what was begun.
+
+**Afterwards.** `report.json` names the removed folders, and for every other one why it is kept.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
+from kafkats_airflow import cleaning
+from kafkats_airflow.params import form
+from kafkats_airflow.settings import OWNED
+
+with DAG(
+    "clean_reports",
+    description="Remove the folders of old runs that nothing needs any more",
+    doc_md=__doc__,
+    schedule=CronTriggerTimetable("0 5 * * 0", timezone="UTC"),
+    catchup=False,
+    max_active_runs=1,
+    default_args=OWNED,
+    tags=["kafkats", "reports"],
+    params=form("clean"),
+) as dag:
+
+    @task(multiple_outputs=False)
+    def choose() -> cleaning.Choice:
+        return cleaning.choose(get_current_context())
+
+    @task(multiple_outputs=False)
+    def remove() -> cleaning.CleanSummary:
+        return cleaning.remove(get_current_context())
+
+    choose() >> remove()
