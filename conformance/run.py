@@ -1,6 +1,6 @@
 """scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [recover] [soak] [--full]: kafkats against real Kafka.
 
-The subject are the golden directories, of `recover` a killed broker, of `soak` a broker at work: 60 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions. Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
+The subject are the golden directories, of `recover` a killed broker, of `soak` a broker at work: 60 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0). Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from conformance import lookup, migrate, preflight, rebuild, recovered, retain, soak
+from conformance.started import RELEASES
 from conformance.tally import Tally
 
 OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
@@ -55,7 +56,9 @@ def _in_memory() -> str | None:
 def main() -> int:
     words = sys.argv[1:]
     soak.settings.full = "--full" in words
-    wanted = [word for word in words if word != "--full"] or (
+    versions = tuple(word for word in words if word in {r.version for r in RELEASES})
+    soak.settings.versions = versions
+    wanted = [word for word in words if word not in ("--full", *versions)] or (
         ["soak"] if words else list(OPERATIONS)
     )
     if not set(wanted) <= OPERATIONS.keys():

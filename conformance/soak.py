@@ -49,6 +49,8 @@ class Soaked:
 
 class _Settings:
     full = False
+    versions: tuple[str, ...] = ()
+    """The Kafka versions to which `preflight` is restricted, all without one."""
 
 
 settings = _Settings()

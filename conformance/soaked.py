@@ -6,6 +6,7 @@ Broker("2.8.2", work)   with a ZooKeeper of the same jars
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -19,6 +20,8 @@ from conformance.broker import java
 from conformance.judge import JUDGE
 
 START_S: Final = 180
+_LOGGING: Final = "4.3.1"
+"""A version whose jars have a logging backend."""
 _BOTH: Final = {
     "log.cleaner.enable": "true",
     "log.cleaner.backoff.ms": 2000,
@@ -55,9 +58,7 @@ class Broker:
     def __init__(self, version: str, work: Path, *, level: str = "warn") -> None:
         self.version, self.work, self.root = version, work, work / "data"
         self.port, self._controller = _free_port(), _free_port()
-        self._jars = subprocess.run(
-            [str(JUDGE), "--kafka", version, "jars"], check=True, capture_output=True, text=True
-        ).stdout.strip()
+        self._classpath = _classpath(version)
         self._process: subprocess.Popen[bytes] | None = None
         self._zookeeper: subprocess.Popen[bytes] | None = None
         work.mkdir(parents=True, exist_ok=True)
@@ -145,7 +146,7 @@ class Broker:
             "-Dzookeeper.jmx.log4j.disable=true",
             f"-Dlog4j2.configurationFile={self.work}/log4j2.properties",
         )
-        command = [java(), *options, "-cp", f"{self._jars}/*", main, *words]
+        command = [java(), *options, "-cp", self._classpath, main, *words]
         with (self.work / f"{what}.out").open("ab") as out:
             return subprocess.Popen(
                 command, cwd=self.work, stdin=subprocess.DEVNULL, stdout=out, stderr=out
@@ -194,6 +195,18 @@ class Writers:
             self._process.kill()
             said, _ = self._process.communicate()
         return said.decode(errors="replace").strip()
+
+
+def _classpath(version: str) -> str:
+    """Return the jars of a version; those before 4 come without a logging backend."""
+    if int(version.split(".")[0]) >= 4:
+        return f"{_jars(version)}/*"
+    return os.pathsep.join([f"{_jars(version)}/*", *map(str, _jars(_LOGGING).glob("log4j-*.jar"))])
+
+
+def _jars(version: str) -> Path:
+    words = [str(JUDGE), "--kafka", version, "jars"]
+    return Path(subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
 
 
 def until(condition: Callable[[], bool], seconds: float, what: str) -> None:

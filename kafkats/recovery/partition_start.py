@@ -29,6 +29,7 @@ from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.partition import PartitionDir
 from kafkats.logdir.snapshot import read_snapshot
+from kafkats.recovery.checkpoints import EPOCHS, read_failure
 from kafkats.recovery.facts import Outcome, PartitionStart, Recovered, Why
 from kafkats.recovery.judging import Seen, start_findings
 from kafkats.recovery.load import Load
@@ -45,7 +46,6 @@ from kafkats.recovery.reading import (
 )
 from kafkats.recovery.rules import StartRule
 from kafkats.recovery.snapshots import Loaded, Snapshots
-from kafkats.recovery.words import unreadable_checkpoint
 from kafkats.segment.reader import open_source
 
 _UNDECIDED: Final = "which is not predicted here"
@@ -85,9 +85,10 @@ def predict(
         told = max((w.offset for w in witnesses(claims, epochs)), default=-1)
         known = replace(known, known_end=told)
     words = stopping_name(odd, rule)
-    if words:
-        return replace(known, outcome="stops", words=words)
     try:
+        unread = _unread_epochs(partition.path, names, rule, known)
+        if unread is not None or words:
+            return unread or replace(known, outcome="stops", words=words)
         return _loaded(partition, claims, rule, interval, names, known, epochs, state)
     except Stops as e:
         outcome: Outcome = "unknown" if _UNDECIDED in e.words or "overflow" in e.words else "stops"
@@ -107,10 +108,6 @@ def _loaded(
     state: str,
 ) -> PartitionStart:
     directory = partition.path
-    refused = _epochs_words(directory, names, rule)
-    if refused:
-        outcome: Outcome = "stops" if rule.epochs == "stops" else "offline"
-        return replace(known, outcome=outcome, words=refused)
     files = load_names(names, rule, _swap_end(directory, rule, names))
     snapshots = (name for name in files.sources if name.endswith(paths.SNAPSHOT))
     offsets = [p.base_offset for p in map(paths.parse_segment_file, snapshots) if p]
@@ -149,10 +146,17 @@ def _has_producers(directory: Path, files: Files, rule: StartRule) -> bool:
     return len(head) <= MAGIC_AT or head[MAGIC_AT] >= v2.MAGIC
 
 
-def _epochs_words(directory: Path, names: dict[str, int], rule: StartRule) -> str:
+def _unread_epochs(
+    directory: Path, names: dict[str, int], rule: StartRule, known: PartitionStart
+) -> PartitionStart | None:
+    """Return the start that ends at unreadable leader epochs, which are read first of all."""
     if not rule.epochs or paths.LEADER_EPOCH not in names:
-        return ""
-    return unreadable_checkpoint(rule, directory / paths.LEADER_EPOCH, 2)
+        return None
+    failure = read_failure(rule, directory / paths.LEADER_EPOCH, EPOCHS)
+    if failure is None:
+        return None
+    stops = rule.epochs == "stops" or failure.bad_number
+    return replace(known, outcome="stops" if stops else "offline", words=failure.words)
 
 
 def _swap_end(directory: Path, rule: StartRule, names: dict[str, int]) -> Callable[[int, str], int]:

@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
-from kafkats.errors import BadInput, CorruptFile, Vanished
+from kafkats.errors import BadInput, Vanished
 from kafkats.findings import Finding
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.properties import MetaProperties, read_clean_shutdown
 from kafkats.logdir.root import LogDir, RootNames, list_root, read_root
+from kafkats.recovery.checkpoints import OFFSETS, read_failure
 from kafkats.recovery.facts import RootStart
 from kafkats.recovery.rules import StartRule
 from kafkats.recovery.words import (
     bad_directory,
     held_lock,
     inconsistent,
-    unreadable_checkpoint,
     wrong_cluster,
     wrong_node,
 )
@@ -104,22 +104,13 @@ def _unreadable_properties(root: LogDir, names: RootNames) -> list[str]:
 
 def _with_checkpoints(start: RootStart, path: Path, names: RootNames, rule: StartRule) -> RootStart:
     """Return `start` with what unreadable checkpoints do."""
-    words = []
+    words, fails = [], False
     for name in paths.OFFSET_CHECKPOINTS:
-        if name in names.files and (why := _checkpoint_words(rule, path / name)):
-            words.append(f"Error while reading checkpoint file {path / name}: {why}")
-    if not words or rule.checkpoint == "empty":
-        return replace(start, words=tuple(words))
-    return replace(start, outcome="offline", words=tuple(words))
-
-
-def _checkpoint_words(rule: StartRule, path: Path) -> str:
-    try:
-        return unreadable_checkpoint(rule, path, 3)
-    except CorruptFile as e:
-        return e.reason
-    except Vanished:
-        return ""
+        failure = read_failure(rule, path / name, OFFSETS) if name in names.files else None
+        if failure is not None:
+            words.append(f"Error while reading checkpoint file {path / name}: {failure.words}")
+            fails |= not failure.bad_number and rule.checkpoint != "empty"
+    return replace(start, outcome="offline" if fails else "loads", words=tuple(words))
 
 
 def words_of_all(roots: Sequence[Looked], rule: StartRule, expected: Expected) -> list[str]:

@@ -74,10 +74,7 @@ def predict_start(
     words += [w for root in roots if root.outcome == "stops" for w in root.words]
     words += [f"{log_dir}/{name}: {said}" for log_dir, name, said in stopped]
     outcome = _worst([one.outcome for one in partitions])
-    if all(root.outcome == "offline" for root in roots):
-        listed = ", ".join(root.log_dir for root in roots)
-        words += [w for root in roots for w in root.words]
-        words.append(f"Shutdown broker because all log dirs in {listed} have failed")
+    words += _shutdown(roots, rule)
     if words:
         outcome = "stops"
     elif outcome == "loads" and any(root.outcome == "offline" for root in roots):
@@ -182,6 +179,20 @@ def _root_outcome(one: Looked, partitions: Sequence[PartitionStart], rule: Start
     words = tuple(f"{p.log_dir}/{p.partition_dir}: {p.words}" for p in failed)
     outcome: Outcome = "offline" if rule.checkpoint == "offline" else "stops"
     return replace(one.start, outcome=outcome, words=one.start.words + words)
+
+
+def _shutdown(roots: Sequence[RootStart], rule: StartRule) -> list[str]:
+    """Return why failed log directories end the broker, [] if it goes on without them."""
+    failed = [root for root in roots if root.outcome == "offline"]
+    words = [word for root in failed for word in root.words]
+    if len(failed) == len(roots):
+        listed = ", ".join(root.log_dir for root in roots)
+        return [*words, f"Shutdown broker because all log dirs in {listed} have failed"]
+    for root in failed:
+        if rule.marker_epoch and Path(root.log_dir, paths.CLUSTER_METADATA).is_dir():
+            why = f"Shutdown broker because the metadata log dir {root.log_dir} has failed"
+            return [*words, why]
+    return []
 
 
 def _worst(outcomes: Iterable[Outcome]) -> Outcome:

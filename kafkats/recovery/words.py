@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
-from typing import Final
-
-from kafkats.errors import CorruptFile
 from kafkats.logdir.properties import MetaProperties
-from kafkats.logdir.text import read_lines
 from kafkats.recovery.rules import StartRule
-
-_INT: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def bad_directory(path: str, name: str) -> str:
@@ -49,40 +41,6 @@ def corrupt_index(path: str, last: int, base: int) -> str:
         f"Corrupt index found, index file ({path}) has non-zero size but the last offset is {last}"
         f" and the base offset is {base}"
     )
-
-
-def unreadable_checkpoint(rule: StartRule, path: str | os.PathLike[str], width: int) -> str:
-    """Return the words of a broker that cannot read a checkpoint, "" if it reads it.
-
-    `width` is the number of fields in a line. Raises Vanished, StorageFailed.
-    """
-    java = rule.name in ("3.0", "3.7", "4.0")
-    shown = f"[{path}]" if java else f"({path})"
-    try:
-        lines = [line.text for line in read_lines(path)]
-    except CorruptFile as e:
-        return e.reason
-    for n, line in enumerate(lines):
-        fields = [line] if n < 2 else re.split(r"\s+", line)
-        numbers = fields if n < 2 or width == 2 else fields[1:]
-        if (n > 1 and len(fields) != width) or not all(map(_INT.fullmatch, numbers)):
-            return f"Malformed line in checkpoint file {shown}: {line}"
-        if n == 0 and int(line) != 0:
-            if java:
-                return (
-                    f"Unrecognised version:{int(line)}, expected version: 0 in checkpoint file at:"
-                    f" {path}"
-                )
-            return f"Unrecognized version of the checkpoint file {shown}: 0"
-    if len(lines) < 2:
-        return ""
-    expected, found = int(lines[1]), len(lines) - 2
-    if expected == found:
-        return ""
-    if java:
-        return f"Expected [{expected}] entries in checkpoint file {shown}, but found only [{found}]"
-    where = "" if rule.checkpoint == "empty" else f" in checkpoint file {shown},"
-    return f"Expected {expected} entries{where} but found only {found}"
 
 
 def wrong_cluster(rule: StartRule, file: str, expected: str, found: str) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from kafkats.evidence.claims import claims_of
+from kafkats.evidence.claims import Claims, claims_of
 from kafkats.execution import LocalExecutor
+from kafkats.logdir.partition import scan_partition
 from kafkats.logdir.root import scan_root
 from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.partition_start import predict
@@ -176,3 +178,18 @@ def test_workers_predict_the_same(golden: Unpacked) -> None:
     assert {p.partition_dir for p in start.partitions} == set(alone)
     ends = {p.partition_dir: p.log_end_offset for p in start.partitions}
     assert ends == {name: one.log_end_offset for name, one in alone.items()}
+
+
+@pytest.mark.parametrize(("version", "words"), [(1, ""), (0x0100, "version 1 in")])
+def test_a_broker_reads_one_byte_of_the_version_of_an_aborted_transaction(
+    version: int, words: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    source = golden("clean-start-4.3.1", "before") / "untouched-0"
+    directory = tmp_path / "untouched-0"
+    shutil.copytree(source, directory)
+    log = max(directory.glob("*.log"))
+    entry = version.to_bytes(2, "big") + bytes(16) + (2**40).to_bytes(8, "big") + bytes(8)
+    log.with_suffix(".txnindex").write_bytes(entry)
+    claims = Claims(recovery_point=0, log_start=0, rooted=True, clean=True)
+    start = predict(scan_partition(directory), claims, start_rule("4.3"), log_dir=str(tmp_path))
+    assert (start.outcome == "loads", words in start.words) == (not words, True)

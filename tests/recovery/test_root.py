@@ -228,3 +228,69 @@ def test_topic_ids_of_a_description() -> None:
     assert len(ids) == len([line for line in text.splitlines() if "TopicId:" in line])
     with pytest.raises(BadInput, match="not the output of kafka-topics"):
         read_topic_ids("Topic: plain\tPartitionCount: 2\n", "topics.txt")
+
+
+@pytest.mark.parametrize(
+    ("kafka", "text", "outcome", "words"),
+    [
+        ("4.3", "0\n1\na 0 x\n", "loads", 'For input string: "x"'),
+        ("4.3", "0\n1\na 0\n", "stops", "Malformed line in checkpoint file [{}]: a 0"),
+        ("4.3", "x\n0\n", "stops", "Malformed line in checkpoint file [{}]: x"),
+        ("4.3", "0\n1\na 99999999999 0\n", "loads", 'For input string: "99999999999"'),
+        ("2.8", "0\n1\na 0 x\n", "stops", "Malformed line in checkpoint file ({}): 'a 0 x'"),
+        ("0.10.2", "0\n1\na 0 x\n", "loads", "Malformed line in offset checkpoint file: 'a 0 x'"),
+        ("0.10.2", "9\n0\n", "loads", "Unrecognized version of the highwatermark checkpoint file: 9"),
+    ],
+)  # fmt: skip
+def test_a_number_that_is_none_counts_as_a_failed_disk_up_to_2_8_only(
+    kafka: str, text: str, outcome: str, words: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    file = root / "recovery-point-offset-checkpoint"
+    file.write_text(text)
+    start = _predicted([root], kafka)
+    said = f"Error while reading checkpoint file {file}: {words.format(file)}"
+    assert (start.outcome, start.roots[0].words) == (outcome, (said,))
+
+
+@pytest.mark.parametrize(
+    ("kafka", "text", "outcome"),
+    [
+        ("4.3", "0\n1\nx 0\n", "stops"),
+        ("4.3", "0\n2\n0 0\n", "offline"),
+        ("2.8", "0\n1\nx 0\n", "stops"),
+    ],
+)
+def test_leader_epochs_with_a_letter_stop_the_broker_beside_a_second_directory(
+    kafka: str, text: str, outcome: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    second = _second(first, tmp_path)
+    (first / "untouched-0/leader-epoch-checkpoint").write_text(text)
+    assert _predicted([first, second], kafka).outcome == outcome
+
+
+def test_a_broker_ends_when_the_directory_with_the_metadata_log_fails(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    second = _second(first, tmp_path)
+    (first / "recovery-point-offset-checkpoint").write_text("0\n1\na 0\n")
+    assert _predicted([first, second], "4.3").outcome == "offline"
+    (first / "__cluster_metadata-0").mkdir()
+    start = _predicted([first, second], "4.3")
+    assert (start.outcome, start.words[-1]) == (
+        "stops",
+        f"Shutdown broker because the metadata log dir {first} has failed",
+    )
+
+
+def _second(first: Path, into: Path) -> Path:
+    """Return a second log directory of the same broker, without partitions."""
+    second = into / "second"
+    second.mkdir()
+    lines = (first / "meta.properties").read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("directory.id")]
+    (second / "meta.properties").write_text("\n".join(kept) + "\n")
+    (second / ".kafka_cleanshutdown").touch()
+    return second

@@ -1,0 +1,232 @@
+"""Log directories on which a broker does not start: as predicted, and in the words predicted."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+from typing import IO, Final
+
+from conformance.started import Release, Started, fill
+from conformance.tally import Tally
+from kafkats import paths
+from kafkats.execution import LocalExecutor
+from kafkats.recovery.root import Expected
+from kafkats.recovery.start import predict_start
+from tests.golden import Unpacked
+
+REFUSED: Final = "a real broker does not start, as predicted, and says so in the predicted words"
+_LEAST: Final = 20
+"""Characters of a message that are worth comparing."""
+
+
+def compare_refusals(
+    release: Release,
+    wanted: int,
+    stops: Callable[[int], bool],
+    unpacked: Unpacked,
+    tally: Tally,
+    work: Path,
+) -> None:
+    """Start a broker on roots with one damage, then on partitions that are predicted to stop it.
+
+    `stops` tells whether the partition of a number is.
+    """
+    kinds = [*_WAYS] if wanted > len(_WAYS) else [*_WAYS][: wanted // 2]
+    folder = work / "refused"
+    refused = sum(_compare_root(release, kind, unpacked, tally, folder) for kind in kinds)
+    for number in count(20_000):
+        if refused >= wanted:
+            return
+        if stops(number):
+            refused += _compare_partition(release, number, unpacked, tally, folder)
+
+
+def _compare_partition(
+    release: Release, number: int, unpacked: Unpacked, tally: Tally, work: Path
+) -> bool:
+    with Started(release, work) as broker:
+        ones = fill(broker.root, release, [number], unpacked, clean=True)
+        what = f"number {number}: {next(iter(ones.values()))}"
+        return _compare(broker, Expected(), "random", what, tally)
+
+
+def _compare_root(
+    release: Release, kind: str, unpacked: Unpacked, tally: Tally, work: Path
+) -> bool:
+    with Started(release, work) as broker:
+        fill(broker.root, release, (), unpacked, clean=True)
+        source = unpacked(f"clean-start-{release.version}", "before")
+        shutil.copytree(source / "untouched-0", broker.root / "untouched-0")
+        expected = Expected(node_id=1)
+        if kind == "cluster" and release.zookeeper:
+            broker.outcome()  # the cluster gives itself an id
+            expected = Expected(_property(broker.root, "cluster.id"), 1)
+        held = _WAYS[kind](broker)
+        try:
+            return _compare(broker, expected, "roots", kind, tally)
+        finally:
+            if held is not None:
+                held.close()
+
+
+def _compare(broker: Started, expected: Expected, case: str, what: str, tally: Tally) -> bool:
+    """Compare one start. Returns whether a refusal was predicted."""
+    with LocalExecutor(1) as executor:
+        ours = predict_start(executor, broker.roots, broker.version, expected=expected)
+    words = [*ours.words]
+    if ours.outcome == "offline":
+        words += [w for root in ours.roots for w in root.words if root.outcome == "offline"]
+    outcome = "stops" if ours.outcome == "stops" else "loads"
+    happened = broker.outcome()
+    said = broker.said()
+    missing = [word for word in words if not is_said(word, said)]
+    shown = " / ".join(_errors(said)) if missing or outcome != happened else ""
+    what = f"{what}: {'; '.join(ours.words)}"
+    tally.same(REFUSED, str(broker.release), case, what, (outcome, []), (happened, missing))
+    if shown:
+        tally.console.print(f"  Kafka {broker.release} said: {shown[:1500]}", soft_wrap=True)
+    return ours.outcome in ("stops", "offline")
+
+
+def is_said(word: str, said: str) -> bool:
+    """Whether the broker printed these words, whatever stands before them (such as a path)."""
+    parts = word.split(": ")
+    ends = [": ".join(parts[n:]) for n in range(len(parts))]
+    return any(end in said for end in ends if len(end) > _LEAST or end == word)
+
+
+def _errors(said: str) -> Iterable[str]:
+    lines = said.splitlines()
+    marks = ("ERROR", "FATAL", "Caused by", "WARN", "java.", "org.apache.", "kafka.")
+    return [line for line in lines if line.startswith(marks)]
+
+
+def _property(root: Path, key: str) -> str:
+    lines = (root / paths.META_PROPERTIES).read_text().splitlines()
+    return next(line.partition("=")[2] for line in lines if line.startswith(f"{key}="))
+
+
+def _set(root: Path, key: str, value: str | None) -> None:
+    """Change a line of meta.properties; None removes it."""
+    file = root / paths.META_PROPERTIES
+    kept = [line for line in file.read_text().splitlines() if not line.startswith(f"{key}=")]
+    kept += [] if value is None else [f"{key}={value}"]
+    file.write_text("\n".join(kept) + "\n")
+
+
+def _second(broker: Started) -> Path:
+    """Add a second log directory of the same broker, without partitions."""
+    second = broker.work / "data-2"
+    second.mkdir()
+    shutil.copy2(broker.root / paths.META_PROPERTIES, second)
+    _set(second, "directory.id", None)
+    shutil.copy2(broker.root / paths.CLEAN_SHUTDOWN, second)
+    broker.more = [second]
+    return second
+
+
+def _node(broker: Started) -> str:
+    return "broker.id" if broker.release.zookeeper else "node.id"
+
+
+def _cluster(broker: Started) -> None:
+    if broker.release.zookeeper:
+        _set(broker.root, "cluster.id", "another-cluster-of-22-c")
+    else:
+        _set(broker.root, "cluster.id", "another-cluster-of-22-c")
+        _second(broker)
+        _set(broker.more[0], "cluster.id", "cluster-of-the-second-d")
+
+
+def _two(key: str, value: str) -> Callable[[Started], None]:
+    def differ(broker: Started) -> None:
+        _set(_second(broker), _node(broker) if key == "node" else key, value)
+
+    return differ
+
+
+def _duplicate(broker: Started) -> None:
+    shutil.copytree(broker.root / "untouched-0", _second(broker) / "untouched-0")
+
+
+def _same_directory_id(broker: Started) -> None:
+    second = _second(broker)
+    for root in (broker.root, second):
+        _set(root, "directory.id", "AAAAAAAAAAAAAAAAAAAAAQ")
+
+
+def _write(name: str, text: str) -> Callable[[Started], None]:
+    return lambda broker: (broker.root / name).write_text(text) and None
+
+
+def _write_second(name: str, text: str) -> Callable[[Started], None]:
+    return lambda broker: (_second(broker) / name).write_text(text) and None
+
+
+def _epochs(text: str, *, beside: bool) -> Callable[[Started], None]:
+    """Write leader epochs of a partition, in the second directory if `beside`."""
+
+    def write(broker: Started) -> None:
+        second = _second(broker)
+        if beside:
+            (broker.root / "untouched-0").rename(second / "untouched-0")
+        root = second if beside else broker.root
+        (root / "untouched-0" / paths.LEADER_EPOCH).write_text(text)
+
+    return write
+
+
+def _made(name: str) -> Callable[[Started], None]:
+    return lambda broker: (broker.root / name).mkdir()
+
+
+def _renamed(ending: str) -> Callable[[Started], None]:
+    def rename(broker: Started) -> None:
+        (broker.root / "untouched-0").rename(broker.root / f"untouched-0.{'a' * 32}-{ending}")
+
+    return rename
+
+
+def _locked(broker: Started) -> IO[bytes]:
+    """Hold a read lock: a broker that wants to write takes no log directory from it."""
+    file = (broker.root / paths.LOCK).open("wb+")
+    fcntl.lockf(file, fcntl.LOCK_SH)
+    return file
+
+
+_WAYS: Final[dict[str, Callable[[Started], IO[bytes] | None]]] = {
+    "foreign directory": _made("backup"),
+    "lost+found": _made("lost+found"),
+    "a partition without a number": _made("topic-x"),
+    "a name that begins with a dash": _made("-0"),
+    "a second dash": _made("topic--1"),
+    "deleted": _renamed("delete"),
+    "future": _renamed("future"),
+    "stray": _renamed("stray"),
+    "cluster": _cluster,
+    "node": lambda broker: _set(broker.root, _node(broker), "77"),
+    "two clusters": _two("cluster.id", "another-cluster-of-22-c"),
+    "two nodes": _two("node", "77"),
+    "two directory ids alike": _same_directory_id,
+    "a partition twice": _duplicate,
+    "meta.properties without version": lambda broker: _set(broker.root, "version", None),
+    "meta.properties of version 7": lambda broker: _set(broker.root, "version", "7"),
+    "meta.properties with a node that is no number": lambda b: _set(b.root, _node(b), "one"),
+    "locked": _locked,
+    "recovery points cut off": _write(paths.RECOVERY_POINT, "0\n5\na 0 1\n"),
+    "recovery points of version 9": _write(paths.RECOVERY_POINT, "9\n0\n"),
+    "recovery points of noise": _write(paths.RECOVERY_POINT, "0\n1\na b c d\n"),
+    "log starts cut off": _write(paths.LOG_START, "0\n5\na 0 1\n"),
+    "high watermarks of noise": _write(paths.HIGH_WATERMARK, "0\n1\na 0\n"),
+    "recovery points with a letter": _write(paths.RECOVERY_POINT, "0\n1\na 0 x\n"),
+    "log starts with a letter": _write(paths.LOG_START, "0\n1\na 0 x\n"),
+    "high watermarks with a letter": _write(paths.HIGH_WATERMARK, "0\n1\na 0 x\n"),
+    "recovery points of one directory": _write_second(paths.RECOVERY_POINT, "0\n1\na 0\n"),
+    "leader epochs with a letter": _epochs("0\n1\nx 0\n", beside=True),
+    "leader epochs cut off": _epochs("0\n2\n0 0\n", beside=True),
+    "leader epochs cut off in the first directory": _epochs("0\n2\n0 0\n", beside=False),
+}  # fmt: skip
+"""Damages of a root, by name. What they return is held open until the end of the start."""
