@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from kafkats.cli.session import session
+from kafkats.cli.tables import table_text
 from kafkats.errors import StorageFailed
 from kafkats.findings import SEVERITIES
 from kafkats.operations import OPERATIONS
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from kafkats.plans.plan import Plan
 
 T = TypeVar("T")
-_LONGEST_LINE: Final = 100_000
 
 
 def ready_streams() -> None:
@@ -173,27 +173,12 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
         return
     if not rows:
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
     columns = [c for c in columns if any(_cell(row.get(c)) for row in rows)]
     if len({row.get("log_dir") for row in rows}) > 1 and "log_dir" not in columns:
         columns = ["log_dir", *columns]
-    for column in columns:
-        number = isinstance(rows[0].get(column), int)
-        table.add_column(
-            column.replace("_", " "), justify="right" if number else "left", overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
-    lines = io.StringIO()
-    tty = sys.stdout.isatty()
-    width = None if tty else _LONGEST_LINE  # a pipe has no width: whole lines, for grep
-    Console(
-        file=lines, force_terminal=tty, width=width, markup=False, emoji=False, highlight=False
-    ).print(table)
-    say(lines.getvalue().rstrip("\n"))
+    head = {c.replace("_", " "): isinstance(rows[0].get(c), int) for c in columns}
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    say(table_text(head, cells, tty=sys.stdout.isatty()))
 
 
 def _cell(value: object) -> str:
@@ -229,6 +214,9 @@ def progress_bar(stage: str, total: int) -> Generator[Callable[[int], None]]:
     """Shows a stage of `total` bytes on standard error: bytes done, rate and time left. Yields what
     to call with bytes done.
     """
+    if not sys.stderr.isatty():
+        yield lambda _size: None
+        return
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -20,12 +20,20 @@ Keys are Kafka's own, by the topic's or the broker's name. Our own keys begin wi
 docs/policy.md lists all of them. Missing index settings are inferred from the files, and reported
 as inferred. Segments of a topic without a given cleanup.policy, or without a given retention limit,
 are kept: `Policy.why_kept`.
+
+The names below are imported at their first use: most commands need no policy.
 """
 
-from kafkats.config.policy import Guard, Policy, PolicyFile, Volume
-from kafkats.config.reading import read_policy, with_export_file, with_settings
-from kafkats.config.settings import TopicSettings
-from kafkats.config.values import magic_of, parse_duration, parse_size, parse_time
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kafkats.config.policy import Guard, Policy, PolicyFile, Volume
+    from kafkats.config.reading import read_policy, with_export_file, with_settings
+    from kafkats.config.settings import TopicSettings
+    from kafkats.config.values import magic_of, parse_duration, parse_size, parse_time
 
 __all__ = [
     "Guard",
@@ -41,3 +49,18 @@ __all__ = [
     "with_export_file",
     "with_settings",
 ]
+_NAMES: Final = {  # ruff: ignore[non-empty-init-module]
+    "policy": ("Guard", "Policy", "PolicyFile", "Volume"),
+    "reading": ("read_policy", "with_export_file", "with_settings"),
+    "settings": ("TopicSettings",),
+    "values": ("magic_of", "parse_duration", "parse_size", "parse_time"),
+}
+"""The names by module."""
+
+
+def __getattr__(name: str) -> object:
+    """Import one of `__all__`."""
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,6 @@ from kafkats.errors import Refused
 from kafkats.execution import Executor
 from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
 from kafkats.flow.ending import ENDED, end_partition, note_purged, note_undone, undoable
-from kafkats.flow.proving_apply import prove_apply
 from kafkats.logdir.workarea import ROOT
 from kafkats.operations import operation
 from kafkats.plans.facts import ACTIONS
@@ -111,6 +110,8 @@ def apply(
             if not applied.summary["exit_code"]:
                 tell_ledger(run, "finished", folder=folder, by=by, now_ms=now_ms())
                 if prove:
+                    from kafkats.flow.proving_apply import prove_apply  # undo starts without it
+
                     proof = prove_apply(executor, plan, plan_folder, folder, applied.summary)
                     applied = applied._replace(proof=proof)
         finally:
