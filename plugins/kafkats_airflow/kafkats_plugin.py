@@ -1,13 +1,40 @@
-"""Makes Airflow show the Spark UI link of our operator."""
+"""Registers the pages of kafkats in Airflow, and the Spark UI link of our operator."""
 
 from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
 from kafkats_airflow.spark_job import SparkUiLink
+from kafkats_airflow.ui.mounted import Pages
+
+PREFIX = "/kafkats"
 
 
 class KafkatsPlugin(AirflowPlugin):
+    # Airflow wants lists.
+    # ruff: disable[mutable-class-default]
     name = "kafkats"
-    # Airflow wants a list.
-    operator_extra_links = [SparkUiLink()]  # ruff: ignore[mutable-class-default]
+    operator_extra_links = [SparkUiLink()]
+    fastapi_apps = [{"app": Pages(), "url_prefix": PREFIX, "name": "kafkats"}]
+    external_views = [
+        {
+            "name": "Kafka log directories",
+            "href": "kafkats/volumes",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "kafkats",
+        },
+        {
+            "name": "kafkats",
+            "href": "kafkats/dag?dag_id={DAG_ID}",
+            "destination": "dag",
+            "url_route": "kafkats-dag",
+        },
+        {
+            "name": "kafkats",
+            "href": "kafkats/run?dag_id={DAG_ID}&run_id={RUN_ID}",
+            "destination": "dag_run",
+            "url_route": "kafkats-run",
+        },
+    ]
+    # ruff: enable[mutable-class-default]

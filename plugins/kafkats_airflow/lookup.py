@@ -20,7 +20,7 @@ from airflow.sdk import AssetAlias
 from kafkats.config import parse_duration
 from kafkats.config.topics import topic_filter
 from kafkats.errors import UsageError
-from kafkats_airflow import checks, reports
+from kafkats_airflow import checks, overview, reports
 from kafkats_airflow.applications import Group, groups_of
 from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
@@ -196,6 +196,7 @@ def built(
     report: TableReport = {**summary, "failures": failures(context), "tables": said}
     reports.log_remarks(report["remarks"])
     write_json(folder / "report.json", report)
+    overview.write(context, folder, summary["outcome"], [], failed=not whole)
     if not whole:
         raise unfinished(report["outcome"], report)
     return summary
@@ -274,6 +275,7 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
         }
         reports.log_remarks(report["remarks"])
         write_json(folder / "report.json", report)
+        overview.write(context, folder, report["outcome"], [])
         return report
     made = exports.export(
         starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or ""
@@ -305,6 +307,7 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     else:
         pictures = lookup_reports.of_export(folder, looked or [], marks)
     write_json(folder / "report.json", {**summary, "notes": without, "pictures": pictures})
+    overview.write(context, folder, summary["outcome"], [])
     return summary
 
 

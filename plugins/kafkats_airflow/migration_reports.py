@@ -8,6 +8,7 @@ actions.parquet       kafkats.plans.facts.ACTIONS, one row per file: what was do
                       digests of each log
 census.parquet        kafkats.migration.census.CENSUS as it is at the end
 census-before.parquet the same before the change
+overview.json         in numbers per log directory, for pages (kafkats_airflow.overview)
 zero-copy.json        per topic the bytes that brokers of 0.10 to 3.9 convert for old fetches, at
                       the end
 formats.png           share of bytes by magic, per volume and topic, at the end; formats-before.png
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
-from kafkats_airflow import checks, failing, reports, steps, tries
+from kafkats_airflow import checks, failing, overview, reports, steps, tries
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.migration import CENSUS, Results
 from kafkats_airflow.reports import UNFINISHED
@@ -128,7 +129,13 @@ def report(
     now_ms = time.time_ns() // 1_000_000
     times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
     said = write_report(
-        params, folder, given, outcome=end, times_ms=times_ms, failures=failing.failures(context)
+        params,
+        folder,
+        given,
+        outcome=end,
+        times_ms=times_ms,
+        failures=failing.failures(context),
+        context=context,
     )
     reports.log_remarks(said["remarks"])
     context["outlet_events"][asset].extra = {
@@ -206,10 +213,12 @@ def write_report(
     outcome: str,
     times_ms: tuple[int, int],
     failures: Sequence[str] = (),
+    context: Context | None = None,
 ) -> MigrationReport:
     """Write the folder; returns the content of report.json. Repeating it writes the same again.
 
     `stages` has the results of look, convert, parity, certify; `times_ms` the run's begin and end.
+    Only a run of Airflow has a `context`, and with it an overview.json.
     """
     checks.writable(folder)
     from kafkats.migration.forecast import FORECAST
@@ -256,6 +265,12 @@ def write_report(
     }
     _write_tables(folder, named)
     write_json(folder / "report.json", report)
+    if context is not None:
+        seen = overview.at_the_end(segments, reports.after_of(folder), reports.SEGMENT)
+        volumes = overview.volumes_of(
+            report["volumes"], seen if plans else None, census=now if now.num_rows else None
+        )
+        overview.write(context, folder, outcome, volumes, failed=outcome.endswith(UNFINISHED))
     plot_burn_down(_history(folder.parent, Path(params["folder"])), folder / "burn-down.png")
     return report
 

@@ -1,6 +1,7 @@
 """The report of a run of recover_log_dirs: what was recovered, and what was left to the brokers.
 
 report.json         in numbers, and where the plans and runs are
+overview.json       the same per log directory, for pages (kafkats_airflow.overview)
 recovery.parquet    kafkats.recovery.look.RECOVERY, one row per partition
 actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
 """
@@ -9,15 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.operations import OPERATIONS
-from kafkats_airflow import checks, reports
+from kafkats_airflow import checks, overview, reports
 from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
+from kafkats_airflow.reports import PARTITION
 from kafkats_airflow.results import Arguments, PlanResult
 from kafkats_airflow.run_params import RunParams, params_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LEFT = "NOT recovered"
 """Partitions that the plan refused: a broker that starts recovers them with what that loses."""
@@ -54,10 +60,11 @@ def report(
     whole = len(plans) == len(asked or [])
     end = outcome(folder, params, plans) if whole else reports.UNFINISHED
     totals = [plan["totals"] for plan in plans]
+    seen = reports.segments_of(plan["seen"]["report"] for plan in plans)
     said: RecoverReport = {
         "outcome": end,
         "failures": failures(context),
-        "remarks": [*_nothing_seen(params, plans), *reports.of_reservations(plans)],
+        "remarks": [*_nothing_seen(params, plans, seen), *reports.of_reservations(plans)],
         **reports.common(folder, plans, reports.results_of(stages)),
         "recovery_segments": sum(one["recovery_segments"] for one in totals),
         "recovery_bytes": sum(one["recovery_bytes"] for one in totals),
@@ -70,15 +77,18 @@ def report(
     write_table(folder / "recovery.parquet", reports.concat(tables, RECOVERY))
     write_table(folder / "actions.parquet", reports.actions_of(folder).cast(ACTIONS))
     write_json(folder / "report.json", said)
+    seen = overview.at_the_end(seen, reports.after_of(folder), PARTITION)
+    failed = end.endswith((reports.UNFINISHED, LEFT))
+    volumes = overview.volumes_of(said["volumes"], seen)
+    overview.write(context, folder, end, volumes, failed=failed)
     reports.log_remarks(said["remarks"])
-    if end.endswith((reports.UNFINISHED, LEFT)):
+    if failed:
         raise unfinished(end, said)
     return said
 
 
-def _nothing_seen(params: RunParams, plans: Sequence[PlanResult]) -> list[str]:
+def _nothing_seen(params: RunParams, plans: Sequence[PlanResult], seen: pa.Table) -> list[str]:
     """The remark that no topic was there to look at."""
-    seen = reports.segments_of(plan["seen"]["report"] for plan in plans)
     return reports.no_topic(params["topics"], seen) if plans else []
 
 

@@ -1,6 +1,7 @@
 """The report of one DAG run: what its applications wrote, put together in one folder.
 
 report.json         what was found, done and proved, in numbers, and where the plans and runs are
+overview.json       the same per log directory, for pages (kafkats_airflow.overview)
 segments.parquet    kafkats.plans.facts.SEGMENTS before the change, one row per segment
 after.parquet       the same for the segments that were changed, after it
 actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
@@ -20,7 +21,7 @@ from airflow.providers.common.compat.sdk import Asset, Context
 
 from kafkats.operations import OPERATIONS
 from kafkats.plans.operation import Operation
-from kafkats_airflow import checks, tries
+from kafkats_airflow import checks, overview, tries
 from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.results import Arguments, JobResult, PlanResult, Rates, Reserved
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 Plans: TypeAlias = Sequence[PlanResult]
 Results: TypeAlias = Sequence[JobResult]
 
+PARTITION = ("log_dir", "partition_dir")
+SEGMENT = ("log_dir", "partition_dir", "base_offset")
+"""The columns of facts.SEGMENTS that name a segment."""
 UNFINISHED = "not finished"
 UNSAFE = "DANGER is left"
 """Something that no rebuild repairs, and with which a broker must not be started."""
@@ -106,6 +110,7 @@ def report(
         topics=params["topics"],
         failures=failures(context),
         picture=picture,
+        context=context,
     )
     log_remarks(said["remarks"])
     if asset is not None:
@@ -170,9 +175,10 @@ def write_report(
     topics: str,
     failures: Sequence[str] = (),
     picture: Callable[[Path, pa.Table, pa.Table], None] | None = None,
+    context: Context | None = None,
 ) -> OperationReport:
     """Write the folder of a run; returns the content of report.json. Repeating it writes the same
-    again.
+    again. Only a run of Airflow has a `context`, and with it an overview.json.
     """
     from kafkats.plans.facts import ACTIONS, SEGMENTS, summary, write_table
     from kafkats.plans.files import write_json
@@ -195,6 +201,11 @@ def write_report(
     if picture is not None:
         picture(folder, before, after)
     write_json(folder / "report.json", said)
+    if context is not None:
+        seen = overview.at_the_end(before, after, SEGMENT)
+        volumes = overview.volumes_of(said["volumes"], seen)
+        failed = outcome.endswith((UNFINISHED, UNSAFE))
+        overview.write(context, folder, outcome, volumes, failed=failed)
     return said
 
 
@@ -204,7 +215,7 @@ def health(folder: Path, before: pa.Table, after: pa.Table) -> None:
 
     panels = {"before": before}
     if after.num_rows:
-        panels["after"] = overlaid(before, after, ("log_dir", "partition_dir", "base_offset"))
+        panels["after"] = overlaid(before, after, SEGMENT)
     plot_health(panels, folder / "health.png")
 
 

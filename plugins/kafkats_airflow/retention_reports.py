@@ -2,6 +2,7 @@
 
 report.json         outcome, the moment it was decided for, plans, runs, bytes freed and kept, what
                     was purged, remarks on the policy
+overview.json       the same per log directory, for pages (kafkats_airflow.overview)
 segments.parquet    kafkats.plans.facts.SEGMENTS (depth tail) before the change
 after.parquet       the same for the partitions that were changed, after it
 actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
@@ -27,7 +28,7 @@ from airflow.providers.common.compat.sdk import Context
 
 from kafkats.config import Policy
 from kafkats.operations import OPERATIONS
-from kafkats_airflow import checks, reports
+from kafkats_airflow import checks, overview, reports
 from kafkats_airflow.applications import listed
 from kafkats_airflow.failing import failures, in_our_words
 from kafkats_airflow.failing import unfinished as failure
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.plans.facts import Summary
+    from kafkats.retention.summary import SummaryRow
 
 
 class StageXComs(reports.StageXComs):
@@ -115,6 +117,7 @@ def report(
     `stages` are the results of plan, apply, verify and purge. Any of the rest may be None: what
     comes of tasks that failed or were skipped.
     """
+    from kafkats.plans.facts import summary
     from kafkats.plans.files import write_json
 
     params, folder = params_of(context), folder_of(context)
@@ -123,7 +126,7 @@ def report(
     plans = chosen(list(stages["plan"] or []), list(work or []))
     end = outcome(folder, params, operation, plans, lost=work is None or unfinished(asked, plans))
     checks.writable(folder)
-    seen = _tables(folder, plans)
+    before, after = _tables(folder, plans)
     purged = list(stages["purge"] or [])
     said: RunReport = {
         "outcome": end,
@@ -133,13 +136,17 @@ def report(
         **reports.common(folder, plans, {**reports.results_of(stages), "purge": purged}),
         "purged": [run for one in purged for run in one["runs"]],
         "purged_bytes": sum(one["freed_bytes"] for one in purged),
-        "seen": seen,
+        "seen": summary(before),
         "remarks": _remarks(folder, params, plans, operation),
     }
     reports.log_remarks(said["remarks"])
-    deleted = _deleted(folder, params, plans) if operation == "retain" else None
+    rows = _board(folder, params, plans) if operation == "retain" else None
+    deleted = None if rows is None else _deleted(rows, plans)
     more = deleted or (_split if operation == "split" else _rolled)(folder, plans)
     write_json(folder / "report.json", {**said, **more})
+    seen = overview.at_the_end(before, after, reports.PARTITION)
+    volumes = overview.volumes_of(said["volumes"], seen, verdicts=rows)
+    overview.write(context, folder, end, volumes, failed=end.endswith(UNFINISHED))
     context["outlet_events"][INVENTORY].extra = {
         "volumes": [*said["volumes"]],
         "outcome": end,
@@ -184,14 +191,18 @@ def outcome(folder: Path, params: RunParams, operation: str, plans: Plans, *, lo
     return reports.ended(folder, OPERATIONS[operation], plans, left)
 
 
-def _tables(folder: Path, plans: Plans) -> Summary:
-    from kafkats.plans.facts import summary, write_table
+def _tables(folder: Path, plans: Plans) -> tuple[pa.Table, pa.Table]:
+    """Write the tables; return the segments before the run, and those of changed partitions after
+    it.
+    """
+    from kafkats.plans.facts import write_table
 
     before = reports.segments_of(plan["seen"]["report"] for plan in plans)
+    after = reports.after_of(folder)
     write_table(folder / "segments.parquet", before)
-    write_table(folder / "after.parquet", reports.after_of(folder))
+    write_table(folder / "after.parquet", after)
     write_table(folder / "actions.parquet", reports.actions_of(folder))
-    return summary(before)
+    return before, after
 
 
 def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> list[str]:
@@ -216,13 +227,14 @@ def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> l
     ]
 
 
-def _deleted(folder: Path, params: RunParams, plans: Plans) -> Deleted:
+def _board(folder: Path, params: RunParams, plans: Plans) -> list[SummaryRow]:
+    """Write what retention decided, as tables and pictures; return its summary."""
     from kafkats.plans.facts import read_table, write_table
     from kafkats.plans.files import write_json
     from kafkats.retention.implausible_timestamps import SHARES
     from kafkats.retention.plan import RETENTION
     from kafkats.retention.plot import plot_reclaimable, plot_timeline
-    from kafkats.retention.summary import by_topic, summary_rows, sums_of, with_shares
+    from kafkats.retention.summary import by_topic, summary_rows, with_shares
 
     verdicts = reports.concat(
         [read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION
@@ -239,6 +251,12 @@ def _deleted(folder: Path, params: RunParams, plans: Plans) -> Deleted:
     plot_timeline(
         verdicts, _lines(params, verdicts, plans, now_ms), now_ms, folder / "timeline.png"
     )
+    return rows
+
+
+def _deleted(rows: Sequence[SummaryRow], plans: Plans) -> Deleted:
+    from kafkats.retention.summary import sums_of
+
     sums = sums_of(rows)
     return {
         "bytes": sums["bytes"],

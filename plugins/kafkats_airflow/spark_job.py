@@ -24,6 +24,7 @@ from kafkats.errors import KafkatsError
 from kafkats_airflow import checks, deployment, sentences, settings
 from kafkats_airflow.failing import failed, keep
 from kafkats_airflow.processes import end_session
+from kafkats_airflow.progress import Teller, telling
 from kafkats_airflow.results import JobResult, Progress
 from kafkats_airflow.run_params import params_of
 from kafkats_airflow.settings import SUBMITTING
@@ -71,6 +72,7 @@ class KafkatsJobOperator(SparkSubmitOperator):
         self.spark_ui: str | None = None
         self._context: Context | None = None
         self._result: JobResult | None = None
+        self._teller: Teller | None = None
 
     def execute(self, context: Context) -> JobResult:  # type: ignore[override]  # Spark's is None
         self._context, self._result = context, None
@@ -79,6 +81,10 @@ class KafkatsJobOperator(SparkSubmitOperator):
         except KafkatsError as e:
             raise failed(sentences.of(e), context=context) from None
         self.application_args = [str(arg) for arg in self.application_args or []]
+        with telling(context, self.job, self.about) as self._teller:
+            return self._submitted(context)
+
+    def _submitted(self, context: Context) -> JobResult:
         try:
             super().execute(context)
         except AirflowException as e:
@@ -164,5 +170,7 @@ class KafkatsJobOperator(SparkSubmitOperator):
             context["ti"].xcom_push(SparkUiLink.xcom_key, ui)
         if (store := context.get("task_state_store")) is not None:
             store.set("progress", content)
+        if self._teller is not None:
+            self._teller.tell(said)
         if "of_bytes" in said:
             self.log.info(sentences.of_progress(said))

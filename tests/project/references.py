@@ -22,7 +22,7 @@ PRODUCT: Final = {
 }
 """Folder -> the part of its path that is no package: `plugins/kafkats_airflow/x.py` is `kafkats_airflow.x`."""
 
-_REGISTER: Final = (".command", ".group", "_validator", "_serializer")
+_REGISTER: Final = (".command", ".group", "router.get", "_validator", "_serializer")
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -88,7 +88,7 @@ def _definitions(module: Module) -> Iterator[tuple[str, bool]]:
 
 
 def _registered(node: Definition) -> bool:
-    """Whether a decorator hands it to a library that calls it: a command of click, a check of pydantic."""
+    """Whether a decorator hands it to a library that calls it: a command of click, a check of pydantic, a route."""
     return any(
         isinstance(one, ast.Call) and ast.unparse(one.func).endswith(_REGISTER)
         for one in node.decorator_list

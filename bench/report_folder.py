@@ -1,0 +1,349 @@
+"""Makes a large folder of reports for the pages in Airflow, and measures the pages on it.
+
+    python -m bench.report_folder make FOLDER [--runs 1000] [--partitions 10000] [--segments 100]
+    python -m bench.report_folder measure FOLDER
+
+`make` writes what the task `report` writes: tables with the schemas of the product, overview.json by its functions. The newest
+run is one of retention and has a row per segment; the others have small files only, as a page reads no more of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+ROOT: Final = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
+
+DAY_MS: Final = 86_400_000
+VOLUMES: Final = 24
+DAGS: Final = (
+    "rebuild_time_indexes",
+    "apply_retention",
+    "roll_segments",
+    "migrate_message_format",
+)
+KINDS: Final = (
+    ("missing-index", "damage"),
+    ("empty-index", "damage"),
+    ("not-in-log", "damage"),
+    ("torn-tail-marked-clean", "danger"),
+    ("below-maximum", "damage"),
+)
+
+
+def make(folder: Path, *, runs: int, partitions: int, segments: int, now_ms: int) -> None:
+    """Write the folder: `runs` runs of the last days, the newest with `partitions` x `segments` rows."""
+    draw = random.Random(1)
+    for n in range(runs - 1):
+        _small_run(folder, n, now_ms - (n + 1) * 20 * 60_000, draw)
+    _newest_run(folder, now_ms, partitions, segments)
+
+
+def log_dirs() -> list[str]:
+    return [f"/data/kafka-{n // 4}/disk-{n % 4}" for n in range(VOLUMES)]
+
+
+def _small_run(folder: Path, n: int, at_ms: int, draw: random.Random) -> None:
+    dag_id, run_id = DAGS[n % len(DAGS)], f"scheduled__{at_ms}"
+    run = folder / dag_id / run_id
+    change = run / "spark_default" / f"run-{n:016x}"
+    change.mkdir(parents=True)
+    digest = hashlib.sha256(str(n).encode()).hexdigest()
+    chosen = draw.sample(log_dirs(), 6)
+    volumes = [_volume(dag_id, log_dir, draw) for log_dir in chosen]
+    kept = {log_dir: draw.randrange(10**9, 10**11) for log_dir in chosen[:2]}
+    purged = at_ms < _newest(folder) - 7 * DAY_MS
+    undo = {
+        "run": str(change),
+        "operation": "rebuild",
+        "digest": digest,
+        "ended_ms": at_ms,
+        "until_ms": at_ms + 7 * DAY_MS,
+        "bytes": kept,
+    }
+    overview = {
+        "format": 1,
+        "dag_id": dag_id,
+        "run_id": run_id,
+        "written_ms": at_ms,
+        "outcome": "rebuilt and proved",
+        "failed": n % 50 == 49,
+        "volumes": volumes,
+        "undo": [undo],
+    }
+    totals = {
+        "files": 12,
+        "blocked": 0,
+        "segments": 6,
+        "partitions": 4,
+        "read_bytes": 10**9,
+        "write_bytes": 10**6,
+        "segments_seen": 10**4,
+    }
+    plan = {
+        "plan": str(change.with_name(f"plan-{digest[:16]}")),
+        "digest": digest,
+        "totals": totals,
+    }
+    answer = {
+        "format": 1,
+        "option": "Approve",
+        "digests": [digest],
+        "by": "Ada",
+        "why": "answered by Ada",
+        "answered_ms": at_ms - 600_000,
+    }
+    question = {
+        "options": {"Approve": [digest], "Reject": []},
+        "plans": [plan],
+        "asked_ms": at_ms - 900_000,
+        "until_ms": at_ms + DAY_MS,
+    }
+    report = {
+        "outcome": "rebuilt and proved",
+        "failures": [],
+        "remarks": [],
+        "volumes": chosen,
+        "plans": [plan],
+        "runs": [str(change)],
+    }
+    where = {"dag_id": dag_id, "run_id": run_id}
+    _json(run / "overview.json", overview)
+    _json(run / "report.json", report)
+    _json(run / "question.json", question | where)
+    _json(run / "approval.json", answer | where)
+    _json(
+        change / "run.json",
+        {
+            "operation": "rebuild",
+            "run_id": f"{n:016x}",
+            "digest": digest,
+            "directories": {},
+            "format": 1,
+        },
+    )
+    _json(change / "report.json", {"exit_code": 0, "outcomes": {"done": 12}})
+    _json(change / "proof.json", {"files": 12, "undone": 0})
+    if purged:
+        _json(
+            change / "purge.json",
+            {"at_ms": at_ms + 7 * DAY_MS, "freed_bytes": sum(kept.values()), "files": 12},
+        )
+
+
+def _newest(folder: Path) -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _volume(dag_id: str, log_dir: str, draw: random.Random) -> dict[str, Any]:
+    size = draw.randrange(10**11, 4 * 10**12)
+    kinds: dict[str, dict[str, int]] = {}
+    for kind, severity in draw.sample(KINDS, draw.randrange(3)):
+        kinds.setdefault(severity, {})[kind] = draw.randrange(1, 400)
+    made: dict[str, Any] = {
+        "log_dir": log_dir,
+        "partitions": draw.randrange(100, 600),
+        "segments": draw.randrange(10**3, 10**4),
+        "bytes": size,
+        "log_bytes": size * 99 // 100,
+        "kinds": kinds,
+    }
+    if dag_id == "migrate_message_format":
+        made["magic_bytes"] = [size // 50, size // 5, size - size // 50 - size // 5]
+    if dag_id == "apply_retention":
+        made["reclaimable"] = {
+            "now_bytes": size // 20,
+            "day_bytes": size // 15,
+            "week_bytes": size // 8,
+            "pinned_bytes": size // 100,
+            "vetoed_bytes": 0,
+        }
+    return made
+
+
+def _newest_run(folder: Path, now_ms: int, partitions: int, segments: int) -> None:
+    from kafkats_airflow import overview
+
+    from kafkats.plans.facts import SEGMENTS, summary, write_table
+
+    run = folder / "apply_retention" / f"scheduled__{now_ms}"
+    run.mkdir(parents=True)
+    table = segments_table(partitions, segments, now_ms)
+    write_table(run / "segments.parquet", table)
+    write_table(run / "after.parquet", SEGMENTS.empty_table())
+    began = time.process_time()
+    volumes = overview.volumes_of(log_dirs(), table)
+    print(f"overview of {table.num_rows} segments: {time.process_time() - began:.2f} s CPU")
+    made = overview.Overview(
+        format=1,
+        dag_id="apply_retention",
+        run_id=run.name,
+        written_ms=now_ms,
+        outcome="dry run",
+        dry_run=True,
+        volumes=volumes,
+    )
+    seen = summary(table)
+    _json(run / "overview.json", made.model_dump(mode="json"))
+    _json(
+        run / "report.json",
+        {
+            "outcome": "dry run",
+            "failures": [],
+            "remarks": [],
+            "volumes": log_dirs(),
+            "plans": [],
+            "seen": seen,
+        },
+    )
+
+
+def segments_table(partitions: int, segments: int, now_ms: int) -> pa.Table:
+    """facts.SEGMENTS of so many partitions, every 100th of them with defects."""
+    from kafkats.plans.facts import FILE, FINDING, SEGMENTS
+
+    count = partitions * segments
+    rows = np.arange(count)
+    partition, place = rows // segments, rows % segments
+    dirs = pa.array(log_dirs()).take(pa.array(partition % VOLUMES))
+    topics = [f"topic-{n // 20}" for n in range(partitions)]
+    names = pa.array([f"{topic}-{n % 20}" for n, topic in enumerate(topics)])
+    bad = (partition % 100 == 7) & (place % 3 == 0)
+    kind = rows % len(KINDS)
+    base = place.astype(np.int64) * 100_000
+    first = now_ms - (segments - place).astype(np.int64) * 3_600_000
+    file = _files(count, FILE, 2**30, base)
+    small = _files(count, FILE, 10_000, base)
+    findings = _findings(bad, kind, FINDING)
+    severity = np.array([one[1] for one in KINDS])[kind]
+    given: dict[str, Any] = {
+        "log_dir": dirs,
+        "partition_dir": names.take(pa.array(partition)),
+        "topic": pa.array(topics).take(pa.array(partition)),
+        "partition": pa.array((partition % 20).astype(np.int32)),
+        "base_offset": base,
+        "next_base_offset": np.where(place == segments - 1, -1, base + 100_000),
+        "active": place == segments - 1,
+        "clean": np.ones(count, bool),
+        "recovery": np.zeros(count, bool),
+        "depth": pa.array(["full"] * count),
+        "log": file,
+        "index": small,
+        "timeindex": small,
+        "first_timestamp": first,
+        "max_timestamp": first + 3_599_000,
+        "magic_bytes": pa.FixedSizeListArray.from_arrays(
+            pa.array(np.tile(np.array([0, 0, 2**30]), count)), 3
+        ),
+        "worst": pa.array(np.where(bad, severity, "")),
+        "findings": findings,
+    }
+    columns = [
+        pa.array(given[one.name]).cast(one.type) if one.name in given else pa.nulls(count, one.type)
+        for one in SEGMENTS
+    ]
+    return pa.Table.from_arrays(columns, schema=SEGMENTS)
+
+
+def _files(count: int, kind: pa.DataType, size: int, spread: np.ndarray) -> pa.StructArray:
+    sizes = size - spread % 977
+    zeros = np.zeros(count, np.int64)
+    return pa.StructArray.from_arrays(
+        [pa.array(one) for one in (sizes, zeros, zeros, zeros)], fields=list(kind)
+    )
+
+
+def _findings(bad: np.ndarray, kind: np.ndarray, struct: pa.DataType) -> pa.ListArray:
+    offsets = np.concatenate([[0], np.cumsum(bad)]).astype(np.int32)
+    of = kind[bad]
+    many = len(of)
+    columns = {
+        "kind": pa.array(np.array([one[0] for one in KINDS])[of]),
+        "severity": pa.array(np.array([one[1] for one in KINDS])[of]),
+        "file": pa.array(["00000000000000000000.timeindex"] * many),
+        "position": pa.array(np.zeros(many, np.int64)),
+        "entry": pa.array(np.zeros(many, np.int64)),
+        "expected": pa.array([""] * many),
+        "found": pa.array([""] * many),
+        "reason": pa.array(["the last timestamp is below the log's maximum"] * many),
+    }
+    flat = pa.StructArray.from_arrays([columns[one.name] for one in struct], fields=list(struct))
+    return pa.ListArray.from_arrays(pa.array(offsets), flat)
+
+
+def _json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content))
+
+
+def measure(folder: Path, pages: Iterator[str] | list[str], times: int = 20) -> None:
+    """Print the server time of each page, the first time and the others, and the memory of the process."""
+    import psutil
+    from starlette.testclient import TestClient
+
+    from tests.ui.harness import pages as app_over
+
+    process = psutil.Process()
+    with app_over(folder) as app:
+        client = TestClient(app, headers={"Authorization": "Bearer admin"})
+        client.get("/kafkats/nothing")
+        before = process.memory_info().rss
+        for page in pages:
+            taken = []
+            for _ in range(times + 1):
+                began = time.perf_counter()
+                answer = client.get(f"/kafkats/{page}")
+                taken.append(1000 * (time.perf_counter() - began))
+                assert answer.status_code == 200, answer.text
+            rest = sorted(taken[1:])
+            print(
+                f"{page}: first {taken[0]:.0f} ms, then median {statistics.median(rest):.0f} ms,"
+                f" p95 {rest[int(0.95 * len(rest))]:.0f} ms, {len(answer.content) / 1024:.0f} KiB"
+            )
+        print(f"RSS added: {(process.memory_info().rss - before) / 1024**2:.0f} MiB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("verb", choices=["make", "measure"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--segments", type=int, default=100)
+    given = parser.parse_args()
+    if given.verb == "make":
+        make(
+            given.folder,
+            runs=given.runs,
+            partitions=given.partitions,
+            segments=given.segments,
+            now_ms=time.time_ns() // 1_000_000,
+        )
+    else:
+        run = max((given.folder / "apply_retention").iterdir(), key=lambda one: one.name)
+        measure(
+            given.folder,
+            [
+                "volumes",
+                "runs",
+                f"run?dag_id=apply_retention&run_id={run.name}",
+                "dag?dag_id=apply_retention",
+            ],
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""The run that a page is about: its DAG is checked, and its folder lies in that of the DAG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+from fastapi import Depends, HTTPException, Query
+
+from kafkats_airflow.ui import deployed, rights
+from kafkats_airflow.ui.reading.runs import folder_asked
+
+NOT_OURS: Final = (
+    "This DAG is not one of kafkats: there is nothing to show here, and nothing was read."
+)
+
+
+class Run(NamedTuple):
+    """A DAG run and its folder. `folder` is None if the run has none that is seen from here."""
+
+    dag_id: str
+    run_id: str
+    folder: Path | None
+
+
+def run_asked(dag_id: rights.DagAsked, run_id: Annotated[str, Query(max_length=1000)]) -> Run:
+    """Return the run of the request. Raises 401 and 403 as `rights.dag_asked`, 404."""
+    if not rights.ours([dag_id]):
+        raise HTTPException(404, NOT_OURS)
+    return Run(dag_id, run_id, folder_asked(deployed.folder(), dag_id, run_id))
+
+
+Asked = Annotated[Run, Depends(run_asked)]

@@ -1,0 +1,39 @@
+"""What this deployment sets that pages read: the folder of all runs, the policy's volumes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkats.config import read_policy
+from kafkats_airflow import settings
+from kafkats_airflow.ui.reading.files import Unreadable, cached
+
+
+class Listed(NamedTuple):
+    """The volumes of the policy, {path: broker}; `why` they could not be read, or ""."""
+
+    volumes: dict[str, str]
+    why: str
+
+
+def folder() -> Path:
+    """Return the folder of all runs, which the api-server sees at the same path as workers."""
+    return Path(settings.FOLDER)
+
+
+def listed() -> Listed:
+    """Return the volumes of the policy."""
+    path = Path(settings.POLICY)
+    try:
+        found = cached(path.resolve(), _parse)
+    except (OSError, RuntimeError) as e:  # a loop of links
+        found = Unreadable(path, str(e))
+    if isinstance(found, dict):
+        return Listed(found, "")
+    return Listed({}, found.why if found else "it is not there")
+
+
+def _parse(path: Path) -> dict[str, str]:
+    """Parse the policy. Raises KafkatsError."""
+    return {str(one.path): one.broker for one in read_policy(path).volumes}

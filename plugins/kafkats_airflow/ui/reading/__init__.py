@@ -1,0 +1,1 @@
+"""Reading of the folder of all runs, without Airflow and without a request."""

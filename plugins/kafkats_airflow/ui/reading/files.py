@@ -1,0 +1,119 @@
+"""Files of reports, each parsed once per change.
+
+A report may be corrupt, half-written, of another version, or too large. None of these is a failure
+of the page: the file becomes an `Unreadable`, which says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from pydantic import ValidationError
+
+from kafkats.errors import KafkatsError
+
+T = TypeVar("T")
+
+KEPT: Final = 20_000
+"""Parsed files that are kept, the least used go first."""
+LARGEST_BYTES: Final = 16 * 1024**2
+"""A JSON file above this is not read: no report of ours is that large."""
+
+
+class Unreadable(NamedTuple):
+    """A file that cannot be shown, and why, for people."""
+
+    path: Path
+    why: str
+
+
+class _State(NamedTuple):
+    """The state of a file. A rename into place changes the inode, a write the times."""
+
+    mtime_ns: int
+    ctime_ns: int
+    size: int
+    inode: int
+
+
+_lock: Final = threading.Lock()
+_parsed: Final[OrderedDict[tuple[str, str], tuple[_State, object]]] = OrderedDict()
+
+
+def cached(path: Path, parse: Callable[[Path], T]) -> T | Unreadable | None:
+    """Return what `parse` makes of a file, None where there is no file.
+
+    `parse` may raise KafkatsError, OSError, ValueError (such as a ValidationError), KeyError or
+    TypeError.
+    """
+    state = state_of(path)
+    if not isinstance(state, _State):
+        return state
+    key = (os.fspath(path), f"{parse.__module__}.{parse.__qualname__}")
+    with _lock:
+        found = _parsed.get(key)
+        if found is not None and found[0] == state:
+            _parsed.move_to_end(key)
+            known: T | Unreadable = found[1]  # type: ignore[assignment]  # of this `parse`
+            return known
+    parsed = _parse(path, parse)
+    with _lock:
+        _parsed[key] = (state, parsed)
+        _parsed.move_to_end(key)
+        while len(_parsed) > KEPT:
+            _parsed.popitem(last=False)
+    return parsed
+
+
+def state_of(path: Path) -> _State | Unreadable | None:
+    """Return the state of a file, None where there is none. Links are not followed."""
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as e:
+        return Unreadable(path, _reason(e))
+    if not stat.S_ISREG(found.st_mode):
+        return Unreadable(path, "it is no plain file")
+    return _State(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def json_of(path: Path) -> dict[str, object]:
+    """Return the JSON object in a file. Raises ValueError, OSError."""
+    if (size := path.stat().st_size) > LARGEST_BYTES:
+        raise ValueError(f"its {size} bytes are more than a page reads ({LARGEST_BYTES})")
+    content = json.loads(path.read_bytes())
+    if not isinstance(content, dict):
+        raise ValueError("it is no JSON object")
+    return content
+
+
+def _parse(path: Path, parse: Callable[[Path], T]) -> T | Unreadable:
+    try:
+        return parse(path)
+    except KafkatsError as e:
+        return Unreadable(path, e.reason)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
+        return Unreadable(path, _reason(e))
+
+
+def _reason(error: Exception) -> str:
+    """Return one plain sentence for an error of Python, pydantic or the system."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        return f"not as it was written: {where}: {first['msg']}"
+    if isinstance(error, OSError):
+        return (error.strerror or type(error).__name__).lower()
+    if isinstance(error, RecursionError):
+        return "corrupt: it is nested too deeply"
+    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
+        return "half-written or corrupt: it is not JSON"
+    return str(error) or type(error).__name__

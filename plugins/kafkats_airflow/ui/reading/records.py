@@ -1,0 +1,177 @@
+"""The small JSON files of a run's folder as models. Fields of later versions are ignored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
+
+from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Totals(_Record):
+    """The totals of a plan that every operation has."""
+
+    files: NonNegativeInt
+    blocked: NonNegativeInt = 0
+    segments: NonNegativeInt = 0
+    partitions: NonNegativeInt = 0
+    read_bytes: NonNegativeInt = 0
+    write_bytes: NonNegativeInt = 0
+    freed_bytes: NonNegativeInt | None = None
+
+
+class Plan(_Record):
+    """A plan as report.json and question.json name it."""
+
+    plan: str
+    digest: str
+    totals: Totals
+
+
+class Question(_Record):
+    """question.json: who answers until when about which plans."""
+
+    options: dict[str, list[str]]
+    plans: list[Plan] = []
+    asked_ms: NonNegativeInt
+    until_ms: NonNegativeInt
+    run_id: str = ""
+
+
+class Answer(_Record):
+    """approval.json. `by` is "" where nobody had to be asked."""
+
+    option: str
+    digests: list[str]
+    by: str
+    why: str
+    answered_ms: NonNegativeInt
+    run_id: str = ""
+
+
+class Report(_Record):
+    """report.json: the fields that pages show."""
+
+    outcome: str
+    failures: list[str] = []
+    remarks: list[str] = []
+    volumes: list[str] = []
+    plans: list[Plan] = []
+
+
+class _RunJson(_Record):
+    operation: str
+    run_id: str
+    digest: str
+
+
+class _RunReport(_Record):
+    exit_code: int = 0
+    outcomes: dict[str, NonNegativeInt] = {}
+
+
+class _Proof(_Record):
+    files: NonNegativeInt = 0
+
+
+class _At(_Record):
+    at_ms: NonNegativeInt
+    freed_bytes: NonNegativeInt = 0
+
+
+class Change(NamedTuple):
+    """A RUN: the changes of one application, and their ends. None: that has not happened."""
+
+    folder: Path
+    operation: str
+    run_id: str
+    digest: str
+    began_ms: int
+    ended_ms: int | None
+    complete: bool
+    outcomes: dict[str, int]
+    proved: int | None
+    undone_ms: int | None
+    purged_ms: int | None
+    freed_bytes: int
+
+
+def parse_question(path: Path) -> Question:
+    """Parse question.json. Raises ValueError, OSError."""
+    return Question.model_validate(json_of(path))
+
+
+def parse_answer(path: Path) -> Answer:
+    """Parse approval.json. Raises ValueError, OSError."""
+    return Answer.model_validate(json_of(path))
+
+
+def parse_report(path: Path) -> Report:
+    """Parse report.json. Raises ValueError, OSError."""
+    return Report.model_validate(json_of(path))
+
+
+def changes_of(folder: Path) -> list[Change | Unreadable]:
+    """Return the RUNs of a DAG run, the earliest first, then those that cannot be read."""
+    found = [_change(run.parent) for run in sorted(folder.glob("*/run-*/run.json"))]
+    return sorted(found, key=lambda one: (isinstance(one, Change), getattr(one, "began_ms", 0)))
+
+
+def _change(run: Path) -> Change | Unreadable:
+    begun = cached(run / "run.json", _parse_run)
+    if begun is None or isinstance(begun, Unreadable):
+        return begun or Unreadable(run / "run.json", "it is gone")
+    ended = cached(run / "report.json", _parse_run_report)
+    proof = cached(run / "proof.json", _parse_proof)
+    undone = cached(run / "undone.json", _parse_at)
+    purged = cached(run / "purge.json", _parse_at)
+    for one in (ended, proof, undone, purged):
+        if isinstance(one, Unreadable):
+            return one
+    began_ms, ended_ms, proved_ms = map(
+        _changed_ms, (run / "run.json", run / "report.json", run / "proof.json")
+    )
+    fresh = isinstance(proof, _Proof) and proved_ms >= max(began_ms, ended_ms)
+    return Change(
+        folder=run,
+        operation=begun.operation,
+        run_id=begun.run_id,
+        digest=begun.digest,
+        began_ms=began_ms,
+        ended_ms=ended_ms if isinstance(ended, _RunReport) else None,
+        complete=isinstance(ended, _RunReport) and ended.exit_code == 0,
+        outcomes=dict(ended.outcomes) if isinstance(ended, _RunReport) else {},
+        proved=proof.files if fresh and isinstance(proof, _Proof) else None,
+        undone_ms=undone.at_ms if isinstance(undone, _At) else None,
+        purged_ms=purged.at_ms if isinstance(purged, _At) else None,
+        freed_bytes=purged.freed_bytes if isinstance(purged, _At) else 0,
+    )
+
+
+def _changed_ms(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0
+
+
+def _parse_run(path: Path) -> _RunJson:
+    return _RunJson.model_validate(json_of(path))
+
+
+def _parse_run_report(path: Path) -> _RunReport:
+    return _RunReport.model_validate(json_of(path))
+
+
+def _parse_proof(path: Path) -> _Proof:
+    return _Proof.model_validate(json_of(path))
+
+
+def _parse_at(path: Path) -> _At:
+    return _At.model_validate(json_of(path))

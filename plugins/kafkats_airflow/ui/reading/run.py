@@ -1,0 +1,208 @@
+"""One DAG run: its stages from plan to the end of its undo window, and where it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from kafkats_airflow.overview import Overview
+from kafkats_airflow.progress import Live
+from kafkats_airflow.ui.reading import records
+from kafkats_airflow.ui.reading.files import Unreadable, cached
+from kafkats_airflow.ui.reading.records import Answer, Change, Question, Report
+from kafkats_airflow.ui.reading.runs import SILENT_MS, overview_of, progress_of
+
+State: TypeAlias = Literal[
+    "not begun", "running", "silent", "waiting", "done", "failed", "rejected", "not needed"
+]
+STAGES: Final[Mapping[str, str]] = {
+    "plan": "Plan",
+    "census": "Plan",
+    "inventory": "Plan",
+    "lookup": "Look up",
+    "apply": "Apply",
+    "undo": "Apply",
+    "verify": "Proof",
+    "certify": "Proof",
+    "purge": "Purge",
+    "release": "Release",
+}
+"""Job -> the stage to which it belongs."""
+
+
+class Stage(NamedTuple):
+    """A stage of a run. `until_ms`: the deadline of a question, or of an undo window."""
+
+    name: str
+    state: State
+    at_ms: int | None
+    said: str
+    until_ms: int | None = None
+    live: Sequence[Live] = ()
+
+
+class Detail(NamedTuple):
+    """A run's folder, read. None: there is no such file. `stale`: overview.json is of an earlier
+    try than report.json.
+    """
+
+    folder: Path
+    overview: Overview | None
+    report: Report | None
+    question: Question | None
+    answer: Answer | None
+    live: list[Live]
+    changes: list[Change]
+    unreadable: list[Unreadable]
+
+    @property
+    def run_id(self) -> str:
+        """Airflow's id of the run, "" where no file tells it."""
+        known = (self.overview, self.answer, self.question, *self.live)
+        return next((one.run_id for one in known if one is not None and one.run_id), "")
+
+
+def detail_of(folder: Path) -> Detail:
+    """Read the folder of a run. What cannot be read is listed, and left out."""
+    overview = overview_of(folder)
+    report = cached(folder / "report.json", records.parse_report)
+    question = cached(folder / "question.json", records.parse_question)
+    answer = cached(folder / "approval.json", records.parse_answer)
+    live, changes = progress_of(folder), records.changes_of(folder)
+    every = (overview, report, question, answer, *live, *changes)
+    return Detail(
+        folder=folder,
+        overview=overview if isinstance(overview, Overview) else None,
+        report=report if isinstance(report, Report) else None,
+        question=question if isinstance(question, Question) else None,
+        answer=answer if isinstance(answer, Answer) else None,
+        live=[one for one in live if isinstance(one, Live)],
+        changes=[one for one in changes if isinstance(one, Change)],
+        unreadable=[one for one in every if isinstance(one, Unreadable)],
+    )
+
+
+def stages_of(run: Detail, now_ms: int) -> list[Stage]:
+    """Return the stages of a run in their order. A run that only looks up has no plan."""
+    by_stage: dict[str, list[Live]] = {}
+    for one in run.live:
+        by_stage.setdefault(STAGES.get(one.job, one.job), []).append(one)
+    looks_up = "Look up" in by_stage or (run.report is not None and not run.report.plans)
+    if looks_up and not run.changes and run.question is None and "Plan" not in by_stage:
+        more = [_of_jobs(name, live, now_ms) for name, live in by_stage.items()]
+        return [*more, _report(run)]
+    return [
+        _plan(run, by_stage.get("Plan", []), now_ms),
+        _approval(run, now_ms),
+        _apply(run, by_stage.get("Apply", []), now_ms),
+        _proof(run, by_stage.get("Proof", []), now_ms),
+        _report(run),
+        _undo(run, now_ms),
+    ]
+
+
+def _of_jobs(name: str, live: Sequence[Live], now_ms: int) -> Stage:
+    """Return the stage of these jobs by what they told last."""
+    state: State = "not begun"
+    if live:
+        running = [one for one in live if one.state == "running"]
+        if any(one.state == "failed" for one in live):
+            state = "failed"
+        elif running:
+            heard = max(one.written_ms for one in running)
+            state = "silent" if now_ms - heard > SILENT_MS else "running"
+        else:
+            state = "done"
+    at = max((one.written_ms for one in live), default=None)
+    return Stage(name, state, at, "", live=live)
+
+
+def _plan(run: Detail, live: Sequence[Live], now_ms: int) -> Stage:
+    stage = _of_jobs("Plan", live, now_ms)
+    plans = run.report.plans if run.report else run.question.plans if run.question else []
+    if plans and stage.state in {"not begun", "done"}:
+        files = sum(one.totals.files for one in plans)
+        blocked = sum(one.totals.blocked for one in plans)
+        left = f", {blocked} left as they are" if blocked else ""
+        return stage._replace(state="done", said=f"{files} files to change{left}")
+    return stage
+
+
+def _approval(run: Detail, now_ms: int) -> Stage:
+    answer, question = run.answer, run.question
+    if answer is not None:
+        if not answer.by:
+            return Stage("Approval", "not needed", answer.answered_ms, answer.why)
+        by = "nobody answered in time" if answer.by == "nobody" else f"by {answer.by}"
+        state: State = "done" if answer.digests else "rejected"
+        return Stage("Approval", state, answer.answered_ms, f"{answer.option}, {by}")
+    if question is not None:
+        if now_ms > question.until_ms:
+            return Stage("Approval", "rejected", question.until_ms, "nobody answered in time")
+        return Stage(
+            "Approval", "waiting", question.asked_ms, "waits for a person", question.until_ms
+        )
+    state = "not needed" if run.report is not None else "not begun"
+    return Stage("Approval", state, None, "")
+
+
+def _apply(run: Detail, live: Sequence[Live], now_ms: int) -> Stage:
+    stage = _of_jobs("Apply", live, now_ms)
+    if not run.changes:
+        nothing = stage.state == "not begun" and run.report is not None
+        return stage._replace(state="not needed", said="nothing was written") if nothing else stage
+    ended = [one for one in run.changes if one.ended_ms is not None]
+    outcomes: dict[str, int] = {}
+    for change in ended:
+        for word, count in change.outcomes.items():
+            outcomes[word] = outcomes.get(word, 0) + count
+    said = ", ".join(f"{count} {word}" for word, count in outcomes.items())
+    if stage.state in {"running", "silent"}:
+        return stage._replace(said=said)
+    whole = len(ended) == len(run.changes) and all(one.complete for one in run.changes)
+    at = max((one.ended_ms or one.began_ms for one in run.changes), default=None)
+    return stage._replace(state="done" if whole else "failed", at_ms=at, said=said)
+
+
+def _proof(run: Detail, live: Sequence[Live], now_ms: int) -> Stage:
+    stage = _of_jobs("Proof", live, now_ms)
+    standing = [one for one in run.changes if one.undone_ms is None]
+    if stage.state in {"running", "silent"}:
+        return stage
+    if not run.changes:
+        done = run.report is not None and stage.state == "not begun"
+        return stage._replace(state="not needed") if done else stage
+    if standing and all(one.proved is not None for one in standing):
+        files = sum(one.proved or 0 for one in standing)
+        return stage._replace(state="done", said=f"{files} files read again, as planned")
+    if stage.state == "done" or (run.report is not None and standing):
+        missing = sum(one.proved is None for one in standing)
+        return stage._replace(state="failed", said=f"{missing} applications are not proved")
+    return stage
+
+
+def _report(run: Detail) -> Stage:
+    if run.report is None:
+        return Stage("Report", "not begun", None, "")
+    failed = bool(run.report.failures) or (run.overview is not None and run.overview.failed)
+    at = run.overview.written_ms if run.overview else None
+    return Stage("Report", "failed" if failed else "done", at, run.report.outcome)
+
+
+def _undo(run: Detail, now_ms: int) -> Stage:
+    if not run.changes:
+        return Stage("Undo", "not needed" if run.report else "not begun", None, "")
+    standing = [one for one in run.changes if one.purged_ms is None and one.undone_ms is None]
+    if not standing:
+        ends = [one.purged_ms or one.undone_ms or 0 for one in run.changes]
+        undone = any(one.undone_ms for one in run.changes)
+        said = "undone" if undone else "purged: it cannot be undone any more"
+        return Stage("Undo", "done", max(ends), said)
+    kept = {Path(one.run).name: one for one in (run.overview.undo if run.overview else [])}
+    untils = [kept[one.folder.name].until_ms for one in standing if one.folder.name in kept]
+    until = min((one for one in untils if one is not None), default=None)
+    if until is None:
+        return Stage("Undo", "waiting", None, "possible until a person purges it")
+    word = "possible" if now_ms < until else "possible: the next run purges it"
+    return Stage("Undo", "waiting", None, word, until)

@@ -1,0 +1,203 @@
+"""Each log directory as the newest reports show it, the one in most trouble first.
+
+A figure comes from the newest run that has it: a run of retention knows what is reclaimable, a
+rebuild the defects. So each group of figures has its own run and age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from kafkats_airflow.overview import Overview, Undo, Volume
+from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of
+from kafkats_airflow.ui.reading.runs import Found, overview_of, run_in
+
+OVERDUE_MS: Final = 36 * 3_600_000
+"""A log directory that no run has seen for so long is overdue: runs are daily by default."""
+State: TypeAlias = Literal["danger", "damage", "unseen", "overdue", "older", "sound"]
+STATES: Final[tuple[State, ...]] = ("danger", "damage", "unseen", "overdue", "older", "sound")
+"""From most trouble to none."""
+
+
+class Source(NamedTuple):
+    """The run that a figure comes from."""
+
+    dag_id: str
+    run_id: str
+    written_ms: int
+
+
+class Told(NamedTuple):
+    """What one run says of a log directory."""
+
+    source: Source
+    volume: Volume
+
+
+class Kept(NamedTuple):
+    """Undo material of one RUN on one log directory. `until_ms` None: only a person purges it."""
+
+    source: Source
+    undo: Undo
+    bytes: int
+    until_ms: int | None
+
+
+@dataclass
+class Row:
+    """A log directory. `seen` has its size and defects, `formats` its bytes by magic, `reclaimable`
+    what retention said. None: no report has it.
+
+    `mentioned` is the newest run that names it. `older`: that run's report has no figures.
+    """
+
+    log_dir: str
+    broker: str = ""
+    mentioned: Source | None = None
+    older: bool = False
+    seen: Told | None = None
+    formats: Told | None = None
+    reclaimable: Told | None = None
+    undo: list[Kept] = field(default_factory=list)
+    undone_since: bool = False
+
+    def count(self, severity: str) -> int:
+        """Return the number of findings of a severity."""
+        kinds = (self.seen.volume.kinds or {}) if self.seen else {}
+        return sum(kinds.get(severity, {}).values())
+
+    def kinds(self) -> list[tuple[str, str, int]]:
+        """Return (severity, kind, count) of the defects, danger first."""
+        found = (self.seen.volume.kinds or {}) if self.seen else {}
+        return [
+            (severity, kind, count)
+            for severity in ("danger", "damage")
+            for kind, count in sorted(found.get(severity, {}).items(), key=lambda kc: -kc[1])
+        ]
+
+    def undo_bytes(self) -> int:
+        """Return the bytes of files that an undo would put back."""
+        return sum(one.bytes for one in self.undo)
+
+    def freed_ms(self) -> int | None:
+        """Return when a DAG frees the first of it, None if only a person does."""
+        return min((one.until_ms for one in self.undo if one.until_ms is not None), default=None)
+
+    def states(self, now_ms: int) -> list[State]:
+        """Return every state that holds, the worst first. Never empty."""
+        holds: Mapping[State, bool] = {
+            "danger": self.count("danger") > 0,
+            "damage": self.count("damage") > 0,
+            "unseen": self.mentioned is None,
+            "overdue": self.mentioned is not None
+            and now_ms - self.mentioned.written_ms > OVERDUE_MS,
+            "older": self.older,
+            "sound": self.seen is not None,
+        }
+        found = [state for state in STATES if holds[state]]
+        return [one for one in found if one != "sound" or len(found) == 1] or ["older"]
+
+
+class Board(NamedTuple):
+    """All log directories, and what could not be read."""
+
+    rows: list[Row]
+    unreadable: list[Unreadable]
+
+
+def board(runs: Sequence[Found], listed: Mapping[str, str], now_ms: int) -> Board:
+    """Return the log directories of these runs and those `listed` ({path: broker}) by the policy.
+
+    The one in most trouble is first.
+    """
+    rows = {log_dir: Row(log_dir, broker) for log_dir, broker in listed.items()}
+    read = [(found, one) for found in runs for one in _read(found)]
+    told = [(found, one) for found, one in read if not isinstance(one, Unreadable)]
+    for found, one in sorted(told, key=lambda pair: -pair[1].written_ms):
+        _add(rows, found, one)
+    every = sorted(rows.values(), key=lambda row: _trouble(row, now_ms))
+    return Board(every, [one for _, one in read if isinstance(one, Unreadable)])
+
+
+class Older(NamedTuple):
+    """report.json without overview.json: of an earlier version of kafkats."""
+
+    written_ms: int
+    volumes: Sequence[str]
+
+
+def older_of(folder: Path) -> Older | Unreadable | None:
+    """Return what a report of an earlier version says, None where there is no report."""
+    return cached(folder / "report.json", parse_older)
+
+
+def parse_older(path: Path) -> Older:
+    """Parse report.json. Raises ValueError, OSError."""
+    content = json_of(path)
+    volumes = content.get("volumes", [])
+    if not isinstance(volumes, list) or not all(isinstance(one, str) for one in volumes):
+        raise ValueError("not as it was written: volumes")
+    return Older(path.stat().st_mtime_ns // 1_000_000, volumes)
+
+
+def _read(found: Found) -> list[Overview | Older | Unreadable]:
+    """Return the overview of a run; without a readable one, which volumes report.json names."""
+    overview = overview_of(found.folder)
+    if isinstance(overview, Overview):
+        return [overview]
+    return [one for one in (overview, older_of(found.folder)) if one is not None]
+
+
+def _add(rows: dict[str, Row], found: Found, one: Overview | Older) -> None:
+    if isinstance(one, Older):
+        source = Source(found.dag_id, found.folder.name, one.written_ms)
+        for log_dir in one.volumes:
+            row = rows.setdefault(log_dir, Row(log_dir))
+            if row.mentioned is None:
+                row.mentioned, row.older = source, True
+        return
+    source = Source(found.dag_id, one.run_id, one.written_ms)
+    for volume in one.volumes:
+        row, told = rows.setdefault(volume.log_dir, Row(volume.log_dir)), Told(source, volume)
+        row.mentioned = row.mentioned or source
+        if row.seen is None and volume.kinds is not None:
+            row.seen = told
+            row.older = False
+        if row.formats is None and volume.magic_bytes is not None:
+            row.formats = told
+        if row.reclaimable is None and volume.reclaimable is not None:
+            row.reclaimable = told
+    for undo in one.undo:
+        _add_undo(rows, source, undo, run_in(found.folder, undo.run))
+
+
+def _add_undo(rows: dict[str, Row], source: Source, undo: Undo, run: Path) -> None:
+    """Add material that still is on the disk: neither undone nor purged since."""
+    if (run / "purge.json").exists():
+        return
+    undone = (run / "undone.json").exists()
+    for log_dir, size in undo.bytes.items():
+        row = rows.setdefault(log_dir, Row(log_dir))
+        if undone:
+            row.undone_since = row.undone_since or (
+                row.seen is not None and row.seen.source == source
+            )
+        elif size:
+            row.undo.append(Kept(source, undo, size, undo.until_ms))
+
+
+def _trouble(row: Row, now_ms: int) -> tuple[int, int, int, str]:
+    worst = STATES.index(row.states(now_ms)[0])
+    return worst, -row.count("danger"), -row.count("damage"), row.log_dir
+
+
+def summed(rows: Iterable[Row], now_ms: int) -> dict[State, int]:
+    """Count the log directories in each state; one may be in several."""
+    counts: dict[State, int] = dict.fromkeys(STATES, 0)
+    for row in rows:
+        for state in row.states(now_ms):
+            counts[state] += 1
+    return counts

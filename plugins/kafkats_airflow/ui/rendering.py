@@ -1,0 +1,93 @@
+"""HTML from templates, and the words in which pages give sizes, times and counts."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from kafkats_airflow.ui import words
+
+HERE: Final = Path(__file__).parent
+FILES: Final = HERE / "static"
+
+
+class Page(NamedTuple):
+    """A page in the row of links: its path, its name, the section that lights it up."""
+
+    path: str
+    name: str
+
+
+PAGES: Final = (Page("volumes", "Volumes"), Page("runs", "Runs"))
+"""The row of links on top of every page."""
+
+
+def _version() -> str:
+    """Return a digest of the static files: a new version has new addresses."""
+    found = hashlib.sha256()
+    for path in sorted(FILES.rglob("*")):
+        if path.is_file():
+            found.update(path.relative_to(FILES).as_posix().encode() + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+STATIC: Final = f"static/{_version()}"
+_TEMPLATES: Final = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def link(path: str, **query: object) -> str:
+    """Return a relative link. Values that are None or empty are left out."""
+    given = {name: str(value) for name, value in query.items() if value not in {None, ""}}
+    return f"{path}?{urlencode(given, quote_via=quote)}" if given else path
+
+
+_TEMPLATES.globals.update(link=link, static=STATIC, pages=PAGES)
+_TEMPLATES.filters.update(
+    bytes=words.of_bytes,
+    count=words.of_count,
+    lasting=words.of_duration,
+    moment=words.of_moment,
+    plural=words.plural,
+    share=words.of_share,
+)
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: object) -> Response:
+    """Render a template. It has `now_ms` and the request's path besides `values`."""
+    here = request.url.path.rsplit("/", 1)[-1]
+    given = {"now_ms": now_ms(), "here": here, "query": request.query_params} | values
+    return HTMLResponse(_TEMPLATES.get_template(template).render(given), status)
+
+
+def error(request: Request, status: int, said: str) -> Response:
+    """Return the page of an error; JSON for a request of data."""
+    if "/data/" in request.url.path:
+        return JSONResponse({"detail": said}, status)
+    title = _TITLES.get(status, "This page cannot be shown")
+    return page(request, "error.html", status=status, title=title, said=said)
+
+
+_TITLES: Final[Mapping[int, str]] = {
+    401: "You are not signed in",
+    403: "You may not see this",
+    404: "There is nothing to show here",
+}
+
+
+def now_ms() -> int:
+    """Return the time now, epoch ms."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,36 @@
+"""The tab of DAGs: the runs of one DAG. Airflow shows it on every DAG, also on others' DAGs."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from kafkats_airflow.ui import deployed, rendering, rights
+from kafkats_airflow.ui.asked import NOT_OURS
+from kafkats_airflow.ui.reading import listing, runs
+from kafkats_airflow.ui.routes.runs import ROWS
+
+router = APIRouter()
+
+
+@router.get("/dag")
+def page(request: Request, dag_id: rights.DagAsked) -> Response:
+    """Show the runs of a DAG of kafkats; of another, say so and read nothing."""
+    if not rights.ours([dag_id]):
+        return rendering.page(request, "not_ours.html", title=dag_id, said=NOT_OURS)
+    folder, unseen = deployed.folder(), ""
+    try:
+        found = runs.runs_in(folder, [dag_id])
+    except OSError as e:
+        found, unseen = [], (e.strerror or str(e)).lower()
+    rows = listing.rows_of(found, rendering.now_ms())
+    return rendering.page(
+        request,
+        "dag.html",
+        title=dag_id,
+        folder=str(folder),
+        unseen=unseen,
+        dag_id=dag_id,
+        rows=rows[:ROWS],
+        total=len(rows),
+        words=listing.WORDS,
+    )

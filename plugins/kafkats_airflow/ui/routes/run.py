@@ -1,0 +1,30 @@
+"""The page of one run, and the tab of DAG runs: its stages, its progress, its remarks."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from kafkats_airflow.ui import rendering
+from kafkats_airflow.ui.asked import Asked
+from kafkats_airflow.ui.reading import run as reading
+
+router = APIRouter()
+
+
+@router.get("/run")
+def page(request: Request, run: Asked) -> Response:
+    """Show one run, or say that it has no folder that is seen from here."""
+    if run.folder is None:
+        return rendering.page(request, "no_run.html", title=run.run_id, run=run)
+    detail, now_ms = reading.detail_of(run.folder), rendering.now_ms()
+    stages = reading.stages_of(detail, now_ms)
+    running = any(stage.state in {"running", "silent", "waiting"} for stage in stages)
+    return rendering.page(
+        request,
+        "run.html",
+        title=detail.run_id or run.run_id,
+        run=run,
+        detail=detail,
+        stages=stages,
+        running=running,
+    )

@@ -1,0 +1,55 @@
+"""The page of all runs: those that need a person first, then the newest."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request, Response
+
+from kafkats_airflow.ui import deployed, rendering, rights
+from kafkats_airflow.ui.reading import listing, runs
+
+router = APIRouter()
+
+ROWS: Final = 50
+"""Runs on one page."""
+
+
+@router.get("/runs")
+def page(
+    request: Request,
+    readable: rights.Readable,
+    dag: Annotated[str, Query(max_length=500)] = "",
+    state: listing.State | None = None,
+    start: Annotated[int, Query(ge=0, le=10**6)] = 0,
+) -> Response:
+    """Show all runs of the DAGs that the person may read."""
+    folder, now_ms, unseen = deployed.folder(), rendering.now_ms(), ""
+    try:
+        found = runs.runs_in(folder, readable.dag_ids)
+    except OSError as e:
+        found, unseen = [], (e.strerror or str(e)).lower()
+    every = listing.rows_of(found, now_ms)
+    wanted = [
+        row
+        for row in every
+        if (not dag or row.dag_id == dag) and (state is None or row.state == state)
+    ]
+    return rendering.page(
+        request,
+        "runs.html",
+        title="Runs",
+        folder=str(folder),
+        unseen=unseen,
+        rows=wanted[start : start + ROWS],
+        total=len(wanted),
+        counts=listing.counted(every),
+        needing=len(listing.needing(every)),
+        words=listing.WORDS,
+        dags=sorted({row.dag_id for row in every}),
+        dag=dag,
+        state=state,
+        start=start,
+        step=ROWS,
+        may_read=bool(readable.dag_ids),
+    )

@@ -1,0 +1,118 @@
+"""The page of all log directories."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import RedirectResponse
+
+from kafkats_airflow.ui import deployed, rendering, rights
+from kafkats_airflow.ui.reading import runs, volumes
+
+router = APIRouter()
+
+Sort = Literal["trouble", "path", "age", "bytes", "reclaimable", "pinned", "undo"]
+WORDS: Final = {
+    "danger": "danger",
+    "damage": "damage",
+    "unseen": "not seen from here",
+    "overdue": "overdue",
+    "older": "older report",
+    "sound": "sound",
+}
+"""State -> its words on the page."""
+
+
+@router.get("/")
+def root() -> Response:
+    """Lead to the first page."""
+    return RedirectResponse("volumes")
+
+
+@router.get("/volumes")
+def page(
+    request: Request,
+    readable: rights.Readable,
+    sort: Sort = "trouble",
+    state: volumes.State | None = None,
+    find: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    """Show every log directory, the one in most trouble first."""
+    folder, now_ms, listed = deployed.folder(), rendering.now_ms(), deployed.listed()
+    unseen = ""
+    try:
+        found = runs.runs_in(folder, readable.dag_ids)
+    except OSError as e:
+        found, unseen = [], (e.strerror or str(e)).lower()
+    named = listed.volumes if readable.dag_ids else {}
+    board = volumes.board(found, named, now_ms)
+    counts = volumes.summed(board.rows, now_ms)
+    troubled = sum(row.states(now_ms)[0] != "sound" for row in board.rows)
+    rows = [row for row in board.rows if _fits(row, state, find, now_ms)]
+    return rendering.page(
+        request,
+        "volumes.html",
+        title="Volumes",
+        folder=str(folder),
+        unseen=unseen,
+        policy=listed.why if readable.dag_ids else "",
+        rows=_sorted(rows, sort),
+        total=len(board.rows),
+        troubled=troubled,
+        counts=counts,
+        words=WORDS,
+        unreadable=board.unreadable,
+        runs=len(found),
+        may_read=bool(readable.dag_ids),
+        sort=sort,
+        state=state,
+        find=find,
+        overdue_ms=volumes.OVERDUE_MS,
+        sums=_sums(board.rows),
+        freed_ms=min((ms for row in rows if (ms := row.freed_ms()) is not None), default=None),
+    )
+
+
+def _fits(row: volumes.Row, state: volumes.State | None, find: str, now_ms: int) -> bool:
+    asked = find.casefold()
+    named = asked in row.log_dir.casefold() or asked in row.broker.casefold()
+    return named and (state is None or state in row.states(now_ms))
+
+
+def _sorted(rows: list[volumes.Row], sort: Sort) -> list[volumes.Row]:
+    """Return the rows as asked. They come by trouble; rows without a figure go last."""
+    if sort == "trouble":
+        return rows
+    if sort == "path":
+        return sorted(rows, key=lambda row: row.log_dir)
+    if sort == "age":
+        return sorted(rows, key=lambda row: row.mentioned.written_ms if row.mentioned else -1)
+    return sorted(rows, key=lambda row: _figure(row, sort), reverse=True)
+
+
+def _figure(row: volumes.Row, sort: Sort) -> int:
+    if sort == "undo":
+        return row.undo_bytes()
+    if sort == "bytes":
+        found = row.seen.volume.bytes if row.seen else None
+        return -1 if found is None else found
+    deleted = row.reclaimable.volume.reclaimable if row.reclaimable else None
+    if deleted is None:
+        return -1
+    return deleted.now_bytes if sort == "reclaimable" else deleted.pinned_bytes
+
+
+def _sums(rows: list[volumes.Row]) -> dict[str, int]:
+    """Return the totals over all log directories, in bytes."""
+    deleted = [
+        row.reclaimable.volume.reclaimable
+        for row in rows
+        if row.reclaimable and row.reclaimable.volume.reclaimable
+    ]
+    return {
+        "bytes": sum((row.seen.volume.bytes or 0) for row in rows if row.seen),
+        "reclaimable": sum(one.now_bytes for one in deleted),
+        "pinned": sum(one.pinned_bytes for one in deleted),
+        "undo": sum(row.undo_bytes() for row in rows),
+    }

@@ -1,0 +1,66 @@
+"""Sizes, times, counts and shares in words. Sizes are binary, times are UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SPANS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_SPACE: Final = "\u00a0"
+"""No line ends between a number and its unit."""
+_LATEST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999: Python has no later times."""
+
+
+def of_bytes(size: int | None) -> str:
+    """Return a size, such as 1.5 GiB; a dash where it is unknown."""
+    if size is None:
+        return "–"
+    amount, unit = float(size), 0
+    while abs(amount) >= 1023.95 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    number = str(size) if unit == 0 else f"{amount:.1f}"
+    return f"{number}{_SPACE}{_UNITS[unit]}"
+
+
+def of_count(count: int | None) -> str:
+    """Return a number with thin spaces between thousands; a dash where it is unknown."""
+    return "–" if count is None else f"{count:,}".replace(",", "\u202f")
+
+
+def of_share(part: int, whole: int) -> str:
+    """Return a percentage that says 0 % and 100 % only where they are exact."""
+    if not whole:
+        return "–"
+    percent = 100 * part / whole
+    if 0 < percent < 0.1:
+        return f"<{_SPACE}0.1{_SPACE}%"
+    if 99.9 < percent < 100:
+        return f">{_SPACE}99.9{_SPACE}%"
+    return f"{percent:.1f}{_SPACE}%" if percent % 1 else f"{percent:.0f}{_SPACE}%"
+
+
+def of_duration(ms: int | None) -> str:
+    """Return a span of time by its largest unit, such as 3 h; a dash where it is unknown."""
+    if ms is None:
+        return "–"
+    seconds = max(abs(ms) // 1000, 0)
+    for length, unit in _SPANS:
+        if seconds >= length:
+            return f"{seconds // length}{_SPACE}{unit}"
+    return f"0{_SPACE}s"
+
+
+def of_moment(ms: int | None) -> str:
+    """Return a time in UTC to the minute; a dash where it is unknown."""
+    if ms is None:
+        return "–"
+    if not 0 <= ms <= _LATEST_MS:
+        return f"{ms} ms after 1970"
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def plural(count: int, one: str, more: str = "") -> str:
+    """Return a count with its noun: 1 volume, 2 volumes."""
+    return f"{of_count(count)} {one if count == 1 else more or f'{one}s'}"

@@ -1,0 +1,125 @@
+"""The page of one run: its stages, in every state that its folder can show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.ui.folders import DAY_MS, HOUR_MS, change, ended, live, volume, write
+
+NOW = 1_800_000_000_000
+DAG = "rebuild_time_indexes"
+DIGEST = "d" * 64
+PLAN = {"plan": "/p", "digest": DIGEST, "totals": {"files": 5, "blocked": 2}}
+
+
+def stages(run: Path, now_ms: int = NOW) -> dict[str, Any]:
+    from kafkats_airflow.ui.reading.run import detail_of, stages_of
+
+    return {stage.name: stage for stage in stages_of(detail_of(run), now_ms)}
+
+
+def states(run: Path) -> list[str]:
+    return [stage.state for stage in stages(run).values()]
+
+
+def question(run: Path) -> None:
+    content = {
+        "options": {"Approve": [DIGEST], "Reject": []},
+        "plans": [PLAN],
+        "asked_ms": NOW - HOUR_MS,
+        "until_ms": NOW + HOUR_MS,
+    }
+    write(run / "question.json", content)
+
+
+def answer(run: Path, by: str, *digests: str) -> None:
+    content = {
+        "option": "Approve" if digests else "Reject",
+        "digests": list(digests),
+        "by": by,
+        "why": "nothing would be written",
+        "answered_ms": NOW - 1000,
+    }
+    write(run / "approval.json", content)
+
+
+def test_a_run_from_its_plan_to_its_purge(folder: Path) -> None:
+    run = folder / DAG / "r"
+    live(run, NOW - 2000)
+    assert states(run) == ["running", *["not begun"] * 5]
+    assert stages(run, NOW + HOUR_MS)["Plan"].state == "silent"
+    live(run, NOW - 2000, state="done", units=40, bytes=4 * 1024**3)
+    question(run)
+    assert states(run) == ["done", "waiting", *["not begun"] * 4]
+    assert stages(run)["Plan"].said == "5 files to change, 2 left as they are"
+    assert stages(run)["Approval"].until_ms == NOW + HOUR_MS
+    assert stages(run, NOW + 2 * HOUR_MS)["Approval"].state == "rejected"
+    answer(run, "Ada", DIGEST)
+    assert stages(run)["Approval"][1:4] == ("done", NOW - 1000, "Approve, by Ada")
+    live(run, NOW - 500, task="apply", job="apply")
+    assert stages(run)["Apply"].state == "running"
+    undo = change(run, DIGEST, {"/a": 7}, NOW + DAY_MS)
+    live(run, NOW - 400, task="apply", job="apply", state="done")
+    (change_folder,) = (run / "spark_default").iterdir()
+    (change_folder / "proof.json").rename(change_folder / "kept")
+    live(run, NOW - 300, task="verify", job="verify")
+    assert states(run)[:4] == ["done", "done", "done", "running"]
+    (change_folder / "kept").rename(change_folder / "proof.json")
+    live(run, NOW - 200, task="verify", job="verify", state="done")
+    ended(folder, NOW, volume("/a"), run="r", undo=[undo])
+    write(run / "report.json", {"outcome": "rebuilt and proved", "plans": [PLAN]})
+    assert states(run) == ["done", "done", "done", "done", "done", "waiting"]
+    assert stages(run)["Undo"].until_ms == NOW + DAY_MS
+    assert "next run purges" in stages(run, NOW + 2 * DAY_MS)["Undo"].said
+    write(change_folder / "purge.json", {"at_ms": NOW + DAY_MS, "freed_bytes": 7})
+    assert stages(run)["Undo"].state == "done"
+    assert "cannot be undone" in stages(run)["Undo"].said
+
+
+def test_a_no_and_what_needs_no_answer(folder: Path) -> None:
+    run = folder / DAG / "r"
+    question(run)
+    answer(run, "Ada")
+    assert stages(run)["Approval"].state == "rejected"
+    answer(run, "")
+    assert stages(run)["Approval"][1:4] == ("not needed", NOW - 1000, "nothing would be written")
+
+
+def test_a_run_that_did_not_prove_what_it_wrote_has_failed(folder: Path) -> None:
+    run = folder / DAG / "r"
+    change(run, DIGEST, {}, None)
+    (folder / DAG / "r" / "spark_default" / f"run-{DIGEST[:16]}" / "proof.json").unlink()
+    write(
+        run / "report.json",
+        {"outcome": "not finished", "failures": ["verify: killed"], "plans": [PLAN]},
+    )
+    found = stages(run)
+    assert (found["Proof"].state, found["Report"].state) == ("failed", "failed")
+
+
+def test_a_run_that_only_looks_up_has_no_plan(folder: Path) -> None:
+    run = folder / "export_offsets" / "r"
+    live(run, NOW, task="look", job="lookup", state="done")
+    write(run / "report.json", {"outcome": "exported"})
+    assert list(stages(run)) == ["Look up", "Report"]
+
+
+def test_the_page_shows_progress_and_refreshes(client: Any, folder: Path) -> None:
+    run = folder / DAG / "r"
+    live(run, NOW - 2000)
+    text = client.get(f"/kafkats/run?dag_id={DAG}&run_id=r").text
+    assert "10 of 40 units, 1.0\u00a0GiB of 4.0\u00a0GiB, 17.1\u00a0MiB/s" in text
+    assert "3\u00a0min left" in text
+    assert 'data-refresh="5"' in text
+
+
+def test_a_run_is_found_by_the_id_that_airflow_gave_it(client: Any, folder: Path) -> None:
+    from kafkats_airflow.folders import file_name
+
+    run_id = "manual__2026-11-22T18:56:53.123456+00:00"
+    ended(folder, NOW, volume("/a"), run=file_name(run_id), run_id=run_id)
+    for asked in (run_id, file_name(run_id)):
+        text = client.get("/kafkats/run", params={"dag_id": DAG, "run_id": asked}).text
+        assert "rebuilt and proved" in text, asked
+        assert f"<h1>{run_id}</h1>" in text

@@ -1,0 +1,214 @@
+"""The page of all log directories, and what it reads."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ui.folders import DAY_MS, HOSTILE, HOUR_MS, change, ended, reclaimable, volume, write
+
+NOW = 1_800_000_000_000
+DAGS = ["apply_retention", "migrate_message_format", "rebuild_time_indexes"]
+
+
+def board(folder: Path, listed: dict[str, str] | None = None, now_ms: int = NOW) -> Any:
+    from kafkats_airflow.ui.reading import runs, volumes
+
+    return volumes.board(runs.runs_in(folder, DAGS), listed or {}, now_ms)
+
+
+def test_each_figure_is_of_the_newest_run_that_has_it(folder: Path) -> None:
+    ended(
+        folder,
+        NOW - 5 * HOUR_MS,
+        volume("/a", bytes=1, reclaimable=reclaimable(77)),
+        dag="apply_retention",
+    )
+    ended(folder, NOW - 4 * HOUR_MS, volume("/a", bytes=2, kinds={"damage": {"empty-index": 3}}))
+    census = volume("/a", magic_bytes=[0, 40, 60]) | dict.fromkeys((
+        "kinds",
+        "bytes",
+        "segments",
+        "partitions",
+    ))
+    ended(folder, NOW - 3 * HOUR_MS, census, dag="migrate_message_format")
+    (row,) = board(folder).rows
+    assert row.mentioned.written_ms == NOW - 3 * HOUR_MS
+    assert (row.seen.volume.bytes, row.kinds()) == (2, [("damage", "empty-index", 3)])
+    assert row.formats.volume.magic_bytes == (0, 40, 60)
+    assert row.reclaimable.volume.reclaimable.now_bytes == 77
+    assert row.reclaimable.source.dag_id == "apply_retention"
+
+
+def test_the_one_in_most_trouble_is_first(folder: Path) -> None:
+    ended(
+        folder,
+        NOW - HOUR_MS,
+        volume("/sound"),
+        volume("/damaged", kinds={"damage": {"empty-index": 1}, "remark": {"sound": 9}}),
+        volume("/more damaged", kinds={"damage": {"empty-index": 2}}),
+        volume("/dangerous", kinds={"danger": {"bad-offset": 1}}),
+    )
+    ended(folder, NOW - 37 * HOUR_MS, volume("/overdue"), run="old")
+    write(
+        folder / "apply_retention" / "older" / "report.json",
+        {"outcome": "dry run", "volumes": ["/older"]},
+    )
+    os.utime(folder / "apply_retention" / "older" / "report.json", (NOW / 1000, NOW / 1000))
+    found = board(folder, {"/unseen": "4"})
+    assert [(row.log_dir, row.states(NOW)) for row in found.rows] == [
+        ("/dangerous", ["danger"]),
+        ("/more damaged", ["damage"]),
+        ("/damaged", ["damage"]),
+        ("/unseen", ["unseen"]),
+        ("/overdue", ["overdue"]),
+        ("/older", ["older"]),
+        ("/sound", ["sound"]),
+    ]
+
+
+def test_undo_material_counts_until_it_is_purged_or_undone(folder: Path) -> None:
+    from kafkats_airflow.ui.reading.runs import run_in
+
+    at_ms = NOW - HOUR_MS
+    run = folder / "rebuild_time_indexes" / f"scheduled__{at_ms}"
+    kept = [
+        change(run, digit * 64, {"/a": size}, until)
+        for digit, size, until in (
+            ("a", 100, NOW + DAY_MS),
+            ("b", 20, None),
+            ("c", 3, NOW + 2 * DAY_MS),
+        )
+    ]
+    ended(folder, at_ms, volume("/a"), undo=kept)
+    (row,) = board(folder).rows
+    assert (row.undo_bytes(), len(row.undo), row.freed_ms()) == (123, 3, NOW + DAY_MS)
+    write(run_in(run, kept[0]["run"]) / "purge.json", {"at_ms": NOW})
+    (row,) = board(folder).rows
+    assert (row.undo_bytes(), row.undone_since) == (23, False)
+    write(run_in(run, kept[1]["run"]) / "undone.json", {"at_ms": NOW})
+    (row,) = board(folder).rows
+    assert (row.undo_bytes(), row.undone_since) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "half-written or corrupt"),
+        ('{"format": 1, "dag_id": "x", "volu', "half-written or corrupt"),
+        ("[]", "it is no JSON object"),
+        ('{"format": 2}', "not as it was written: format"),
+        (
+            '{"format": 1, "dag_id": "d", "run_id": "r", "written_ms": -1, "outcome": "", "volumes": []}',
+            "written_ms",
+        ),
+        ("\udcff", "half-written or corrupt"),
+        ("[" * 100_000, "corrupt: it is nested too deeply"),
+    ],
+)
+def test_a_report_that_cannot_be_read_is_shown_as_such(
+    client: Any, folder: Path, content: str, why: str
+) -> None:
+    run = ended(folder, NOW, volume("/a"))
+    (run / "overview.json").write_bytes(content.encode(errors="surrogateescape"))
+    for page in ("volumes", "runs", f"run?dag_id=rebuild_time_indexes&run_id={run.name}"):
+        answer = client.get(f"/kafkats/{page}")
+        assert answer.status_code == 200
+        assert "overview.json" in answer.text
+        assert why in answer.text, page
+        assert "data-state" in answer.text, "the rest of the page is there"
+
+
+def test_a_file_that_is_a_link_or_a_folder_is_not_read(
+    client: Any, folder: Path, tmp_path: Path
+) -> None:
+    run = ended(folder, NOW, volume("/a"))
+    (run / "overview.json").rename(tmp_path / "elsewhere")
+    (run / "overview.json").symlink_to(tmp_path / "elsewhere")
+    text = client.get("/kafkats/volumes").text
+    assert "it is no plain file" in text
+    assert "older report" in text, "report.json names it"
+    assert "4.0\u00a0KiB" not in text
+
+
+def test_a_report_is_read_again_when_it_has_changed(client: Any, folder: Path) -> None:
+    ended(folder, NOW, volume("/before"))
+    assert "/before" in client.get("/kafkats/volumes").text
+    ended(folder, NOW, volume("/after!"))
+    text = client.get("/kafkats/volumes").text
+    assert "/after!" in text
+    assert "/before" not in text
+
+
+def test_a_folder_that_is_not_seen_from_here_is_said_for_each_volume(
+    client: Any, folder: Path
+) -> None:
+    write(
+        folder.parent / "policy.yaml",
+        "volumes: [{broker: '1', path: /data/one}, {broker: '2', path: /data/two}]",
+    )
+    folder.rmdir()
+    text = client.get("/kafkats/volumes").text
+    assert "The api-server cannot see the folder of all runs." in text
+    assert str(folder) in text
+    assert text.count("no report that is seen from here names it") == 2
+    assert "2 of 2\u202fvolumes need you." in text or "2 of 2 volumes need you." in text
+    assert "cannot see the folder" in client.get("/kafkats/runs").text
+
+
+def test_a_policy_that_cannot_be_read_is_said(client: Any, folder: Path) -> None:
+    ended(folder, NOW, volume("/a"))
+    assert "The policy cannot be read on the api-server" in client.get("/kafkats/volumes").text
+    write(folder.parent / "policy.yaml", "volumes: 7")
+    assert "The policy cannot be read on the api-server" in client.get("/kafkats/volumes").text
+    write(folder.parent / "policy.yaml", "volumes: [{broker: '1', path: /a}]")
+    text = client.get("/kafkats/volumes").text
+    assert "The policy cannot be read" not in text
+    assert "broker 1" in text
+
+
+def test_hostile_names_are_text(client: Any, folder: Path) -> None:
+    run = ended(
+        folder,
+        NOW,
+        volume(f"/{HOSTILE}", kinds={"damage": {HOSTILE: 1}}),
+        outcome=HOSTILE,
+        run_id=HOSTILE,
+    )
+    report = {"outcome": HOSTILE, "failures": [HOSTILE], "remarks": [HOSTILE], "volumes": [HOSTILE]}
+    write(run / "report.json", report)
+    for page in (
+        "volumes",
+        "runs",
+        f"run?dag_id=rebuild_time_indexes&run_id={run.name}",
+        "volumes?find=%3Cscript%3E",
+    ):
+        text = client.get(f"/kafkats/{page}").text
+        assert "&lt;script&gt;" in text
+        assert "<script>document" not in text
+        assert "<img" not in text
+
+
+@pytest.mark.parametrize(
+    "sort", ["trouble", "path", "age", "bytes", "reclaimable", "pinned", "undo"]
+)
+def test_every_order_of_the_table(client: Any, folder: Path, sort: str) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    deleted = reclaimable(9 * 1024**3, 9)
+    ended(
+        folder, now_ms - HOUR_MS, volume("/b", bytes=9 * 1024**3, reclaimable=deleted), volume("/a")
+    )
+    order = re.findall(r"<code>(/[ab])</code>", client.get(f"/kafkats/volumes?sort={sort}").text)
+    assert order == (
+        ["/a", "/b"]
+        if sort in {"trouble", "path", "undo"}
+        else ["/b", "/a"]
+        if sort != "age"
+        else order
+    )
+    assert client.get("/kafkats/volumes?sort=size%00").status_code == 422
