@@ -1,6 +1,6 @@
 """scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [recover] [soak] [--full]: kafkats against real Kafka.
 
-The subject are the golden directories, of `recover` a killed broker, of `soak` a broker at work: 60 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0). Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
+The subject are the golden directories, of `recover` a killed broker, of `soak` a broker at work: 60 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0). `recover --full` kills four versions, too. Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
 """
 
 from __future__ import annotations

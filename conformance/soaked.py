@@ -40,7 +40,11 @@ _BOTH: Final = {
     "auto.create.topics.enable": "false",
     "controlled.shutdown.enable": "false",
 }
-_AT_REST: Final = {"log.cleaner.enable": "false", "log.retention.check.interval.ms": 3_600_000}
+_AT_REST: Final = {
+    "log.cleaner.enable": "false",
+    "log.retention.check.interval.ms": 3_600_000,
+    "log.initial.task.delay.ms": 3_600_000,  # brokers before 3.7 do not know it, and wait 30 s
+}
 """A start that only recovers."""
 _LOG4J: Final = """status = warn
 appender.out.type = Console

@@ -48,6 +48,8 @@ TOPICS: Final[dict[str, dict[str, object]]] = {
 }
 _COMING: Final = ("coming-compacted", "coming-plain")
 _PARTITIONS: Final = 2
+LONGEST_TRANSACTION_MS: Final = 900_000
+"""What brokers allow: a coordinator must not abort what a killed producer left open while copies are compared."""
 _PAUSE_S: Final = 0.05
 _BATCH: Final = 25
 
@@ -81,7 +83,10 @@ class _Writing:
 
     async def transactions(self, topic: str) -> None:
         async with AIOKafkaProducer(
-            bootstrap_servers=self.server, transactional_id=topic, linger_ms=5
+            bootstrap_servers=self.server,
+            transactional_id=topic,
+            transaction_timeout_ms=LONGEST_TRANSACTION_MS,
+            linger_ms=5,
         ) as producer:
             while True:
                 with suppress(_Aborts):

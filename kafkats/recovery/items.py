@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kafkats import paths
@@ -23,6 +23,7 @@ from kafkats.recovery.small_files import (
     read_snapshots,
     remake,
 )
+from kafkats.recovery.swaps import Swap
 
 
 def cut_items(decision: Decision, rule: str) -> Iterator[Item]:
@@ -121,10 +122,13 @@ def _listed_item(
     }
 
 
-def small_items(listed: PartitionDir, decision: Decision, rule: str) -> Iterator[Item]:
+def small_items(
+    listed: PartitionDir, swaps: Sequence[Swap], decision: Decision, rule: str
+) -> Iterator[Item]:
     """Yield the items of snapshots, aborted transactions and epochs.
 
-    Raises CorruptBatch for a log that a broker does not load.
+    The logs of `swaps` are read in the place of those that they replace. Raises CorruptBatch for a
+    log that a broker does not load.
     """
     files = {f.name: f for f in listed.others}
     files |= {f.name: f for segment in listed.segments for f in segment.files.values()}
@@ -136,7 +140,7 @@ def small_items(listed: PartitionDir, decision: Decision, rule: str) -> Iterator
     there = {*snapshots.readable, *snapshots.unreadable}
     inside = {at for at in there & bases if decision.first < at < decision.log_end}
     wanted = Wanted(decision.log_end, frozenset({decision.log_end, *inside}), decision.first)
-    made = remake(_logs(listed.path, decision), snapshots, epochs, wanted)
+    made = remake(_logs(listed.path, swaps, decision), snapshots, epochs, wanted)
     reasons = {
         paths.segment_file(at, paths.SNAPSHOT): why for at, why in snapshots.unreadable.items()
     }
@@ -154,11 +158,12 @@ def small_items(listed: PartitionDir, decision: Decision, rule: str) -> Iterator
         yield from _given(listed.path / name, content, files.get(name), item)
 
 
-def _logs(directory: Path, decision: Decision) -> list[Log]:
+def _logs(directory: Path, swaps: Sequence[Swap], decision: Decision) -> list[Log]:
+    swapped = {swap.base_offset: swap.file.name for swap in swaps}
     return [
         Log(
             row["base_offset"],
-            directory / log_of(row),
+            directory / swapped.get(row["base_offset"], log_of(row)),
             valid_bytes(row),
             plain=row["depth"] != "tail" and row["magic_bytes"][2] == 0,
         )

@@ -36,7 +36,15 @@ from kafkats.recovery.items import (
 )
 from kafkats.recovery.log_end import empty_segment, recovery_point
 from kafkats.recovery.readable import batch_behind
-from kafkats.recovery.swaps import Building, Swap, left_to_a_broker, read_swaps, swap_items
+from kafkats.recovery.swaps import (
+    Building,
+    Swap,
+    left_by,
+    left_to_a_broker,
+    read_swaps,
+    rows_after,
+    swap_items,
+)
 from kafkats.segment.reader import open_source
 
 RECOVERY: Final = pa.schema([
@@ -104,24 +112,37 @@ class Partition(NamedTuple):
 
 def look_at_partition(partition: Partition, options: RecoverOptions) -> pa.RecordBatch:
     """Return the partition's row of FOUND. Raises Vanished, Changed, StorageFailed."""
-    found = _decided(partition, options)
-    copied = _copied(partition, found, options)
-    items: list[Item] = []
-    if isinstance(found, Decision):
-        try:
-            listed = scan_partition(partition.directory)
-            swaps = read_swaps(partition.directory, listed.others, partition.building)
-            left = left_to_a_broker(swaps, listed.others, found.first)
-            items = [] if left else list(_items(partition, listed, swaps, found, options))
-            found = left or found
-        except (CorruptBatch, CorruptFile) as e:
-            file = Path(e.path or partition.directory).name
-            found = Blocked(file, f"{file}: {e.reason}; a broker does not load this partition")
+    found, copied, items = _found(partition, options)
     if isinstance(found, Blocked):
         row = next((r for r in partition.rows if log_of(r) == found.file), partition.rows[0])
         items = [blocked_row(row, found.file, found.reason, options.rule)]
     row_of_it = _summary(partition, found) | {"copied_bytes": copied, "items": items}
     return pa.RecordBatch.from_pylist([row_of_it], schema=FOUND)
+
+
+def _found(
+    partition: Partition, options: RecoverOptions
+) -> tuple[Decision | Blocked, int, list[Item]]:
+    """Return the decision, the bytes copied (see _copied), and the changes. Raises as
+    `look_at_partition`.
+    """
+    try:
+        listed = scan_partition(partition.directory)
+        swaps = read_swaps(partition.directory, listed.others, partition.building)
+        left = left_to_a_broker(swaps, listed.others)
+        rows = partition.rows if left else rows_after(swaps, partition.rows)
+        found = _decided(partition, rows, options)
+        copied = _copied(partition, found, options)
+        if isinstance(found, Blocked):
+            return found, copied, []
+        left = left or left_by(found, swaps)
+        if left:
+            return left, copied, []
+        return found, copied, list(_items(partition, listed, swaps, found, options))
+    except (CorruptBatch, CorruptFile) as e:
+        file = Path(e.path or partition.directory).name
+        why = f"{file}: {e.reason}; a broker does not load this partition"
+        return Blocked(file, why), 0, []
 
 
 def _copied(partition: Partition, found: Decision | Blocked, options: RecoverOptions) -> int:
@@ -137,8 +158,9 @@ def _copied(partition: Partition, found: Decision | Blocked, options: RecoverOpt
     return copy_readable(rows, reason, place)
 
 
-def _decided(partition: Partition, options: RecoverOptions) -> Decision | Blocked:
-    rows = partition.rows
+def _decided(
+    partition: Partition, rows: Sequence[SegmentRow], options: RecoverOptions
+) -> Decision | Blocked:
     whole = partition_blocked(partition.claims, rows, remote=partition.remote)
     if whole is not None:
         return whole
@@ -189,10 +211,10 @@ def _items(
     changes = [
         *cut_items(decision, rule),
         *index_items(decision, rule, lambda base: any(swap.covers(base) for swap in swaps)),
-        *swap_items(swaps, partition.rows, partition.building),
+        *swap_items(swaps, partition.rows, partition.building, decision.first),
         *leftovers(listed, decision, rule),
         *(item for item in dropped(decision, rule) if item["file"] not in replaced),
-        *(small_items(listed, decision, rule) if partition.newer else ()),
+        *(small_items(listed, swaps, decision, rule) if partition.newer else ()),
         *ending,
     ]
     yield from changes

@@ -100,14 +100,14 @@ def _last_kept(directory: Path, point: Item) -> int:
 
 def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Change]:
     swapped = {i["file"]: swap for i in work.items if (swap := _swap_of(directory, i))}
-    small = _small_contents(directory, work)
+    small = _small_contents(directory, work, swapped)
     indexes: dict[Path, Mapping[str, bytes]] = {}
     for item in work.items:
         name = paths.parse_segment_file(item["file"])
         before = identity_of(item["before"])
         if item["action"] == "remove":
             yield Remove(item["file"], replaced_file(item))
-        elif item["file"] in small:
+        elif item["file"] in small and item["file"] not in swapped:
             yield stage_planned(directory / item["file"], item, small[item["file"]], lease)
         elif name is None:
             continue  # the recovery point, which the log directory's own file holds
@@ -153,14 +153,20 @@ def _copy(log: Path, item: Item, lease: Lease) -> Replace:
     return Replace(item["file"], staged, identity_of(item["before"]), sha256, was.mtime_ns)
 
 
-def _small_contents(directory: Path, work: PartitionWork) -> Mapping[str, bytes]:
+def _small_contents(
+    directory: Path, work: PartitionWork, swapped: Mapping[str, Path]
+) -> Mapping[str, bytes]:
     """Build the planned snapshots, transaction indexes and epochs from the logs again.
 
     The logs are not read for snapshots without producers: the approved hash says all of them.
     """
     kinds = (paths.SNAPSHOT, paths.TXN_INDEX, paths.LEADER_EPOCH)
     items = [
-        item for item in work.items if item["file"].endswith(kinds) and item["action"] != "remove"
+        item
+        for item in work.items
+        if item["file"].endswith(kinds)
+        and item["action"] != "remove"
+        and item["file"] not in swapped
     ]
     named = {item["file"] for item in items}
     known = {item["file"]: NO_PRODUCERS for item in items if _without_producers(item)}
@@ -179,10 +185,12 @@ def _small_contents(directory: Path, work: PartitionWork) -> Mapping[str, bytes]
     log_end = point["base_offset"]
     names = [n for n in DISK.names(directory) if n not in gone]
     logs = []
-    for base in log_bases(directory):
-        log = directory / paths.segment_file(base, paths.LOG)
-        if base >= log_end:
+    replacing = {base for file in swapped if (base := _base_of_log(file)) >= 0}
+    for base in sorted({*log_bases(directory), *replacing}):
+        name = paths.segment_file(base, paths.LOG)
+        if base >= log_end or name in gone:
             continue
+        log = swapped.get(name, directory / name)
         size = DISK.identify(log)
         logs.append(Log(base, log, cut.get(base, size.size if size else 0)))
     snapshots = read_snapshots(directory, [n for n in names if n not in named])
@@ -195,6 +203,12 @@ def _small_contents(directory: Path, work: PartitionWork) -> Mapping[str, bytes]
 
 def _without_producers(item: Item) -> bool:
     return item["file"].endswith(paths.SNAPSHOT) and item["after_sha256"] == _NO_PRODUCERS_SHA256
+
+
+def _base_of_log(file: str) -> int:
+    """Return the base offset of a `.log`, -1 for another file."""
+    name = paths.parse_segment_file(file)
+    return name.base_offset if name is not None and name.kind == paths.LOG else -1
 
 
 def _unchanged(directory: Path, work: PartitionWork, changed: set[str]) -> dict[str, FileIdentity]:

@@ -4,7 +4,9 @@ The cleaner and the split of a segment write new files as `.cleaned`, rename the
 then swap them in. A broker that starts deletes `.cleaned` files, and `.swap` files whose offset is
 that of a `.cleaned` file or higher: their replacement was not complete. It finishes the others: a
 `.log.swap` takes the place of all logs whose base offset it covers. Source: LogLoader.load; before
-3.0 Log.completeSwapOperations. The indexes are always built from the log, as before 3.0.
+3.0 Log.completeSwapOperations. The indexes are always built from the log, as before 3.0. A
+replacement that ends above the recovery point is recovered like any segment: its batches are read
+for producers, aborted transactions and epochs.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from kafkats.logdir.partition import FileFacts
 from kafkats.logdir.text import read_small
 from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item, SegmentRow
-from kafkats.recovery.decide import Blocked
+from kafkats.recovery.decide import Blocked, Decision
 from kafkats.recovery.loading import CLEANED, SWAP, complete_swaps
 from kafkats.recovery.log_end import file_of
 from kafkats.segment.reader import open_source
@@ -75,13 +77,10 @@ def read_swaps(directory: Path, others: Sequence[FileFacts], building: Building)
     return found
 
 
-def left_to_a_broker(
-    swaps: Sequence[Swap], others: Sequence[FileFacts], first: int
-) -> Blocked | None:
+def left_to_a_broker(swaps: Sequence[Swap], others: Sequence[FileFacts]) -> Blocked | None:
     """Return why a replacement cannot be finished here, None if all can.
 
-    `others` are the directory's other files. `first` is the base offset of the first segment that
-    is recovered.
+    `others` are the directory's other files.
     """
     logs = {swap.base_offset for swap in swaps}
     parsed = {f.name: name for f in others if (name := paths.parse_segment_file(f.name))}
@@ -96,19 +95,73 @@ def left_to_a_broker(
         if facts.stop or swap.built.blocked or not facts.batches:
             why = facts.stop or swap.built.blocked or "it is empty"
             return Blocked(file, f"{file} is to replace a log, but is none: {why}")
-        if facts.next_offset > first:
-            return Blocked(file, f"{file} is to replace a log above the recovery point")
     return None
 
 
-def swap_items(swaps: Sequence[Swap], rows: Sequence[SegmentRow], building: Building) -> list[Item]:
+def rows_after(swaps: Sequence[Swap], rows: Sequence[SegmentRow]) -> list[SegmentRow]:
+    """Return the facts of a partition's segments (in order) once the replacements are finished.
+
+    A replacement takes the place of all segments that it covers. A broker recovers it if it
+    recovers one of these.
+    """
+    after = list(rows)
+    for swap in swaps:
+        covered = [row for row in after if swap.covers(row["base_offset"])]
+        after = [row for row in after if not swap.covers(row["base_offset"])]
+        after.append(_row_of(swap, covered or rows[:1]))
+    return sorted(after, key=lambda row: row["base_offset"])
+
+
+def _row_of(swap: Swap, covered: Sequence[SegmentRow]) -> SegmentRow:
+    facts = swap.built.facts
+    new: SegmentRow = {
+        **covered[0],
+        "base_offset": swap.base_offset,
+        "log": listed_row(swap.file),
+        "depth": "full",
+        "stop": "",
+        "blocked": "",
+        "valid_bytes": facts.valid_bytes,
+        "last_offset": facts.next_offset - 1,
+        "magic_bytes": facts.magics,
+        "recovery": any(row["recovery"] for row in covered),
+        "active": any(row["active"] for row in covered),
+        "findings": [],
+    }
+    return new
+
+
+def left_by(decision: Decision, swaps: Sequence[Swap]) -> Blocked | None:
+    """Return why replacements cannot be finished as decided, None if they can.
+
+    The last segment must be one that is there, and none may be cut before a replacement.
+    """
+    for swap in swaps:
+        bases = [row["base_offset"] for row in (decision.kept[-1], *decision.dropped)]
+        if swap.base_offset in bases:
+            why = "is to replace a log at or behind the place where the log ends"
+            return Blocked(swap.file.name, f"{swap.file.name} {why}")
+    return None
+
+
+def swap_items(
+    swaps: Sequence[Swap], rows: Sequence[SegmentRow], building: Building, first: int
+) -> list[Item]:
     """Return the items that finish the replacements. The `.swap` files themselves are removed by
     `items.leftovers`.
+
+    `first` is the base offset of the first segment that is recovered: from there on
+    `items.small_items` has the indexes of aborted transactions.
     """
-    return [item for swap in swaps for item in _swapped_in(swap, rows, building)]
+    return [item for swap in swaps for item in _swapped_in(swap, rows, building, first)]
 
 
-def _swapped_in(swap: Swap, rows: Sequence[SegmentRow], building: Building) -> Iterator[Item]:
+def _swapped_in(
+    swap: Swap, rows: Sequence[SegmentRow], building: Building, first: int
+) -> Iterator[Item]:
+    replayed = swap.base_offset >= first
+    if replayed:
+        swap = swap._replace(transactions=None)
     covered = [row for row in rows if swap.covers(row["base_offset"])]
     same = next((row for row in covered if row["base_offset"] == swap.base_offset), None)
     reason = f"a broker was replacing it: {swap.file.name}"
@@ -132,6 +185,8 @@ def _swapped_in(swap: Swap, rows: Sequence[SegmentRow], building: Building) -> I
         for kind in paths.SEGMENT_KINDS:
             file, before = paths.segment_file(row["base_offset"], kind), file_of(row, kind)
             if before is None or file in made or kind == paths.SNAPSHOT:
+                continue
+            if row is same and kind == paths.TXN_INDEX and replayed:
                 continue
             yield item_of(row, file, building.rule, "remove", reason) | {"before": before}
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from kafkats import paths
-from kafkats.logdir.checkpoints import read_offsets
+from kafkats.logdir.checkpoints import encode_offsets, read_offsets
+from kafkats.paths import PartitionName
 from kafkats.plans.plan import Plan
 from kafkats.recovery.stage import ends_empty
 from tests.builders.directories import contents
@@ -35,6 +36,9 @@ class Scene:
 
     def __init__(self, golden: Unpacked, folder: Path) -> None:
         self.root = some_of(golden, CRASHED.name, PARTITIONS, folder / "data")
+        points = self.root / paths.RECOVERY_POINT  # one replacement lies above its recovery point
+        lower = {PartitionName("swap-complete", 0, ""): 0}
+        points.write_bytes(encode_offsets({**read_offsets(points), **lower}))
         self.before = self.look()
         self.plan: Plan = plan_of(self.root, CRASHED, like_kafka=True).plan
 
