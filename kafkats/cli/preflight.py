@@ -41,7 +41,7 @@ def preflight(
     """
     import json
 
-    from kafkats.recovery.root import Expected
+    from kafkats.recovery.meta_properties import Expected
     from kafkats.recovery.rows import start_row, write_starts
     from kafkats.recovery.sentences import loses, sentences, summary
     from kafkats.recovery.start import predict_start

@@ -72,6 +72,14 @@ def read_meta_properties(path: str | os.PathLike[str]) -> MetaProperties:
     )
 
 
+def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the keys and values of a Java properties file, the last one of equal keys.
+
+    Raises CorruptFile with the line, Vanished when there is no such file.
+    """
+    return {key: value for _, key, value in _properties(path)}
+
+
 def read_partition_metadata(path: str | os.PathLike[str]) -> PartitionMetadata:
     """Decode `partition.metadata`.
 

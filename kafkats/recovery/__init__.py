@@ -5,6 +5,7 @@ Predicted, per generation of brokers; nothing in a log directory changes:
     rules            the start of each generation as a table, chosen by the release
     facts            the result: per log directory and per partition
     checkpoints      checkpoints that a broker does not read
+    meta_properties  meta.properties that stops a broker
     words            the messages of brokers that do not start
     root             lock, marker, meta.properties, checkpoints, names of directories
     loading          the files of a partition after the loader's deletions and swaps

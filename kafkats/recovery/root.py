@@ -2,11 +2,11 @@
 
     names              a directory that is not named like a partition stops it
     .lock              held by another process: it stops
-    meta.properties    of another cluster or node, or different in two log directories: it stops
+    meta.properties    not readable, see `meta_properties`
     checkpoints        unreadable: they count as empty, or the log directory goes offline
     the marker         its broker epoch is what the controller is told (3.7 and later)
 
-Source: LogManager, MetaPropertiesEnsemble, before 3.7 BrokerMetadataCheckpoint.
+Source: LogManager.
 """
 
 from __future__ import annotations
@@ -20,25 +20,16 @@ from kafkats import paths
 from kafkats.errors import BadInput, Vanished
 from kafkats.findings import Finding
 from kafkats.logdir.lock import lock_state
-from kafkats.logdir.properties import MetaProperties, read_clean_shutdown
+from kafkats.logdir.properties import read_clean_shutdown
 from kafkats.logdir.root import LogDir, RootNames, list_root, read_root
 from kafkats.recovery.checkpoints import OFFSETS, read_failure
 from kafkats.recovery.facts import RootStart
+from kafkats.recovery.meta_properties import unread_properties
 from kafkats.recovery.rules import StartRule
 from kafkats.recovery.words import (
     bad_directory,
     held_lock,
-    inconsistent,
-    wrong_cluster,
-    wrong_node,
 )
-
-
-class Expected(NamedTuple):
-    """The broker's configuration: its cluster and its node, "" and None if not given."""
-
-    cluster_id: str = ""
-    node_id: int | None = None
 
 
 class Looked(NamedTuple):
@@ -75,10 +66,12 @@ def look_at_root(path: Path, rule: StartRule) -> Looked:
         and parsed.state
         and parsed.state not in rule.states
     ]
-    stops += _unreadable_properties(root, names)
     stops += [held_lock(str(path))] if lock == "shared" else []
     if stops:
         return Looked(root, names, replace(start, outcome="stops", words=tuple(stops)))
+    unread = unread_properties(path, rule) if paths.META_PROPERTIES in names.files else None
+    if unread is not None:
+        return Looked(root, names, replace(start, outcome=unread.outcome, words=(unread.words,)))
     return Looked(root, names, _with_checkpoints(start, path, names, rule))
 
 
@@ -95,13 +88,6 @@ def _marker_epoch(path: Path, rule: StartRule) -> int | None:
         return None
 
 
-def _unreadable_properties(root: LogDir, names: RootNames) -> list[str]:
-    if root.meta is not None or paths.META_PROPERTIES not in names.files:
-        return []
-    reasons = [f.reason for f in root.findings if f.file == paths.META_PROPERTIES]
-    return [f"{root.path / paths.META_PROPERTIES}: {reason}" for reason in reasons]
-
-
 def _with_checkpoints(start: RootStart, path: Path, names: RootNames, rule: StartRule) -> RootStart:
     """Return `start` with what unreadable checkpoints do."""
     words, fails = [], False
@@ -111,39 +97,6 @@ def _with_checkpoints(start: RootStart, path: Path, names: RootNames, rule: Star
             words.append(f"Error while reading checkpoint file {path / name}: {failure.words}")
             fails |= not failure.bad_number and rule.checkpoint != "empty"
     return replace(start, outcome="offline" if fails else "loads", words=tuple(words))
-
-
-def words_of_all(roots: Sequence[Looked], rule: StartRule, expected: Expected) -> list[str]:
-    """Return why the broker does not start, from what its log directories say together."""
-    metas = [(str(one.root.path), one.root.meta) for one in roots if one.root.meta]
-    words = _differing(metas, rule)
-    for path, meta in metas:
-        file = f"{path}/{paths.META_PROPERTIES}"
-        if expected.cluster_id and meta.cluster_id not in (None, expected.cluster_id):
-            words += wrong_cluster(rule, file, expected.cluster_id, str(meta.cluster_id))
-        if expected.node_id is not None and meta.node_id not in (None, expected.node_id):
-            words += wrong_node(rule, file, expected.node_id, meta.node_id)
-    return words
-
-
-def _differing(metas: Sequence[tuple[str, MetaProperties]], rule: StartRule) -> list[str]:
-    if len(metas) < 2:
-        return []
-    words: list[str] = []
-    first = metas[0][1]
-    directories: dict[str, str] = {}
-    for path, meta in metas:
-        file = f"{path}/{paths.META_PROPERTIES}"
-        if (meta.cluster_id, meta.node_id) != (first.cluster_id, first.node_id):
-            words += inconsistent(rule, file, first, meta)
-        if rule.marker_epoch and meta.directory_id:
-            before = directories.setdefault(meta.directory_id, path)
-            if before != path:
-                words.append(
-                    f"Duplicate directory ID {meta.directory_id} found. It was the ID of {before},"
-                    f" but also of {path}"
-                )
-    return words
 
 
 def told_epoch(roots: Sequence[Looked], rule: StartRule) -> int:

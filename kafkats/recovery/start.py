@@ -17,8 +17,9 @@ from kafkats.logdir.partition import scan_at_rest
 from kafkats.logdir.properties import read_partition_metadata
 from kafkats.logdir.root import LogDir
 from kafkats.recovery.facts import OUTCOMES, BrokerStart, Outcome, PartitionStart, RootStart
+from kafkats.recovery.meta_properties import Expected, without_properties, words_of_all
 from kafkats.recovery.partition_start import predict
-from kafkats.recovery.root import Expected, Looked, look_at_root, told_epoch, words_of_all
+from kafkats.recovery.root import Looked, look_at_root, told_epoch
 from kafkats.recovery.rows import STARTS, start_of, start_row
 from kafkats.recovery.rules import START_RULES, StartRule, start_rule
 from kafkats.recovery.strays import why_set_aside
@@ -68,7 +69,9 @@ def predict_start(
         partitions = [
             replace(one, set_aside=why_set_aside(one, topic_ids, rule)) for one in partitions
         ]
-    words = words_of_all(looked, rule, expected or Expected()) + _duplicates(partitions, rule)
+    words = words_of_all([one.root for one in looked], rule, expected or Expected()) + _duplicates(
+        partitions, rule
+    )
     roots = tuple(_root_outcome(one, partitions, rule) for one in looked)
     stopped = [(p.log_dir, p.partition_dir, p.words) for p in partitions if p.outcome == "stops"]
     words += [w for root in roots if root.outcome == "stops" for w in root.words]
@@ -185,6 +188,9 @@ def _shutdown(roots: Sequence[RootStart], rule: StartRule) -> list[str]:
     """Return why failed log directories end the broker, [] if it goes on without them."""
     failed = [root for root in roots if root.outcome == "offline"]
     words = [word for root in failed for word in root.words]
+    why = without_properties(roots, rule)
+    if why:
+        return [*words, why]
     if len(failed) == len(roots):
         listed = ", ".join(root.log_dir for root in roots)
         return [*words, f"Shutdown broker because all log dirs in {listed} have failed"]

@@ -11,7 +11,7 @@ import pytest
 from kafkats.errors import BadInput
 from kafkats.execution import LocalExecutor
 from kafkats.recovery.facts import BrokerStart
-from kafkats.recovery.root import Expected
+from kafkats.recovery.meta_properties import Expected
 from kafkats.recovery.start import predict_start
 from kafkats.recovery.strays import read_topic_ids
 from tests.golden import Unpacked, case
@@ -294,3 +294,65 @@ def _second(first: Path, into: Path) -> Path:
     (second / "meta.properties").write_text("\n".join(kept) + "\n")
     (second / ".kafka_cleanshutdown").touch()
     return second
+
+
+_META = {
+    "no version": ({"version": None}, "Error: node ID not found in {}", "", ""),
+    "version 7": (
+        {"version": "7"}, "Unknown meta.properties version number 7",
+        "No readable meta.properties files found.", "Zk-based brokers only support version 0",
+    ),
+    "a node that is no number": (
+        {"node.id": "one"}, "Unable to read node.id as a base-10 number.",
+        "No readable meta.properties files found.",
+        'Failed to parse node.id property as an int: For input string: "one"',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _META)
+def test_a_meta_properties_that_a_broker_does_not_read(
+    name: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    changed, words, last, before = _META[name]
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    _set(root, changed)
+    start = _predicted([root], "4.3")
+    assert start.outcome == "stops" and words.format(root) in start.words[0]
+    assert start.words[-1].endswith(last)
+    old = _predicted([root], "2.8")
+    assert (old.outcome == "stops") == bool(before) and before in " ".join(old.words)
+
+
+def test_a_second_directory_with_an_unreadable_meta_properties_goes_offline(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    second = _second(first, tmp_path)
+    _set(second, {"version": "7"})
+    start = _predicted([first, second], "4.3")
+    assert (start.outcome, start.words, [r.outcome for r in start.roots]) == (
+        "offline", (), ["loads", "offline"],
+    )  # fmt: skip
+    (second / "__cluster_metadata-0").mkdir()
+    why = f"Encountered I/O error in metadata log directory {second}. Cannot continue."
+    assert _predicted([first, second], "4.3").words[-1] == why
+    assert _predicted([first, second], "2.8").outcome == "stops"
+
+
+@pytest.mark.parametrize(("kafka", "word"), [("3.9", "resrved"), ("4.3", "reserved")])
+def test_a_reserved_directory_id_stops_the_broker(
+    kafka: str, word: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    _set(root, {"directory.id": "AAAAAAAAAAAAAAAAAAAAAQ"})
+    found = _predicted([root], kafka).words
+    assert found == (f"Invalid {word} directory ID AAAAAAAAAAAAAAAAAAAAAQ found in {root}",)
+
+
+def _set(root: Path, values: dict[str, str | None]) -> None:
+    """Change lines of meta.properties; None removes one."""
+    file = root / "meta.properties"
+    kept = [ln for ln in file.read_text().splitlines() if ln.partition("=")[0] not in values]
+    kept += [f"{key}={value}" for key, value in values.items() if value is not None]
+    file.write_text("\n".join(kept) + "\n")

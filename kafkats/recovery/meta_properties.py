@@ -1,0 +1,198 @@
+"""The messages about `meta.properties`: of one log directory, and of several that differ.
+
+    2.3 to 3.6      each of them stops the broker
+    3.7 and later   a file that it cannot read takes the log directory offline; the broker stops if
+                    it is the only one, or the one with the metadata log
+
+Source: MetaPropertiesEnsemble, before 3.7 BrokerMetadataCheckpoint.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkats import paths
+from kafkats.errors import CorruptFile, Vanished
+from kafkats.logdir.properties import MetaProperties, read_properties
+from kafkats.logdir.root import LogDir
+from kafkats.recovery.facts import Outcome, RootStart
+from kafkats.recovery.rules import StartRule
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+_RESERVED: Final = 100
+"""Directory ids below this number are no directory's own."""
+_UNREAD: Final = "Error while reading meta.properties file"
+_ONLY_0: Final = (
+    "Zk-based brokers only support version 0 (which is implicit when the `version` field is"
+    " missing)."
+)
+
+
+class Expected(NamedTuple):
+    """The broker's configuration: its cluster and its node, "" and None if not given."""
+
+    cluster_id: str = ""
+    node_id: int | None = None
+
+
+class Unread(NamedTuple):
+    """A meta.properties that a broker does not accept."""
+
+    outcome: Outcome
+    words: str
+
+
+def unread_properties(log_dir: Path, rule: StartRule) -> Unread | None:
+    """Return how a broker fails on the meta.properties of a log directory, None if it reads it.
+
+    Raises StorageFailed.
+    """
+    path = log_dir / paths.META_PROPERTIES
+    try:
+        values = read_properties(path)
+    except Vanished:
+        return None
+    except CorruptFile as e:
+        return Unread("stops", f"{path}: {e.reason}")
+    version = values.get("version", "0")
+    key = "node.id" if version == "1" else "broker.id"
+    node = values.get(key)
+    unknown = version not in ("0", "1")
+    no_number = node is not None and not _NUMBER.fullmatch(node)
+    if not rule.marker_epoch:
+        if unknown:
+            return Unread("stops", f"{path}: {_ONLY_0}")
+        why = f'Failed to parse {key} property as an int: For input string: "{node}"'
+        return Unread("stops", f"{path}: {why}") if no_number else None
+    if unknown:
+        return Unread(
+            "offline", f"{_UNREAD} {path}: Unknown meta.properties version number {version}"
+        )
+    if no_number:
+        return Unread("offline", f"{_UNREAD} {path}: Unable to read {key} as a base-10 number.")
+    if node is None:
+        return Unread("stops", f"Error: node ID not found in {log_dir}")
+    if "directory.id" in values and _is_reserved(values["directory.id"]):
+        word = "resrved" if rule.name == "3.7" else "reserved"
+        why = f"Invalid {word} directory ID {values['directory.id']} found in {log_dir}"
+        return Unread("stops", why)
+    return None
+
+
+def _is_reserved(directory_id: str) -> bool:
+    """Whether an id (16 bytes as base64url) is one that brokers give no directory."""
+    try:
+        return int.from_bytes(base64.urlsafe_b64decode(f"{directory_id}=="), "big") < _RESERVED
+    except ValueError:
+        return False
+
+
+def without_properties(roots: Sequence[RootStart], rule: StartRule) -> str:
+    """Return why log directories whose meta.properties is not read stop the broker, "" if not."""
+    unread = [one for one in roots if any(word.startswith(_UNREAD) for word in one.words)]
+    with_log = [one for one in roots if Path(one.log_dir, paths.CLUSTER_METADATA).is_dir()]
+    if len(unread) == len(roots):
+        if with_log or rule.name != "3.7":
+            return "No readable meta.properties files found."
+        listed = ", ".join(one.log_dir for one in roots)  # with ZooKeeper
+        return (
+            f"Shutdown broker because none of the specified log dirs from {listed} can be created"
+            " or validated"
+        )
+    for one in unread:
+        if Path(one.log_dir, paths.CLUSTER_METADATA).is_dir():
+            return (
+                f"Encountered I/O error in metadata log directory {one.log_dir}. Cannot continue."
+            )
+    return ""
+
+
+def words_of_all(roots: Sequence[LogDir], rule: StartRule, expected: Expected) -> list[str]:
+    """Return why the broker does not start, from what its log directories say together."""
+    metas = [(str(root.path), root.meta) for root in roots if root.meta]
+    words = _differing(metas, rule)
+    if words and not rule.marker_epoch:
+        return words
+    for path, meta in metas:
+        file = f"{path}/{paths.META_PROPERTIES}"
+        if expected.cluster_id and meta.cluster_id not in (None, expected.cluster_id):
+            words += _wrong_cluster(rule, file, expected.cluster_id, str(meta.cluster_id))
+        if expected.node_id is not None and meta.node_id not in (None, expected.node_id):
+            words += _wrong_node(rule, file, expected.node_id, meta.node_id)
+    return words
+
+
+def _differing(metas: Sequence[tuple[str, MetaProperties]], rule: StartRule) -> list[str]:
+    if len(metas) < 2:
+        return []
+    words: list[str] = []
+    first = metas[0][1]
+    directories: dict[str, str] = {}
+    for path, meta in metas:
+        file = f"{path}/{paths.META_PROPERTIES}"
+        if (meta.cluster_id, meta.node_id) != (first.cluster_id, first.node_id):
+            words += _inconsistent(rule, file, first, meta)
+        if rule.marker_epoch and meta.directory_id:
+            before = directories.setdefault(meta.directory_id, path)
+            if before != path:
+                words.append(
+                    f"Duplicate directory ID {meta.directory_id} found. It was the ID of {before},"
+                    f" but also of {path}"
+                )
+    return words
+
+
+def _wrong_cluster(rule: StartRule, file: str, expected: str, found: str) -> list[str]:
+    """Return the words for meta.properties of another cluster; brokers before 2.3 do not look."""
+    if rule.marker_epoch:
+        return [f"Invalid cluster.id in: {file}. Expected {expected}, but read {found}"]
+    if rule.name not in ("2.3", "3.0"):
+        return []
+    return [
+        f"The Cluster ID {expected} doesn't match stored clusterId Some({found}) in"
+        " meta.properties. The broker is trying to join the wrong cluster. Configured"
+        " zookeeper.connect may be wrong."
+    ]
+
+
+def _wrong_node(rule: StartRule, file: str, expected: int, found: int | None) -> list[str]:
+    if rule.marker_epoch:
+        return [
+            f"Stored node id {found} doesn't match previous node id {expected} in {file}. If you"
+            " moved your data, make sure your configured node id matches. If you intend to create"
+            " a new node, you should remove all data in your data directories."
+        ]
+    stored = f"Some({found})" if rule.name in ("2.3", "3.0") else str(found)
+    return [
+        f"Configured broker.id {expected} doesn't match stored broker.id {stored} in"
+        " meta.properties. If you moved your data, make sure your configured broker.id matches. If"
+        " you intend to create a new broker, you should remove all data in your data directories"
+        " (log.dirs)."
+    ]
+
+
+def _inconsistent(
+    rule: StartRule, file: str, first: MetaProperties, other: MetaProperties
+) -> list[str]:
+    """Return the words for a meta.properties that differs from another log directory's."""
+    if rule.marker_epoch:
+        if first.cluster_id != other.cluster_id:
+            return _wrong_cluster(rule, file, str(first.cluster_id), str(other.cluster_id))
+        return _wrong_node(rule, file, first.node_id or 0, other.node_id)
+    if rule.name in ("2.3", "3.0"):
+        return [
+            "BrokerMetadata is not consistent across log.dirs. This could happen if multiple"
+            " brokers shared a log directory (log.dirs) or partial data was manually copied from"
+            " another broker. Found:"
+        ]
+    if first.node_id == other.node_id:
+        return []
+    return [
+        "Failed to match brokerId across log.dirs. This could happen if multiple brokers shared a"
+        " log directory (log.dirs) or partial data was manually copied from another broker. Found"
+        f" {first.node_id}, {other.node_id}"
+    ]
