@@ -40,7 +40,7 @@ done; other runs skip them, or refuse and say who holds them.
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import job_tasks, retention, retention_reports
+from kafkats_airflow import alerts, job_tasks, retention, retention_reports
 from kafkats_airflow.guards import GuardApproval
 from kafkats_airflow.params import form
 from kafkats_airflow.results import Answer, Arguments, PlanResult, Work
@@ -57,6 +57,7 @@ with DAG(
     default_args=OWNED,
     tags=["kafkats", "retention"],
     params=form("retain"),
+    **alerts.of("apply_retention"),
 ) as dag:
 
     @task

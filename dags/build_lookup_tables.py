@@ -47,7 +47,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import lookup
+from kafkats_airflow import alerts, lookup
 from kafkats_airflow.lookup import TABLES, TableSummary
 from kafkats_airflow.params import form
 from kafkats_airflow.results import Arguments, TableResult
@@ -64,6 +64,7 @@ with DAG(
     default_args={"owner": "kafka", "retries": 3, "retry_delay": timedelta(minutes=1)},
     tags=["kafkats", "lookup"],
     params=form("table"),
+    **alerts.of("build_lookup_tables"),
 ) as dag:
 
     @task

@@ -28,7 +28,7 @@ If it was killed, the next run ends what was begun.
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
-from kafkats_airflow import cleaning
+from kafkats_airflow import alerts, cleaning
 from kafkats_airflow.params import form
 from kafkats_airflow.settings import OWNED
 
@@ -42,6 +42,7 @@ with DAG(
     default_args=OWNED,
     tags=["kafkats", "reports"],
     params=form("clean"),
+    **alerts.of("clean_reports"),
 ) as dag:
 
     @task(multiple_outputs=False)

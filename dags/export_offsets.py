@@ -30,7 +30,7 @@ docs/exports.md describes each format.
 from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import lookup
+from kafkats_airflow import alerts, lookup
 from kafkats_airflow.params import form
 from kafkats_airflow.results import Arguments, LookupResult
 from kafkats_airflow.settings import OWNED, SUBMITTING
@@ -46,6 +46,7 @@ with DAG(
     default_args=OWNED,
     tags=["kafkats", "lookup"],
     params=form("export"),
+    **alerts.of("export_offsets"),
 ) as dag:
 
     @task

@@ -20,15 +20,14 @@ phases with `dry_run` first: it forecasts, and writes nothing.
 - `parity` compares the digests of both; `certify` checks the disk, and certifies the format.
 - `record` writes to the ledger, `report` into `folder`; `approve_canary` waits for a week.
 
-**When it fails.** A difference stops the run, with nothing changed in that partition. Clear the run
-to continue. Segments that cannot be converted are kept and named: mixed formats are legal. Old and
-new files stay until `kafkats purge RUN`; see `report.json` for RUN.
+**When it fails.** A difference stops the run; nothing changes in that partition. Clear the run to
+continue. Segments that cannot be converted are kept and named. `kafkats purge RUN` frees old files.
 """
 
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
-from kafkats_airflow import migration, migration_reports, questions
+from kafkats_airflow import alerts, migration, migration_reports, questions
 from kafkats_airflow.approval import CanaryApproval, PlanApproval
 from kafkats_airflow.migration import Results, to_certify, to_convert, to_look
 from kafkats_airflow.migration_reports import StageXComs, Summary
@@ -55,6 +54,7 @@ with DAG(
     tags=["kafkats", "formats"],
     default_args=OWNED,
     params=form("migrate"),
+    **alerts.of("migrate_message_format"),
 ) as dag:
 
     @task

@@ -37,7 +37,7 @@ purge RUN` deletes the old files and frees their space.
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
-from kafkats_airflow import job_tasks, reports
+from kafkats_airflow import alerts, job_tasks, reports
 from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
@@ -56,6 +56,7 @@ with DAG(
     tags=["kafkats", "repair"],
     default_args=OWNED,
     params=form("rebuild"),
+    **alerts.of("rebuild_time_indexes"),
 ) as dag:
 
     @task

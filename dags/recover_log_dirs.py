@@ -34,7 +34,7 @@ has started; `kafkats purge RUN` deletes the old files and frees their space.
 from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import job_tasks, questions, recover_reports, reports
+from kafkats_airflow import alerts, job_tasks, questions, recover_reports, reports
 from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
@@ -51,6 +51,7 @@ with DAG(
     tags=["kafkats", "repair"],
     default_args=OWNED,
     params=form("recover"),
+    **alerts.of("recover_log_dirs"),
 ) as dag:
 
     @task

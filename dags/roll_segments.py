@@ -39,7 +39,7 @@ done. Another run skips these volumes; if it names them, it refuses at once and 
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import job_tasks, questions, retention, retention_reports
+from kafkats_airflow import alerts, job_tasks, questions, retention, retention_reports
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
 from kafkats_airflow.results import Arguments, PlanResult, Work
@@ -56,6 +56,7 @@ with DAG(
     default_args=OWNED,
     tags=["kafkats", "retention"],
     params=form("roll"),
+    **alerts.of("roll_segments"),
 ) as dag:
 
     @task

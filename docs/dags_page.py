@@ -40,6 +40,8 @@ value.
 | `KAFKATS_FOLDER` | `/var/lib/kafkats` | default of the param `folder`; every Spark driver needs it at this path |
 | `KAFKATS_RETENTION` |  | `apply`: retention and rolling write by default |
 | `KAFKATS_CLEAN_REPORTS` |  | `apply`: `clean_reports` removes folders by default |
+| `KAFKATS_DEADLINES` |  | such as `apply_retention=6h`: alerts for runs that are late ([operating.md](operating.md)) |
+| `KAFKATS_NOTIFIER` |  | what is called for runs that failed or are late, as `package.module.name` |
 | `KAFKATS_TIMEOUTS` | `job=12h approval=24h guards=12h canary=7d` | time limits: `job` of a task that submits to Spark; `approval`, `guards`, `canary` of a question about a plan, about what a guard keeps, about a canary. A missing one keeps its default |
 | `KAFKATS_POOL` | `default_pool` | the pool of every task that submits to Spark. Its slots limit how many run at once; an open question takes none. Create it first: `airflow pools set NAME SLOTS TEXT` |
 | `KAFKATS_APPROVERS` |  | who approves, such as `alice,bob`; see below |

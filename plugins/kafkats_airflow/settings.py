@@ -9,6 +9,9 @@ KAFKATS_CLEAN_REPORTS   `apply`: clean_reports removes folders by default
 KAFKATS_POOL        the pool of all tasks that submit to Spark: its slots bound how many run at once
 KAFKATS_TIMEOUTS    such as `job=12h approval=24h guards=12h canary=7d`; what is not named keeps its
                     default
+KAFKATS_DEADLINES   such as `apply_retention=6h clean_reports=1h`: alerts for runs that are not over
+                    then (kafkats_airflow.alerts)
+KAFKATS_NOTIFIER    `package.module.name` of what is called for runs that failed or are late
 KAFKATS_APPROVERS   such as `alice,bob`: only they approve, and nothing is written without them
                     (kafkats_airflow.deployment)
 KAFKATS_UNDO_DAYS_FLOOR     with approvers: the least `undo_days`, 7 if not given
@@ -51,25 +54,41 @@ LONGEST: Final = timedelta(days=365)
 
 def read_timeouts(text: str) -> Timeouts:
     """Return the time limits that KAFKATS_TIMEOUTS gives. Raises UsageError, naming the word."""
+    return Timeouts(**_durations("KAFKATS_TIMEOUTS", text, Timeouts._fields))
+
+
+def read_deadlines(text: str) -> dict[str, timedelta]:
+    """Return the deadlines that KAFKATS_DEADLINES gives, by DAG id. Raises UsageError."""
+    return _durations("KAFKATS_DEADLINES", text, ())
+
+
+def read_notifier(text: str) -> str:
+    """Return KAFKATS_NOTIFIER. Raises UsageError for what is no dotted name."""
+    names = text.strip().split(".")
+    if text and (len(names) < 2 or not all(name.isidentifier() for name in names)):
+        raise UsageError(f"KAFKATS_NOTIFIER: {text[:60]!r} is not package.module.name")
+    return text.strip()
+
+
+def _durations(setting: str, text: str, names: tuple[str, ...]) -> dict[str, timedelta]:
+    """Return NAME=DURATION words, each once. Without `names` any word may be a name."""
     given: dict[str, timedelta] = {}
     for word in text.replace(",", " ").split():
         name, equals, amount = word.partition("=")
-        if not equals or name not in Timeouts._fields or name in given:
-            wanted = ", ".join(f"{field}=DURATION" for field in Timeouts._fields)
-            raise UsageError(f"KAFKATS_TIMEOUTS: {word[:60]!r} is not one of {wanted}, each once")
-        given[name] = _duration(name, amount)
-    return Timeouts(**given)
+        if not equals or not name or (names and name not in names) or name in given:
+            wanted = ", ".join(f"{one}=DURATION" for one in names or ("DAG_ID",))
+            raise UsageError(f"{setting}: {word[:60]!r} is not one of {wanted}, each once")
+        given[name] = _duration(setting, name, amount)
+    return given
 
 
-def _duration(name: str, amount: str) -> timedelta:
+def _duration(setting: str, name: str, amount: str) -> timedelta:
     try:
         found = timedelta(milliseconds=parse_duration(amount))
     except (ValueError, OverflowError) as e:
-        raise UsageError(f"KAFKATS_TIMEOUTS: {name}: {e}") from e
+        raise UsageError(f"{setting}: {name}: {e}") from e
     if not timedelta(seconds=1) <= found <= LONGEST:
-        raise UsageError(
-            f"KAFKATS_TIMEOUTS: {name}={amount[:40]} is not between 1s and {LONGEST.days}d"
-        )
+        raise UsageError(f"{setting}: {name}={amount[:40]} is not between 1s and {LONGEST.days}d")
     return found
 
 
@@ -102,6 +121,10 @@ CLEAN_DRY_RUN: Final = os.environ.get("KAFKATS_CLEAN_REPORTS", "") != "apply"
 """Default of the param `dry_run` of clean_reports."""
 POOL: Final = os.environ.get("KAFKATS_POOL") or "default_pool"
 TIMEOUTS: Final = _read(lambda text: read_timeouts(text or ""), "KAFKATS_TIMEOUTS", Timeouts())
+NOTIFIER: Final = _read(lambda text: read_notifier(text or ""), "KAFKATS_NOTIFIER", "")
+DEADLINES: Final = _read(
+    lambda text: read_deadlines(text or ""), "KAFKATS_DEADLINES", dict[str, timedelta]()
+)
 
 
 class Submitting(TypedDict):
