@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import Context
 
 from kafkats.errors import Changed, CorruptPlan, KafkatsError
 from kafkats.logdir.strict_json import Json
-from kafkats_airflow import checks, removal
+from kafkats_airflow import checks, overview, removal
 from kafkats_airflow.cleaning_rules import (
     Kept,
     Needed,
@@ -133,6 +133,7 @@ def remove(context: Context) -> CleanSummary:
         "report": str(folder),
     }
     write_json(folder / "report.json", said)
+    overview.write(context, folder, said["outcome"], [], failed=bool(failures))
     if failures:
         raise failed(f"{said['outcome']}: {failures[0]}; see {folder}", retryable=True)
     return {
