@@ -10,22 +10,56 @@ A new question removes the old answer.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.errors import Changed, CorruptPlan, Refused, UsageError
 from kafkats_airflow import deployment
 from kafkats_airflow.folders import folder_of
-from kafkats_airflow.results import Answer, PlanResult
+from kafkats_airflow.questions import plain
+from kafkats_airflow.results import Answer, PlanName, PlanResult, User
 
 if TYPE_CHECKING:
+    from airflow.sdk.execution_time.hitl import HITLUser
+
     from kafkats.logdir.strict_json import Json
+    from kafkats.plans.rows import Totals
 
 NOBODY: Final = "nobody"
+DIGEST: Final = "digest"
+"""The name of the field of an answer that says what was shown."""
+SHORTEST_DIGEST: Final = 8
+
+
+class AskedPlan(PlanName):
+    """A plan in question.json."""
+
+    totals: Totals
+
+
+class Asked(TypedDict):
+    """question.json. `default` is the option that counts without an answer.
+
+    `digest` is that of the only plan, or of all digests together. Only those in `assigned` may
+    answer; everybody may if it is empty. `told` are the notifiers that were called.
+    """
+
+    options: dict[str, list[str]]
+    plans: list[AskedPlan]
+    digest: str
+    default: str
+    assigned: list[User]
+    told: list[str]
+    task_id: str
+    asked_ms: int
+    until_ms: int
+    dag_id: str
+    run_id: str
 
 
 def approval_of(context: Context) -> Path:
@@ -39,31 +73,87 @@ def forget(context: Context) -> None:
         (folder_of(context) / name).unlink(missing_ok=True)
 
 
-def ask(context: Context, options: Mapping[str, Sequence[PlanResult]], timeout_ms: int) -> None:
-    """Write the question: the plans that each option allows to be applied."""
+def ask(
+    context: Context,
+    task_id: str,
+    options: Mapping[str, Sequence[PlanResult]],
+    timeout_ms: int,
+    *,
+    default: str,
+    assigned: Iterable[HITLUser] = (),
+    told: Sequence[str] = (),
+) -> Asked:
+    """Write the question: the plans that each option allows to be applied. Return it."""
     from kafkats.plans.files import make_folder, write_json
 
     path, now_ms = folder_of(context) / "question.json", _now_ms()
     make_folder(path.parent, "the question")
     every = {plan["digest"]: plan for plans in options.values() for plan in plans}
-    write_json(
-        path,
-        {
-            "options": {option: digests_of(plans) for option, plans in options.items()},
-            "plans": [
-                {
-                    "plan": one["plan"],
-                    "digest": one["digest"],
-                    "totals": one["totals"],
-                    "log_dirs": one["log_dirs"],
-                }
-                for one in every.values()
-            ],
-            "asked_ms": now_ms,
-            "until_ms": now_ms + timeout_ms,
-            **_where(context),
-        },
+    digests = {option: digests_of(plans) for option, plans in options.items()}
+    asked: Asked = {
+        "options": digests,
+        "plans": [
+            {
+                "plan": one["plan"],
+                "digest": one["digest"],
+                "totals": one["totals"],
+                "log_dirs": one["log_dirs"],
+            }
+            for one in every.values()
+        ],
+        "digest": _joined(digests),
+        "default": default,
+        "assigned": [{"id": user["id"], "name": user["name"]} for user in assigned],
+        "told": list(told),
+        "task_id": task_id,
+        "asked_ms": now_ms,
+        "until_ms": now_ms + timeout_ms,
+        "dag_id": context["dag"].dag_id,
+        "run_id": context["run_id"],
+    }
+    write_json(path, asked)
+    return asked
+
+
+def _joined(options: Mapping[str, Sequence[str]]) -> str:
+    """Return the only digest of the options, else the sha256 of all of them, sorted."""
+    every = sorted({digest for digests in options.values() for digest in digests})
+    return every[0] if len(every) == 1 else hashlib.sha256("\n".join(every).encode()).hexdigest()
+
+
+def not_taken(context: Context, event: Answer) -> str:
+    """Return why a person's answer is not taken, "" if it is.
+
+    An answer that lets something be applied has to name the digest of the question, or its first
+    digits. A no needs no digest. Questions of earlier versions have none.
+    """
+    if "error" in event or not event.get("responded_by_user"):
+        return ""
+    asked, option = _question(context), event["chosen_options"][0]
+    options, wanted = asked.get("options"), asked.get(DIGEST)
+    if not isinstance(wanted, str) or not isinstance(options, dict) or not options.get(option):
+        return ""
+    shown = str((event.get("params_input") or {}).get(DIGEST) or "").strip().lower()
+    if len(shown) >= SHORTEST_DIGEST and wanted.startswith(shown):
+        return ""
+    named = f"plan {plain(shown[:16])}" if shown else "no plan"
+    return (
+        f"{option!r} by {plain(name_in(event))} is not taken: it names {named}, and the question is"
+        f" about {wanted[:16]}. The question stays open; answer it again, on the plan's page"
     )
+
+
+def until_ms(context: Context) -> int:
+    """Return the deadline of the question, epoch ms; now for one that has none."""
+    until = _question(context).get("until_ms")
+    return until if isinstance(until, int) else _now_ms()
+
+
+def _question(context: Context) -> dict[str, Json]:
+    from kafkats.plans.files import read_json
+
+    path = folder_of(context) / "question.json"
+    return read_json(path) if path.exists() else {}
 
 
 def answered(context: Context, event: Answer) -> None:

@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
-from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
+from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from kafkats_airflow import answers, deployment, questions, steps
+from kafkats_airflow.asking import RecordedQuestion
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.results import Answer, PhaseWork, PlanResult, Work
 from kafkats_airflow.run_params import params_of
 from kafkats_airflow.settings import TIMEOUTS
-
-MILLISECOND = timedelta(milliseconds=1)
-
-
-class RecordedQuestion(HITLOperator):
-    """A question about plans. Question and answer are files in the run's folder, and name digests
-    (kafkats_airflow.answers).
-    """
-
-    # A template in a run id or a name would be rendered, and can read passwords.
-    template_fields = ()
-
-    def ask(
-        self, context: Context, options: Mapping[str, Sequence[PlanResult]], subject: str, body: str
-    ) -> None:
-        """Record the question, and which plans each option allows. The task then waits for the
-        answer.
-        """
-        self.assigned_users = deployment.assigned() or self.assigned_users
-        answers.ask(context, options, (self.response_timeout or timedelta()) // MILLISECOND)
-        self.subject, self.body = questions.asked(subject, context), body
-
-    def answer_itself(
-        self, context: Context, option: str, plans: Sequence[PlanResult], why: str
-    ) -> Answer:
-        """Record that nobody is asked, with the reason, and return the option as the answer."""
-        answers.not_asked(context, option, plans, why)
-        self.log.info("nobody is asked: %s", why)
-        return {"chosen_options": [option], "params_input": {}}
-
-    @in_our_words
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Answer:
-        answers.answered(context, answers.answer_in(event))
-        answer: Answer = super().execute_complete(context, event)
-        return answer
 
 
 class PlanApproval(RecordedQuestion, ApprovalOperator):
@@ -68,7 +34,7 @@ class PlanApproval(RecordedQuestion, ApprovalOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(defaults=self.REJECT, response_timeout=response_timeout, **kwargs)
-        self.asks, self.question, self.always = self.subject, question, always
+        self.question, self.always = question, always
 
     @in_our_words
     def execute(self, context: Context) -> Answer:
@@ -77,7 +43,7 @@ class PlanApproval(RecordedQuestion, ApprovalOperator):
         writes = any(plan.get("undo") or plan["totals"]["files"] for plan in plans)
         if writes and (self.always or deployment.hardened() or params_of(context)["need_approval"]):
             options = {self.APPROVE: plans, self.REJECT: list[PlanResult]()}
-            self.ask(context, options, self.asks, self.question(context, plans))
+            self.ask(context, options, self.question(context, plans), plans)
             waiting: Answer = super().execute(context)
             return waiting
         why = "this run does not ask for approval" if writes else "nothing would be written"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats_airflow import answers, deployment, questions
-from kafkats_airflow.approval import RecordedQuestion
+from kafkats_airflow.asking import RecordedQuestion
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.results import Answer, PlanResult
 from kafkats_airflow.run_params import params_of
@@ -37,7 +37,7 @@ class GuardApproval(RecordedQuestion):
             response_timeout=response_timeout,
             **kwargs,
         )
-        self.asks, self.always = self.subject, always
+        self.always = always
 
     @in_our_words
     def execute(self, context: Context) -> Answer:
@@ -60,8 +60,8 @@ class GuardApproval(RecordedQuestion):
         ):
             self.defaults = [NOTHING if always else NO]
             self.options = list(offered)
-            body = questions.of_guards(within, about, answers_itself=not always)
-            self.ask(context, offered, self.asks, body)
+            text = questions.of_guards(within, about, answers_itself=not always)
+            self.ask(context, offered, text, about)
             waiting: Answer = super().execute(context)
             return waiting
         why = (

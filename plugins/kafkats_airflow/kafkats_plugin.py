@@ -1,9 +1,10 @@
-"""Registers the pages of kafkats in Airflow, and the Spark UI link of our operator."""
+"""Registers the pages of kafkats in Airflow, and the links of our operators."""
 
 from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
+from kafkats_airflow.links import PlanLink
 from kafkats_airflow.spark_job import SparkUiLink
 from kafkats_airflow.ui.mounted import Pages
 
@@ -14,7 +15,7 @@ class KafkatsPlugin(AirflowPlugin):
     # Airflow wants lists.
     # ruff: disable[mutable-class-default]
     name = "kafkats"
-    operator_extra_links = [SparkUiLink()]
+    operator_extra_links = [SparkUiLink(), PlanLink()]
     fastapi_apps = [{"app": Pages(), "url_prefix": PREFIX, "name": "kafkats"}]
     external_views = [
         {

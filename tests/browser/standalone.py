@@ -275,12 +275,14 @@ class Standalone:
         )
 
     def answer(self, dag: str, run: str, option: str, task: str = "approve") -> None:
-        """A person's answer to it."""
+        """A person's answer to it, who leaves the fields of the form as they are."""
         self.answers[dag, run, task] = option
         path = (
             f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}/-1/hitlDetails"
         )
-        self.api("PATCH", path, {"chosen_options": [option], "params_input": {}})
+        fields = self.api("GET", path)["params"]
+        form = {name: one["value"] for name, one in fields.items()}
+        self.api("PATCH", path, {"chosen_options": [option], "params_input": form})
 
     def answer_again(self, dag: str, run: str) -> None:
         """A task that was killed while it went on, as by a database that was locked for long, asks once more in its next try."""

@@ -181,13 +181,17 @@ def again(bag: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Whoever is asked gives the answer under "says" at once, as "by"; what was asked is under "asked"."""
+    """Whoever is asked gives the answer under "says" at once, as "by"; what was asked is under "asked".
+
+    The fields of the form are as they were shown, or those under "form".
+    """
     given: dict[str, Any] = {"says": "", "by": {"id": "7", "name": "Ada"}, "asked": []}
 
     def answer(self: Any, context: Any) -> Any:
         given["asked"].append({"subject": self.subject, "body": self.body, "options": self.options})
         now = datetime.datetime.now(tz=datetime.UTC)
-        said = {"chosen_options": [given["says"]], "params_input": {}, "responded_at": now}
+        form = given.get("form") or {key: self.params[key] for key in self.params}
+        said = {"chosen_options": [given["says"]], "params_input": form, "responded_at": now}
         return self.execute_complete(context, said | {"responded_by_user": given["by"]})
 
     monkeypatch.setattr("airflow.providers.standard.operators.hitl.HITLOperator.execute", answer)

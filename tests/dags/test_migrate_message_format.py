@@ -535,7 +535,10 @@ def answering(monkeypatch: pytest.MonkeyPatch, **answers: str) -> None:
 
     def answer(self: PlanApproval, context: Any) -> Any:
         now = datetime.datetime.now(tz=datetime.UTC)
-        said = {"chosen_options": [answers[self.task_id]], "params_input": {}, "responded_at": now}
+        form = {key: self.params[key] for key in self.params}
+        said = {
+            "chosen_options": [answers[self.task_id]], "params_input": form, "responded_at": now,
+        }  # fmt: skip
         return self.execute_complete(
             context, said | {"responded_by_user": {"id": "7", "name": "Ada"}}
         )

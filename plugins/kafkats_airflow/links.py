@@ -1,0 +1,32 @@
+"""Addresses of the pages of kafkats inside Airflow (kafkats_airflow.ui)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
+
+from airflow.configuration import conf
+from airflow.providers.common.compat.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+PLACE: Final = "/plugin/kafkats/kafkats"
+"""The pages as Airflow frames them: the menu's route, then the app's own path."""
+
+
+def page_of(page: str, dag_id: str, run_id: str) -> str:
+    """Return the address of a page about a DAG run; absolute if `[api] base_url` is set."""
+    base = conf.get("api", "base_url", fallback="").rstrip("/")
+    query = urlencode({"dag_id": dag_id, "run_id": run_id}, quote_via=quote)
+    return f"{base}{PLACE}/{page}?{query}"
+
+
+class PlanLink(BaseOperatorLink):
+    """A link from a task to the page with every row of the run's plans."""
+
+    name = "Plan"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        return page_of("plan", ti_key.dag_id, ti_key.run_id)

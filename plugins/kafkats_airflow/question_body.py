@@ -1,0 +1,98 @@
+"""What a question about plans shows besides its totals: first rows, deadline, link and digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow.providers.common.compat.sdk import Context
+
+from kafkats.errors import CorruptPlan, KafkatsError, storage
+from kafkats.operations import OPERATIONS
+from kafkats.plans.operation import size_text
+from kafkats_airflow.links import page_of
+from kafkats_airflow.questions import code, table
+from kafkats_airflow.results import PlanResult
+
+if TYPE_CHECKING:
+    from kafkats.plans.rows import Item
+    from kafkats_airflow.answers import Asked
+
+FIRST: Final = 10
+"""Rows of a question; its page has all of them."""
+_COLUMNS: Final = ("log_dir", "partition_dir", "file", "action", "reason", "before", "after_bytes")
+_HEAD: Final = ("partition", "file", "action", "reason", "bytes before", "bytes after")
+
+
+def body(context: Context, text: str, shown: Sequence[PlanResult], asked: Asked) -> str:
+    """Return the body of a question, as Markdown. `text` says what is asked."""
+    return f"{text}\n\n{_rows(shown)}\n\n{_ending(context, asked)}"
+
+
+def _rows(shown: Sequence[PlanResult]) -> str:
+    made = [plan for plan in shown if not plan.get("undo")]
+    if not made:
+        return "Runs are undone: every file of them is put back."
+    files = sum(plan["totals"]["files"] for plan in made)
+    try:
+        rows = [_row(item) for item in islice((one for p in made for one in _items(p)), FIRST)]
+    except KafkatsError as e:
+        return f"The rows cannot be shown: {code(e)}"
+    more = f"\n\nand more: {files} files in all." if files > len(rows) else ""
+    return f"First rows:\n\n{table(_HEAD, rows)}{more}"
+
+
+def _items(plan: PlanResult) -> Iterator[Item]:
+    """Yield the rows of a plan that change a file, without those that follow their segment's .log.
+
+    Reads no more of the table than is asked for. Raises CorruptPlan, StorageFailed.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from kafkats.plans.rows import item_rows
+
+    path = Path(plan["plan"], "items.parquet")
+    follows = OPERATIONS[_operation(plan)].leaves_out if _operation(plan) in OPERATIONS else None
+    try:
+        with storage(path, "reading"), path.open("rb") as file:
+            for batch in parquet.ParquetFile(file).iter_batches(1024, columns=list(_COLUMNS)):
+                for item in item_rows(pa.Table.from_batches([batch])):
+                    if item["action"] != "blocked" and not (follows and follows(item["file"])):
+                        yield item
+    except (pa.ArrowException, KeyError) as e:
+        raise CorruptPlan(f"not a readable table: {e}", path=path) from e
+
+
+def _operation(plan: PlanResult) -> str:
+    from kafkats.plans.files import read_json
+
+    return str(read_json(Path(plan["plan"], "plan.json")).get("operation"))
+
+
+def _row(item: Item) -> list[str]:
+    before, after = item["before"], item["after_bytes"]
+    gone = item["action"] == "remove"
+    return [
+        code(item["partition_dir"] or item["log_dir"]),
+        code(item["file"]),
+        item["action"],
+        code(item["reason"]),
+        size_text(before["size"]) if before else "no file",
+        "gone" if gone else size_text(after) if after >= 0 else "known when it is built",
+    ]
+
+
+def _ending(context: Context, asked: Asked) -> str:
+    until = datetime.fromtimestamp(asked["until_ms"] / 1000, UTC)
+    allows = asked["options"].get(asked["default"], [])
+    then = "what it allows is applied" if allows else "nothing is written"
+    page = page_of("plan", context["dag"].dag_id, context["run_id"])
+    return (
+        f"Without an answer until {until:%Y-%m-%d %H:%M} UTC, {code(asked['default'])} counts:"
+        f" {then}. [Every row of this plan]({page}). An answer counts only for digest"
+        f" {code(asked['digest'][:16])}."
+    )

@@ -1,0 +1,202 @@
+"""An answer counts only for the plan that was shown: it names the question's digest."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskAwaitingInput
+from kafkats_airflow import answers
+from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.guards import NO, YES, GuardApproval
+from markdown_it import MarkdownIt
+
+from kafkats.plans.plan import read_plan
+from tests.dags.runs import DAMAGED, rebuild, report, retain
+
+SHOWN, OTHER = "ab" * 32, "cd" * 32
+ADA = {"id": "7", "name": "Ada"}
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Any:
+    """A task of a DAG run, of which one plan is on disk."""
+    (folder := tmp_path / "dag" / "run" / "plan").mkdir(parents=True)
+    totals = {"files": 1, "write_bytes": 8, "blocked": 0, "not_repaired": {}}
+    header = {"operation": "rebuild", "options": {}, "totals": totals, "digest": SHOWN}
+    (folder / "plan.json").write_text(json.dumps(header))
+    plan = {"plan": str(folder), "digest": SHOWN, "totals": totals, "log_dirs": ["/v"]}
+    ti = SimpleNamespace(
+        id="1", xcom_pull=lambda task_ids: [{"plan": plan}], xcom_push=lambda *_: None
+    )
+    dag = SimpleNamespace(dag_id="dag")
+    return {
+        "params": {"folder": str(tmp_path), "need_approval": True},
+        "run_id": "run", "dag": dag, "ti": ti, "task_instance": ti, "dag_run": None,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def upserts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What Airflow is told to ask."""
+    told: list[dict[str, Any]] = []
+    for module in ("airflow.providers.standard.operators.hitl", "kafkats_airflow.asking"):
+        monkeypatch.setattr(f"{module}.upsert_hitl_detail", lambda **asked: told.append(asked))
+    return told
+
+
+def approval() -> PlanApproval:
+    """The operator of a task anew: the answer comes to another process than the question."""
+    return PlanApproval(task_id="approve", subject="Rebuild?")
+
+
+def answer(option: str, digest: str | None, by: dict[str, str] | None = ADA) -> dict[str, Any]:
+    form = {} if digest is None else {"digest": digest}
+    now = datetime.datetime.now(tz=datetime.UTC)
+    return {
+        "chosen_options": [option], "params_input": form,
+        "responded_by_user": by, "responded_at": now,
+    }  # fmt: skip
+
+
+def question(context: Any) -> dict[str, Any]:
+    path = Path(context["params"]["folder"], "dag", "run", "question.json")
+    return dict(json.loads(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        (answer("Approve", SHOWN), True),
+        (answer("Approve", f" {SHOWN[:16].upper()} "), True),
+        (answer("Approve", SHOWN[:7]), False),
+        (answer("Approve", OTHER), False),
+        (answer("Approve", f"{SHOWN}0"), False),
+        (answer("Approve", ""), False),
+        (answer("Approve", None), False),
+        (answer("Reject", OTHER), True),
+        (answer("Reject", None), True),
+        (answer("Approve", OTHER, by=None), True),
+    ],
+)
+def test_which_answers_are_taken(
+    context: Any, upserts: list[dict[str, Any]], given: dict[str, Any], taken: bool
+) -> None:
+    """A no lets nothing be applied; an answer of nobody is the default after the deadline."""
+    with pytest.raises(TaskAwaitingInput):
+        approval().execute(context)
+    assert (answers.not_taken(context, answers.answer_in(given)) == "") == taken
+
+
+def test_an_answer_to_another_plan_leaves_the_question_open(
+    context: Any, upserts: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TaskAwaitingInput):
+        approval().execute(context)
+    hour_later_ns = time.time_ns() + 3_600_000_000_000
+    monkeypatch.setattr("kafkats_airflow.asking.time.time_ns", lambda: hour_later_ns)
+    with pytest.raises(TaskAwaitingInput) as open_still:
+        approval().execute_complete(context, answer("Approve", OTHER))
+    left = datetime.timedelta(milliseconds=question(context)["until_ms"] - hour_later_ns // 10**6)
+    assert open_still.value.timeout == left, "the deadline is that of the question"
+    assert len(upserts) == 2, "the second takes Airflow's record of the answer away"
+    record = Path(context["params"]["folder"], "dag", "run", "approval.json")
+    assert not record.exists()
+
+    approval().execute_complete(context, answer("Reject", SHOWN))
+    assert json.loads(record.read_text())["digests"] == []
+
+
+def test_a_question_of_an_earlier_version_is_answered_as_before(
+    context: Any, upserts: list[dict[str, Any]]
+) -> None:
+    folder = Path(context["params"]["folder"], "dag", "run")
+    (folder / "question.json").write_text(json.dumps({"options": {"Approve": [SHOWN]}}))
+    assert answers.not_taken(context, answers.answer_in(answer("Approve", None))) == ""
+
+
+def test_the_file_of_a_question_says_who_may_answer_and_what_counts_without(
+    context: Any, upserts: list[dict[str, Any]]
+) -> None:
+    asking = approval()
+    asking.assigned_users = [{"id": "7", "name": "Ada"}]
+    with pytest.raises(TaskAwaitingInput):
+        asking.execute(context)
+    asked = question(context)
+    assert (asked["digest"], asked["default"], asked["task_id"]) == (SHOWN, "Reject", "approve")
+    assert (asked["assigned"], asked["told"]) == ([ADA], [])
+    [sent] = upserts
+    assert sent["params"]["digest"]["value"] == SHOWN, "the field of Airflow's own form"
+
+
+@pytest.mark.parametrize("kind", [PlanApproval, GuardApproval])
+def test_the_task_has_a_link_to_the_plan(
+    kind: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://a.example/air")
+    task = kind(task_id="approve", subject="?")
+    [link] = task.operator_extra_links
+    key = SimpleNamespace(dag_id="dag", run_id="manual__2026-01-01T00:00:00+00:00")
+    assert link.get_link(task, ti_key=key) == (
+        "https://a.example/air/plugin/kafkats/kafkats/plan"
+        "?dag_id=dag&run_id=manual__2026-01-01T00%3A00%3A00%2B00%3A00"
+    )
+
+
+def cells(body: str) -> list[list[str]]:
+    """The tables of a text, row by row."""
+    page = MarkdownIt("commonmark").enable("table")
+    rows: list[list[str]] = []
+    for token in page.parse(body):
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "inline" and rows and token.level > 2:
+            rows[-1].append(token.content)
+    return rows
+
+
+@pytest.mark.slow(10)
+def test_a_question_shows_rows_with_their_reasons(
+    bag: Any, damaged: Path, here: list[str], answering: dict[str, Any]
+) -> None:
+    answering["says"] = "Approve"
+    rebuild(bag, damaged)
+    assert report(damaged)["outcome"] == "rebuilt and proved"
+    [asked] = answering["asked"]
+    head = ["partition", "file", "action", "reason", "bytes before", "bytes after"]
+    rows = cells(asked["body"])
+    first = rows[rows.index(head) + 1 :]
+    names = {Path(one).parts for one in DAMAGED}
+    assert {(row[0].strip("`"), row[1].strip("`")) for row in first} == names
+    assert {row[4] for row in first} == {"no file", "0 bytes"}
+    assert all(row[3].strip("`") for row in first)
+    [plan] = report(damaged)["plans"]
+    assert f"`{plan['digest'][:16]}`" in asked["body"].rpartition("\n")[2]
+    assert "(/plugin/kafkats/kafkats/plan?dag_id=rebuild_time_indexes&run_id=" in asked["body"]
+
+
+@pytest.mark.slow(10)
+def test_a_long_plan_shows_its_first_rows(
+    bag: Any, volume: Path, here: list[str], answering: dict[str, Any]
+) -> None:
+    """What the guards keep is asked about: the rows are those of the plan beyond them."""
+    guarded = {
+        "time-*": {"cleanup.policy": "delete", "retention.ms": 1, "kafkats.guard.max.share": 0.01}
+    }
+    answering |= {"says": YES}
+    retain(bag, volume, guarded, need_approval=True)
+    [asked] = answering["asked"]
+    assert asked["options"] == [YES, NO]
+    rows = [row for row in cells(asked["body"]) if len(row) == 6]
+    plan = read_plan(Path(report(volume)["plans"][0]["plan"]))
+    logs = [item for item in plan.items.to_pylist() if item["file"].endswith(".log")]
+    assert 2 <= len(rows) <= 11
+    assert rows[1][0].strip("`") == logs[0]["partition_dir"]
+    assert rows[1][5] == "gone"
+    assert ("and more" in asked["body"]) == (len(plan.items) > len(rows) - 1)
