@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -101,7 +102,7 @@ def ask(
             }
             for one in every.values()
         ],
-        "digest": _joined(digests),
+        "digest": joined(chain.from_iterable(digests.values())),
         "default": default,
         "assigned": [{"id": user["id"], "name": user["name"]} for user in assigned],
         "told": list(told),
@@ -115,9 +116,9 @@ def ask(
     return asked
 
 
-def _joined(options: Mapping[str, Sequence[str]]) -> str:
-    """Return the only digest of the options, else the sha256 of all of them, sorted."""
-    every = sorted({digest for digests in options.values() for digest in digests})
+def joined(digests: Iterable[str]) -> str:
+    """Return the only digest, else the sha256 of all of them, sorted, one per line."""
+    every = sorted(set(digests))
     return every[0] if len(every) == 1 else hashlib.sha256("\n".join(every).encode()).hexdigest()
 
 

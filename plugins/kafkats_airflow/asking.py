@@ -14,7 +14,6 @@ from typing import Any, Final, NoReturn
 
 from airflow.providers.common.compat.sdk import Context
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.sdk.execution_time.hitl import upsert_hitl_detail
@@ -22,6 +21,7 @@ from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 from kafkats_airflow import answers, deployment, question_body, questions
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.links import PlanLink
+from kafkats_airflow.params import digest_field
 from kafkats_airflow.results import Answer, PlanResult
 
 MILLISECOND: Final = timedelta(milliseconds=1)
@@ -63,7 +63,7 @@ class RecordedQuestion(HITLOperator):
             assigned=self.assigned_users or (),
             told=[type(one).__name__ for one in self.notifiers],
         )
-        self.params = ParamsDict({answers.DIGEST: _field(asked["digest"])})
+        self.params = ParamsDict({answers.DIGEST: digest_field(asked["digest"])})
         self.subject = questions.asked(self.asks, context)
         self.body = question_body.body(context, text, shown, asked)
 
@@ -92,16 +92,3 @@ class RecordedQuestion(HITLOperator):
         )
         left = timedelta(milliseconds=answers.until_ms(context) - time.time_ns() // 1_000_000)
         raise TaskAwaitingInput(method_name="execute_complete", timeout=max(left, _SHORTEST))
-
-
-def _field(digest: str) -> Param:
-    """Return the field of Airflow's form. Who does not touch it answers what is shown."""
-    return Param(
-        digest,
-        "Leave it as it is. The answer counts only for the plan with this digest. After a clear,"
-        " Airflow shows the earlier text: then answer on the plan's page, or write the digest that"
-        " is given there.",
-        type="string",
-        title="Digest of what was shown",
-        maxLength=64,
-    )

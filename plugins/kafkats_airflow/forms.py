@@ -170,6 +170,35 @@ class CleaningRun(Options):
     ] = settings.CLEAN_DRY_RUN
 
 
+class EndingRun(WritingRun):
+    """A run that undoes or purges what another DAG run has written."""
+
+    verb: Annotated[
+        str,
+        Choice(("undo", "purge")),
+        Option(
+            "undo: put back every old file; purge: delete the old files and free their space",
+            title="Undo or purge",
+        ),
+    ] = "undo"
+    of_dag: Annotated[
+        str | None, Option("The DAG whose run is to be undone or purged", title="DAG of the run")
+    ] = None
+    of_run: Annotated[str | None, Option("The run of that DAG, by its run id", title="Run id")] = (
+        None
+    )
+    digest: Annotated[
+        str | None,
+        Option(
+            "The digest of what the run wrote, as its page shows it; at least 8 digits",
+            title="Digest of the run",
+        ),
+    ] = None
+    need_approval: Annotated[
+        bool, Option("Ask a person before anything is undone or purged", title=APPROVAL)
+    ] = False
+
+
 class Form(NamedTuple):
     """The form of a DAG: `ids` in the order that a person sees.
 
@@ -268,6 +297,10 @@ FORMS: Final[Mapping[str, Form]] = {
         ),
     ),
     "clean": Form((CleaningRun,), ("keep_days", "dry_run", "folder")),
+    "end": Form(
+        (EndingRun, Settings),
+        ("verb", "of_dag", "of_run", "digest", "need_approval", "policy", "folder"),
+    ),
     "table": Form(
         (ReadingRun, Table, Search, Topics, Settings),
         (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import TriggerRule
 
-from kafkats_airflow import tries
+from kafkats_airflow import end_run, tries
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
@@ -45,6 +45,12 @@ def release(asked: XComArg) -> MappedOperator:
     """End the reservations of `plan`, whatever became of the run."""
     releasing = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
     return releasing.expand_kwargs(asked.map(to_release))
+
+
+def undo(work: XComArg) -> MappedOperator:
+    """Put back every file of RUNs. `work` yields end_run.Ending."""
+    undoing = WriteJobOperator.partial(task_id="undo", job="undo", **NAMED)
+    return undoing.expand_kwargs(work.map(end_run.to_undo))
 
 
 def purge(ended: XComArg) -> MappedOperator:

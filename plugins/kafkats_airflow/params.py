@@ -1,4 +1,6 @@
-"""The Params of the DAGs: here alone they are made, from the options that operations declare."""
+"""The Params of the DAGs, from the options that operations declare, and the field of a question:
+here alone they are made.
+"""
 
 from __future__ import annotations
 
@@ -18,3 +20,16 @@ def _param(box: Box) -> Param:
     if box.default is REQUIRED:
         return Param(description=box.description, schema=schema)
     return Param(box.default, box.description, schema=schema)
+
+
+def digest_field(digest: str) -> Param:
+    """Return the field of a question that says what was shown, for Airflow's own form."""
+    return Param(
+        digest,
+        "Leave it as it is. The answer counts only for the plan with this digest. After a clear,"
+        " Airflow shows the earlier text: then answer on the plan's page, or write the digest that"
+        " is given there.",
+        type="string",
+        title="Digest of what was shown",
+        maxLength=64,
+    )

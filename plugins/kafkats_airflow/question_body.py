@@ -33,12 +33,14 @@ def body(context: Context, text: str, shown: Sequence[PlanResult], asked: Asked)
 
 
 def _rows(shown: Sequence[PlanResult]) -> str:
-    made = [plan for plan in shown if not plan.get("undo")]
-    if not made:
-        return "Runs are undone: every file of them is put back."
-    files = sum(plan["totals"]["files"] for plan in made)
+    if runs := [run for plan in shown for run in plan.get("undo", ())]:
+        rest = [f"- and {len(runs) - FIRST} more"] if len(runs) > FIRST else []
+        return "\n".join(["RUNs:\n", *(f"- {code(run)}" for run in runs[:FIRST]), *rest])
+    files = sum(plan["totals"]["files"] for plan in shown)
     try:
-        rows = [_row(item) for item in islice((one for p in made for one in _items(p)), FIRST)]
+        rows = [
+            _row(item) for item in islice((one for plan in shown for one in _items(plan)), FIRST)
+        ]
     except KafkatsError as e:
         return f"The rows cannot be shown: {code(e)}"
     more = f"\n\nand more: {files} files in all." if files > len(rows) else ""

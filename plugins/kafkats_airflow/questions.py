@@ -111,6 +111,16 @@ def of_recover(context: Context, plans: Plans) -> str:
     return f"{_of_plans(plans)}\n\n{' '.join(said)}"
 
 
+def of_ending(context: Context, plans: Plans) -> str:
+    """The RUNs to undo or to purge."""
+    params = params_of(context)
+    files = sum(plan["totals"]["files"] for plan in plans)
+    of = f"{code(params['of_run'])} of {code(params['of_dag'])}"
+    if params["verb"] == "purge":
+        return f"The old files of run {of} are deleted ({files} files); no undo after that."
+    return f"Every file of run {of} is put back ({files} files)."
+
+
 def code(value: object) -> str:
     """`value` as a code span that shows it letter by letter: no Markdown, HTML or link in it acts,
     in a table neither.

@@ -55,6 +55,10 @@ RunParams = TypedDict(
         "group": str | None,
         "source": str,
         "keep_days": int,
+        "verb": str,
+        "of_dag": str | None,
+        "of_run": str | None,
+        "digest": str | None,
     },
     total=False,
 )

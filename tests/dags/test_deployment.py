@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 FIRST = {
     "apply_retention": "applications",
     "build_lookup_tables": "tables",
+    "end_run": "changes",
     "export_offsets": "applications",
     "migrate_message_format": "gate",
     "rebuild_time_indexes": "applications",

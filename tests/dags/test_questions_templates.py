@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 
 ASKS = "x{{ 7*7 }}y{{ conn.planted.password }}"
 DAGS = [
-    "apply_retention", "build_lookup_tables", "export_offsets",
+    "apply_retention", "build_lookup_tables", "end_run", "export_offsets",
     "migrate_message_format", "rebuild_time_indexes", "recover_log_dirs", "roll_segments",
 ]  # fmt: skip
 LABELS = {None, "{{ task.connection }}", "{{ task.about }}"}

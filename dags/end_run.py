@@ -1,0 +1,65 @@
+"""
+### Undo or purge a run
+
+Ends what one run of another DAG has written. `undo` puts back every old file. `purge` deletes the
+old files and frees their space; nothing can be undone after that.
+
+**When.** The page of a run has buttons that trigger this DAG, with the rights of the person who
+clicks. It can also be triggered by hand. There is no schedule.
+
+**What it does.**
+- `changes` finds the RUNs of the DAG run `of_dag`, `of_run` in the folder of all runs. It refuses
+  if `digest` is not that of these RUNs: they are others than the person saw.
+- `approve` asks a person if `need_approval` is on, or if the deployment names approvers.
+- `undo` restores every file of each RUN, the latest RUN first. Where a directory has changed since,
+  as when its broker has started, it refuses. `purge` deletes the old files. In a deployment with
+  approvers it refuses RUNs that are younger than KAFKATS_UNDO_DAYS_FLOOR days.
+- `report` writes what was ended into `folder`.
+
+A second click makes no second run: the id of the run is made of what it ends, the other run and the
+digest. The page then says that it was asked before, and links to that run.
+
+**When it fails.** `undo` and `purge` name the directory and the reason: a broker holds the lock,
+another run has reserved the volume, or files have changed. Clear the run to try again: what is done
+is not done twice.
+
+**Afterwards.** After an undo the log directory is as before the run. `kafkats undo RUN` and
+`kafkats purge RUN` do the same by hand.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, TriggerRule, get_current_context, task
+from kafkats_airflow import end_run, job_tasks, questions
+from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.params import form
+from kafkats_airflow.settings import OWNED
+
+with DAG(
+    "end_run",
+    description="Undo what a run wrote, or free the space of its old files",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=4,
+    default_args=OWNED,
+    tags=["kafkats", "undo"],
+    params=form("end"),
+) as dag:
+
+    @task
+    def changes() -> list[end_run.Ending]:
+        return end_run.changing(get_current_context())
+
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE)
+    def report(work: list[end_run.Ending], stages: end_run.StageXComs) -> end_run.EndReport:
+        return end_run.report(get_current_context(), work, stages)
+
+    work = changes()
+    approve = PlanApproval(
+        task_id="approve", subject="End the undo window?", question=questions.of_ending
+    )
+    undo = job_tasks.undo(work)
+    purge = job_tasks.purge(work.map(end_run.to_purge))
+    stages = {one.task_id: one.output for one in (undo, purge)}
+    work >> approve >> [undo, purge] >> report(work, stages)  # type: ignore[arg-type]  # XComs

@@ -1,0 +1,152 @@
+"""end_run undoes and purges what a run of another DAG wrote, and only that."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafkats_airflow import end_run, settings
+
+from kafkats.config.approvers import read_approvers
+from tests.dags.runs import data, places, rebuild, states
+
+ALICE, MALLORY = {"id": "alice", "name": "alice"}, {"id": "mallory", "name": "mallory"}
+
+pytestmark = pytest.mark.slow(10)
+
+
+@pytest.fixture
+def rebuilt(bag: Any, damaged: Path, here: list[str]) -> tuple[Any, dict[str, Any]]:
+    """A run that has rebuilt indexes, and the log directory before it."""
+    before = files(damaged)
+    run = rebuild(bag, damaged, need_approval=False)
+    assert files(damaged) != before
+    return run, before
+
+
+@pytest.fixture
+def end(bag: Any, damaged: Path, rebuilt: tuple[Any, Any]) -> Callable[..., Any]:
+    """Runs end_run on that run."""
+
+    def end(verb: str, **more: Any) -> Any:
+        run, _ = rebuilt
+        conf = bag.defaults["end_run"] | places(damaged) | {"verb": verb, "digest": shown(damaged)}
+        conf |= {"of_dag": run.dag_id, "of_run": run.run_id} | more
+        return bag.dags["end_run"].test(run_conf=conf, logical_date=None)
+
+    return end
+
+
+def files(root: Path) -> dict[str, Any]:
+    """All files of the log directory, to the byte, inode and time; a lock that was made is no file of Kafka's."""
+    return {
+        path: facts
+        for path, facts in data(root).items()
+        if path != ".lock" and stat.S_ISREG(facts[2])
+    }
+
+
+def folder_of(damaged: Path, dag: str) -> Path:
+    [found] = (damaged.parents[1] / "reports" / dag).iterdir()
+    return found
+
+
+def shown(damaged: Path) -> str:
+    """The digest as a page shows it."""
+    return end_run.digest_of(end_run.open_runs(folder_of(damaged, "rebuild_time_indexes")))[:16]
+
+
+def report(damaged: Path) -> dict[str, Any]:
+    return dict(json.loads((folder_of(damaged, "end_run") / "report.json").read_text()))
+
+
+def failure(run: Any, task: str) -> str:
+    [ti] = [ti for ti in run.get_task_instances() if ti.task_id == task]
+    return str(ti.xcom_pull(task_ids=task, key="failure"))
+
+
+def test_an_undo_puts_everything_back(
+    rebuilt: tuple[Any, Any],
+    end: Callable[..., Any],
+    damaged: Path,
+    here: list[str],
+    again: Callable[..., Any],
+) -> None:
+    _, before = rebuilt
+    ended = end("undo")
+    assert str(ended.state) == "success"
+    assert files(damaged) == before
+    said = report(damaged)
+    assert (said["outcome"], said["files"]) == ("undone", 2)
+    assert states(ended)["purge"] == "skipped"
+    again(ended)
+    assert report(damaged)["outcome"] == "undone", "a cleared run ends what it was about at first"
+    assert files(damaged) == before
+
+
+def test_a_purge_frees_the_old_files_for_good(
+    rebuilt: tuple[Any, Any], end: Callable[..., Any], damaged: Path
+) -> None:
+    digest, after = shown(damaged), files(damaged)
+    ended = end("purge")
+    assert str(ended.state) == "success"
+    said = report(damaged)
+    assert said["outcome"] == "purged"
+    assert len(said["runs"]) == 1 and said["runs"][0].startswith(str(damaged.parents[1]))
+    assert files(damaged) == after
+    assert end_run.open_runs(folder_of(damaged, "rebuild_time_indexes")) == []
+    late = end("undo", digest=digest)
+    assert "nothing to end" in failure(late, "changes")
+    assert files(damaged) == after
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"digest": "0" * 16}, "this run has other RUNs than were shown"),
+        ({"digest": "0" * 7}, "UsageError: digest: at least 8 digits"),
+        ({"digest": None}, "UsageError: digest: at least 8 digits"),
+        ({"of_run": None}, "UsageError: of_dag and of_run name"),
+        ({"of_run": "manual__another"}, "nothing to end"),
+    ],
+)
+def test_what_is_not_as_it_was_shown_is_left_alone(
+    end: Callable[..., Any], damaged: Path, here: list[str], more: dict[str, Any], says: str
+) -> None:
+    after = files(damaged)
+    ended = end("undo", **more)
+    assert str(ended.state) == "failed"
+    assert says in failure(ended, "changes")
+    assert files(damaged) == after and "undo" not in here
+
+
+def test_approvers_are_asked(
+    end: Callable[..., Any],
+    rebuilt: tuple[Any, Any],
+    damaged: Path,
+    answering: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a deployment names them, whatever `need_approval` says; and old files stay for the floor."""
+    monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "False")
+    where = places(damaged)
+    for name, value in {
+        "HARDENED": True, "APPROVERS": read_approvers("alice"),
+        "POLICY": where["policy"], "FOLDER": where["folder"],
+    }.items():  # fmt: skip
+        monkeypatch.setattr(settings, name, value)
+    after = files(damaged)
+    young = end("purge")
+    assert "this deployment keeps old files for 7 days" in failure(young, "changes")
+    answering |= {"says": "Approve", "by": MALLORY}
+    other = end("undo")
+    assert failure(other, "approve").startswith("Refused: 'mallory' answered")
+    assert files(damaged) == after
+    answering |= {"by": ALICE}
+    assert str(end("undo").state) == "success"
+    assert "is put back (2 files)" in answering["asked"][-1]["body"]
+    assert files(damaged) == rebuilt[1]
