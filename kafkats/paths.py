@@ -85,6 +85,11 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     return SegmentFile(int(m["digits"]), m["kind"], m["suffix"] or "")
 
 
+def partition_name(directory: str) -> PartitionName:
+    """As `parse_partition`, but with the topic "" and the partition -1 for any other directory."""
+    return parse_partition(directory) or PartitionName("", -1, "")
+
+
 def parse_partition(name: str) -> PartitionName | None:
     """Parse a directory name. Return None if Kafka does not take it for a partition's directory."""
     moving = _MOVING.fullmatch(name)

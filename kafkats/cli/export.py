@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkats.cli.generated import taking
-from kafkats.cli.lookup import limits_of
-from kafkats.cli.options import JOBS, MAX_BATCH_BYTES, given_policy
+from kafkats.cli.lookup import NOT_OF_A_TABLE, limits_of, refuse_named
+from kafkats.cli.options import JOBS, LOG_DIRS_OR_TABLE, MAX_BATCH_BYTES, given_policy
 from kafkats.cli.session import session
 from kafkats.cli.terminal import say, shown
 from kafkats.config.given import Given
@@ -34,9 +34,7 @@ _SHOWN = 10
 
 
 @click.command()
-@click.argument(
-    "paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
+@LOG_DIRS_OR_TABLE
 @taking(Export, Logs, Search, Topics, Settings)
 @JOBS
 @MAX_BATCH_BYTES
@@ -48,12 +46,16 @@ def export(paths: tuple[Path, ...], given: Given, executor: Executor) -> int:
     answer.
     """
     from kafkats.lookup.partitions import target_of
+    from kafkats.tables import table_in
 
     asked, topics = given.of(Export), given.of(Topics).topics
     end = None if asked.until is None else target_of(asked.until, "--until")
     begin, end = with_margin(target_of(asked.at, "--at"), end, asked.margin or 0)
     if asked.group and asked.to != "group-csv":
         raise UsageError("--group is for group-csv")
+    if (table := table_in(paths)) is not None:
+        why = "a table answers by its cells alone; leave that out, or name the log directories"
+        refuse_named(given, NOT_OF_A_TABLE, why, table)
     look = partial(_look, executor, paths, given, given_policy(given, reads=SEARCHES))
     limits = limits_of(given.of(Logs).logs, topics)
     starts, ends = find_marks(paths, begin, end, look, topics=topics, limits=limits)

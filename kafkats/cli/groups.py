@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkats.cli.generated import options
-from kafkats.cli.options import JSON, LOG_DIRS, MAX_BATCH_BYTES, TOPICS, now_or
+from kafkats.cli.options import JSON, LOG_DIRS, LOG_DIRS_OR_TABLE, MAX_BATCH_BYTES, TOPICS, now_or
 from kafkats.cli.terminal import progress, say_summary, show_rows
 from kafkats.config.topics import topic_filter
 from kafkats.errors import UsageError, storage
@@ -66,7 +66,7 @@ _LATENCY = (
 
 
 @click.command()
-@click.argument("paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=_FILE)
+@LOG_DIRS_OR_TABLE
 @options(Committed)
 @JSON
 def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kafkats.cli.generated import taking
-from kafkats.cli.options import JOBS, JSON, MAX_BATCH_BYTES, given_policy
+from kafkats.cli.options import JOBS, JSON, LOG_DIRS_OR_TABLE, MAX_BATCH_BYTES, given_policy
 from kafkats.cli.session import session
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.given import Given
@@ -54,9 +54,7 @@ _TABLE_COLUMNS = (
 
 
 @click.command()
-@click.argument(
-    "paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
+@LOG_DIRS_OR_TABLE
 @taking(Times, Table, Lookup, Logs, Search, Topics, Settings)
 @JOBS
 @JSON
@@ -105,6 +103,13 @@ def _check_search(given: Given) -> None:
         raise UsageError("--logs goes with a TABLE only")
     if search.how != "safe" and search.margin and not session().scheduled:
         raise UsageError("--margin is for --how safe")
+    if given.of(Table).every is not None:
+        refuse_named(
+            given,
+            _OF_BROKERS,
+            "a table has the exact answers, which depend on no broker and no setting: leave that"
+            " out",
+        )
 
 
 def _check_table_words(table: Path, given: Given) -> None:
@@ -118,23 +123,35 @@ def _check_table_words(table: Path, given: Given) -> None:
         raise UsageError("--margin goes with --how safe, and a table has exact answers")
     if search.report is not None:
         raise UsageError("--report is for log directories, not for a table", path=table)
-    unread = [word for name, word in _NOT_OF_A_TABLE.items() if name in given.named]
-    if unread:
-        raise UsageError(
-            f"{', '.join(unread)}: a table answers by its cells alone; leave that out, or name the"
-            " log directories",
-            path=table,
-        )
+    refuse_named(
+        given,
+        NOT_OF_A_TABLE,
+        "a table answers by its cells alone; leave that out, or name the log directories",
+        table,
+    )
 
 
-_NOT_OF_A_TABLE: Final = {
-    "depth": "--depth",
+_OF_BROKERS: Final = {
     "rule": "--generation",
     "now": "--now",
-    "high_watermark": "--high-watermark",
     "policy_file": "--policy",
     "settings": "--config",
 }
+"""Options that decide what a broker answers, by the names of their fields."""
+NOT_OF_A_TABLE: Final = {
+    "depth": "--depth",
+    "high_watermark": "--high-watermark",
+    **_OF_BROKERS,
+}
+
+
+def refuse_named(
+    given: Given, options: Mapping[str, str], why: str, path: Path | None = None
+) -> None:
+    """Raise UsageError if the command line names one of these options."""
+    unread = [word for name, word in options.items() if name in given.named]
+    if unread:
+        raise UsageError(f"{', '.join(unread)}: {why}", path=path)
 
 
 def _goes_on(given: Given) -> bool:

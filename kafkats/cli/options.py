@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 LOG_DIRS = click.argument(
     "log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
+LOG_DIRS_OR_TABLE = click.argument(
+    "paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+PLAN = click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
 JSON = options(Json)
 REPORT = options(Report)
 TOPICS = options(Topics)

@@ -17,6 +17,7 @@ from kafkats.cli.options import (
     JOBS,
     JSON,
     MAX_BATCH_BYTES,
+    PLAN,
     check_step,
     given_policy,
     units_in,
@@ -172,7 +173,7 @@ for _operation in OPERATIONS.values():
 
 
 @click.command()
-@click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
+@PLAN
 @JSON
 def show(folder: Path, as_json: bool) -> int:
     """List the changes of a plan, with bytes and reasons. Exit with 1 if a row is blocked."""

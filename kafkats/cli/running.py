@@ -21,6 +21,7 @@ from kafkats.cli.options import (
     LOG_DIRS,
     MAX_BATCH_BYTES,
     PLACE,
+    PLAN,
     STOPPED,
     now_or,
 )
@@ -42,7 +43,7 @@ _RUNS = click.argument(
 
 
 @click.command()
-@click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
+@PLAN
 @options(Apply)
 @APPROVAL
 @STOPPED

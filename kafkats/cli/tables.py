@@ -28,10 +28,11 @@ def table_text(head: Mapping[str, bool], rows: Sequence[Sequence[str]], *, tty: 
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
-    return _GAP.join(
+    padded = (
         cell.rjust(width) if number else cell.ljust(width)
         for cell, width, number in zip(cells, widths, numbers, strict=True)
     )
+    return _GAP.join(padded).rstrip()
 
 
 def _rich_text(head: Mapping[str, bool], rows: Sequence[Sequence[str]], *, tty: bool) -> str:
@@ -49,4 +50,4 @@ def _rich_text(head: Mapping[str, bool], rows: Sequence[Sequence[str]], *, tty: 
     Console(
         file=lines, force_terminal=tty, width=width, markup=False, emoji=False, highlight=False
     ).print(table)
-    return lines.getvalue().rstrip("\n")
+    return "\n".join(line.rstrip() for line in lines.getvalue().rstrip("\n").split("\n"))

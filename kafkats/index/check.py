@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kafkats.errors import UsageError
 from kafkats.findings import Finding
 from kafkats.generations import DEFAULT_RULE, Rule
 from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
@@ -34,10 +33,10 @@ from kafkats.index.infer import (
 )
 from kafkats.index.structure import Structure, examine_offset_index, examine_time_index
 from kafkats.index.verdict import Case, IndexState, OtherRule, judge_offset_index, judge_time_index
-from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, parse_segment_file
+from kafkats.paths import OFFSET_INDEX, TIME_INDEX
 from kafkats.segment.deep import look_at_records
 from kafkats.segment.facts import SegmentFacts
-from kafkats.segment.reader import Source, open_source
+from kafkats.segment.reader import Source, log_base_offset, open_source
 from kafkats.segment.soundness import log_findings, record_findings
 from kafkats.segment.walk import Points, Walked, walk
 
@@ -81,7 +80,7 @@ def check_segment(
     decompress).
     """
     path = Path(log_path)
-    base_offset, moving = _base_offset(path), active and live
+    base_offset, moving = log_base_offset(path), active and live
     # Read the indexes first: every batch that they index is then already in the log.
     offsets = examine_offset_index(path.with_suffix(OFFSET_INDEX))
     times = examine_time_index(path.with_suffix(TIME_INDEX))
@@ -118,13 +117,6 @@ def check_segment(
     every = (*findings, *of_offsets, *of_times)
     sizes = interval, index_bytes, interval_from, index_bytes_from
     return SegmentCheck(built.facts, built, offset_state, time_state, every, *sizes)
-
-
-def _base_offset(log: Path) -> int:
-    name = parse_segment_file(log.name)
-    if name is None or name.kind != LOG:
-        raise UsageError("not the name of a segment's .log", path=log)
-    return name.base_offset
 
 
 def _walk(

@@ -12,13 +12,13 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kafkats.errors import UsageError, Vanished, storage
+from kafkats.errors import Vanished, storage
 from kafkats.findings import Finding
 from kafkats.index import offset_index, time_index
 from kafkats.index.entries import read_index_bytes
-from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, parse_segment_file
+from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX
 from kafkats.segment.facts import SegmentFacts, StopReason
-from kafkats.segment.reader import Source, open_source
+from kafkats.segment.reader import Source, log_base_offset, open_source
 from kafkats.segment.walk import walk
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
@@ -58,14 +58,11 @@ def read_tail(
     """
     path = os.fspath(log_path)
     stem = path.removesuffix(LOG)
-    name = parse_segment_file(path.rpartition("/")[2])
-    if name is None or name.kind != LOG:
-        raise UsageError("not the name of a segment's .log", path=path)
+    base = log_base_offset(path)
     moving = active and live
     offsets = _ends(stem + OFFSET_INDEX, OFFSET_ENTRY)
     times = _ends(stem + TIME_INDEX, TIME_ENTRY)
     with open_source(path) as source:
-        base = name.base_offset
         start = offsets.last[1] if offsets and offsets.last else 0
         if not 0 <= start < source.size:
             start = 0

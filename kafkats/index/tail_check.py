@@ -16,16 +16,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkats.errors import UsageError
 from kafkats.findings import Finding
 from kafkats.index import offset_index, time_index
 from kafkats.index.entries import Entries, whole_entries
 from kafkats.index.infer import contradicted, other_interval
 from kafkats.index.structure import Structure, examine_offset_index, examine_time_index
 from kafkats.index.tail import with_first_batch
-from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, parse_segment_file
+from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX
 from kafkats.segment.facts import SegmentFacts, StopReason
-from kafkats.segment.reader import Source, open_source
+from kafkats.segment.reader import Source, log_base_offset, open_source
 from kafkats.segment.soundness import log_findings
 from kafkats.segment.walk import Walked, walk
 
@@ -87,9 +86,7 @@ def check_tail(
     Raises Vanished, StorageFailed, BadInput, UsageError (not a segment's file name).
     """
     path = os.fspath(log_path)
-    name = parse_segment_file(path.rpartition("/")[2])
-    if name is None or name.kind != LOG:
-        raise UsageError("not the name of a segment's .log", path=path)
+    base_offset = log_base_offset(path)
     moving = active and live
     stem = path.removesuffix(LOG)
     # Read the indexes first: every batch that they index is then already in the log.
@@ -98,19 +95,19 @@ def check_tail(
         start = indexes.start()
         doubt = _structure_doubt(indexes, source.size, start, moving)
         if doubt:
-            return TailCheck(SegmentFacts(name.base_offset, "tail", source.size), (), doubt)
-        walked = _walk(source, name.base_offset, indexes, start)
+            return TailCheck(SegmentFacts(base_offset, "tail", source.size), (), doubt)
+        walked = _walk(source, base_offset, indexes, start)
         facts = walked.facts._replace(depth="tail")
         if start:
             facts = with_first_batch(facts, source)
         findings = (
             *log_findings(path.rpartition("/")[2], facts, source, moving=moving),
-            *_interval_findings(indexes.offsets, source, name.base_offset, index_interval_bytes),
+            *_interval_findings(indexes.offsets, source, base_offset, index_interval_bytes),
         )
     if indexes.last_time is not None and indexes.last_time[0] > facts.max_timestamp:
         timestamp, relative = indexes.last_time
         facts = facts._replace(
-            max_timestamp=timestamp, offset_of_max_timestamp=name.base_offset + relative
+            max_timestamp=timestamp, offset_of_max_timestamp=base_offset + relative
         )
     doubt = (
         _log_doubt(facts, findings)

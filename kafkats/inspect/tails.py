@@ -46,8 +46,7 @@ def look_at_tails(units: Sequence[Unit], options: VerifyOptions) -> pa.RecordBat
     def rows(unit: Unit) -> list[tuple[SegmentRow, str]]:
         if unit.base_offset < 0:
             return [(row, "") for row in _verified(unit, options)]
-        name = paths.parse_partition(unit.partition_dir)
-        return [_segment(unit, options, settings(name.topic if name else ""))]
+        return [_segment(unit, options, settings(paths.partition_name(unit.partition_dir).topic))]
 
     return _counted(units, rows)
 

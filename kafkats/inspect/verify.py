@@ -99,8 +99,8 @@ def _transactions(partition: PartitionDir) -> Iterator[Finding]:
 def _segment(unit: Unit, options: VerifyOptions) -> tuple[SegmentRow, list[Finding]]:
     """Return the row of facts.SEGMENTS without findings, and the findings."""
     directory = Path(unit.log_dir, unit.partition_dir)
-    name = paths.parse_partition(unit.partition_dir)
-    settings = options.policy.settings(name.topic if name else "")
+    topic = paths.partition_name(unit.partition_dir).topic
+    settings = options.policy.settings(topic)
     log = paths.segment_file(unit.base_offset, paths.LOG)
     row = unit_columns(unit, options.rule)
     try:

@@ -162,6 +162,12 @@ def unfinished_swaps(files: Iterable[str]) -> list[str]:
     return [file for file in files if file.endswith((".swap", ".cleaned"))]
 
 
+def refuse_unfinished_swaps(partition: PartitionDir) -> None:
+    """Raise Changed if a broker has begun to replace segments of the partition."""
+    for name in unfinished_swaps(finding.file for finding in partition.findings):
+        raise errors.Changed(UNFINISHED, path=partition.path / name)
+
+
 def file_facts(name: str, st: os.stat_result) -> FileFacts:
     """Return `st` as FileFacts."""
     return FileFacts(

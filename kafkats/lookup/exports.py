@@ -84,7 +84,16 @@ def export(
         raise UsageError(
             f"the range ends at {last[0].target_ms}, before it begins at {first[0].target_ms}"
         )
-    return _WRITERS[to](first, last, missing, group)
+    return _WRITERS[to](_Request(first, last, missing, group))
+
+
+class _Request(NamedTuple):
+    """The arguments of `export`, one mark for each partition."""
+
+    starts: list[Mark]
+    ends: list[Mark] | None
+    missing: str
+    group: str
 
 
 def _paired(starts: Sequence[Mark], ends: Sequence[Mark]) -> list[Mark]:
@@ -159,8 +168,9 @@ def _notes(*sides: Iterable[_Filled]) -> list[Note]:
 # ---------------------------------------------------------------- Spark
 
 
-def _spark_offsets(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
-    sides = _spark_sides(starts, ends, missing)
+def _spark_offsets(request: _Request) -> Export:
+    starts, ends = request.starts, request.ends
+    sides = _spark_sides(starts, ends, request.missing)
     options = {"assign": _assigned(starts)}
     for name, side in zip(("startingOffsets", "endingOffsets"), sides, strict=False):
         options[name] = _per_partition(side)
@@ -207,13 +217,12 @@ def _per_partition(side: Iterable[_Filled]) -> str:
     return _compact(values)
 
 
-def _spark_by_timestamp(
-    starts: list[Mark], ends: list[Mark] | None, missing: str, group: str
-) -> Export:
+def _spark_by_timestamp(request: _Request) -> Export:
     """Write times, for which Spark asks the brokers, so the brokers' answers count.
 
     Where they have none Spark fails, or (its strategy `latest`) begins at the log end.
     """
+    starts, ends, missing, _ = request
     if missing in ("leave", "all"):
         raise UsageError(
             "by timestamps Spark begins at the offset it finds, or at the log end:"
@@ -275,11 +284,12 @@ def _compact(value: object) -> str:
 # ---------------------------------------------------------------- Kafka's tool
 
 
-def _group_csv(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
+def _group_csv(request: _Request) -> Export:
     """Write `[GROUP,]TOPIC,PARTITION,OFFSET` without a header, for `CsvUtils` of Kafka 0.11 to 4.3.
 
     -1 and -2 have no meaning there: the tool rejects the whole file for one of them.
     """
+    starts, ends, missing, group = request
     if ends is not None:
         raise UsageError(
             "a group has one offset in each partition: it cannot be given the end of a range"
@@ -304,8 +314,9 @@ def _group_csv(starts: list[Mark], ends: list[Mark] | None, missing: str, group:
 # ---------------------------------------------------------------- JSON
 
 
-def _json(starts: list[Mark], ends: list[Mark] | None, missing: str, group: str) -> Export:
+def _json(request: _Request) -> Export:
     """Write the answers unchanged. A missing answer is null."""
+    starts, ends = request.starts, request.ends
     partitions = [
         {
             "topic": start.topic,
@@ -349,7 +360,7 @@ def _known(value: int) -> int | None:
     return value if value >= 0 else None
 
 
-_Writer = Callable[[list[Mark], "list[Mark] | None", str, str], Export]
+_Writer = Callable[[_Request], Export]
 _WRITERS: Final[Mapping[str, _Writer]] = {
     "spark-offsets": _spark_offsets,
     "spark-by-timestamp": _spark_by_timestamp,

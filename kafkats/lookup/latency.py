@@ -82,7 +82,7 @@ def _at_rest(unit: search.PartitionFacts) -> list[Row]:
 
 
 def _of_partition(unit: search.PartitionFacts) -> list[Row]:
-    name = paths.parse_partition(unit.partition_dir)
+    name = paths.partition_name(unit.partition_dir)
     by_append: list[NDArray[np.int64]] = []
     by_mtime: list[NDArray[np.int64]] = []
     same = unknown = 0
@@ -107,8 +107,8 @@ def _of_partition(unit: search.PartitionFacts) -> list[Row]:
         if len(values):
             points = np.percentile(values, [0, 50, 99, 100], method="higher").astype(int).tolist()
         return {
-            "topic": name.topic if name else "",
-            "partition": name.partition if name else -1,
+            "topic": name.topic,
+            "partition": name.partition,
             "source": source,
             "samples": len(values),
             "same": same,

@@ -120,8 +120,8 @@ def _look(
     unit: Unit, options: LayoutOptions
 ) -> tuple[tuple[list[_Index], list[Row]] | KafkatsError, tuple[Finding, ...]]:
     """Return the indexes and rows of one segment, or its error and the finding for it."""
-    name = paths.parse_partition(unit.partition_dir)
-    interval = options.policy.settings(name.topic if name else "").index_interval_bytes
+    topic = paths.partition_name(unit.partition_dir).topic
+    interval = options.policy.settings(topic).index_interval_bytes
     log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
     try:
         with open_source(log, mapped=not unit.live) as source:

@@ -249,8 +249,8 @@ def _answers(
 ) -> list[_Answers]:
     if unit.hidden:
         return _all_unreadable(targets, unit.hidden)
-    name = paths.parse_partition(unit.partition_dir)
-    settings = options.policy.settings(name.topic if name else "")
+    name = paths.partition_name(unit.partition_dir)
+    settings = options.policy.settings(name.topic)
     interval, version = settings.index_interval_bytes, settings.message_format_version
     try:
         partition = search.open_unit(
@@ -323,14 +323,14 @@ def _unreadable(target: search.Target, text: str) -> search.Answer:
 
 def _row(unit: PartitionUnit, answers: _Answers, options: LookupOptions) -> dict[str, str | int]:
     """Return a row of LOOKUP."""
-    name = paths.parse_partition(unit.partition_dir)
+    name = paths.partition_name(unit.partition_dir)
     target = answers.chosen.target_ms
     return {
         **answers.chosen._asdict(),
         "log_dir": unit.log_dir,
         "partition_dir": unit.partition_dir,
-        "topic": name.topic if name else "",
-        "partition": name.partition if name else -1,
+        "topic": name.topic,
+        "partition": name.partition,
         "target_ms": target.value if isinstance(target, search.Word) else target,
         "word": target.text if isinstance(target, search.Word) else "",
         "depth": options.depth,

@@ -95,12 +95,12 @@ def census_unit(unit: Unit, *, deep: bool = False) -> pa.RecordBatch:
 
 
 def _rows(unit: Unit, deep: bool) -> Iterator[Row]:
-    name = paths.parse_partition(unit.partition_dir)
+    name = paths.partition_name(unit.partition_dir)
     where: Row = {
         "log_dir": unit.log_dir,
         "partition_dir": unit.partition_dir,
-        "topic": name.topic if name else "",
-        "partition": name.partition if name else -1,
+        "topic": name.topic,
+        "partition": name.partition,
         "base_offset": unit.base_offset,
     }
     if unit.base_offset < 0:

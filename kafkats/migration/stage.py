@@ -31,9 +31,9 @@ from kafkats.logdir.families import stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.journal import Note
 from kafkats.logdir.lease import Lease
-from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
+from kafkats.logdir.partition import refuse_unfinished_swaps, scan_partition
 from kafkats.migration.forecast import target_of
-from kafkats.plans.plan import check_settings
+from kafkats.plans.plan import check_settings, kind_of
 from kafkats.plans.planned_indexes import build_planned
 from kafkats.plans.rows import Item, replaced_file
 from kafkats.plans.run import PartitionWork, Staged, about, by_segment, refuse_full_disk
@@ -43,13 +43,11 @@ from kafkats.segment.reader import Source, open_source
 
 def check_item(item: Item) -> None:
     """Raise CorruptPlan for an item that `plan_migrate` does not plan."""
-    name = paths.parse_segment_file(item["file"])
-    if name is None or name.suffix or name.base_offset != item["base_offset"]:
-        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
-    removed = name.kind in (paths.TXN_INDEX, paths.SNAPSHOT)
+    kind = kind_of(item)
+    removed = kind in (paths.TXN_INDEX, paths.SNAPSHOT)
     if (item["action"] == "remove") != removed or (not removed and item["log"] is None):
         raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
-    if name.kind == paths.LOG and (item["action"] != "replace" or not item["after_sha256"]):
+    if kind == paths.LOG and (item["action"] != "replace" or not item["after_sha256"]):
         raise CorruptPlan(f"{item['file']}: a log is replaced by known bytes")
     try:
         algorithm_of(item["after_sha256"])
@@ -130,8 +128,7 @@ def _refuse_changed(work: PartitionWork, directory: Path) -> None:
                 "the log's last segment, and no clean-shutdown marker any more: a broker has run",
                 path=path,
             )
-    for name in unfinished_swaps(finding.file for finding in partition.findings):
-        raise Changed(UNFINISHED, path=directory / name)
+    refuse_unfinished_swaps(partition)
 
 
 class _Converted(NamedTuple):

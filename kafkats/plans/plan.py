@@ -23,6 +23,7 @@ from kafkats.errors import Changed, CorruptPlan, UsageError, is_file, storage
 from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.logdir.strict_json import Json
 from kafkats.logdir.workarea import ROOT
+from kafkats.paths import parse_segment_file, segment_file
 from kafkats.plans.canonical_json import json_lines
 from kafkats.plans.facts import DIRECTORY, FILE, read_table, write_table
 from kafkats.plans.files import make_folder, read_json, write_json
@@ -181,6 +182,17 @@ def item_of(segment: SegmentRow, file: str, rule: str, action: str, reason: str)
         "segment_index_bytes": SEGMENT_INDEX_BYTES if index_bytes is None else index_bytes,
         "settings_from": segment["settings_from"] or "default",
     }
+
+
+def kind_of(item: Item) -> str:
+    """Return the kind of the segment's file that an item is about (paths.SEGMENT_KINDS).
+
+    Raises CorruptPlan for the name of any other file.
+    """
+    name = parse_segment_file(item["file"])
+    if name is None or item["file"] != segment_file(item["base_offset"], name.kind):
+        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
+    return name.kind
 
 
 def check_settings(item: Item, *, for_brokers: bool = True) -> None:

@@ -261,14 +261,14 @@ def _hides_batches(unit: Unit, finding: Finding) -> bool:
 
 def unit_columns(unit: Unit, rule: str) -> SegmentRow:
     """Return the columns of facts.SEGMENTS that a segment's unit fills."""
-    name = paths.parse_partition(unit.partition_dir)
+    name = paths.partition_name(unit.partition_dir)
     log, index, timeindex, txnindex, snapshot = map(file_row, unit.files)
     return {
         "log_dir": unit.log_dir,
         "partition_dir": unit.partition_dir,
         "directory_ctime_ns": unit.directory_ctime_ns,
-        "topic": name.topic if name else "",
-        "partition": name.partition if name else -1,
+        "topic": name.topic,
+        "partition": name.partition,
         "base_offset": unit.base_offset,
         "next_base_offset": unit.next_base_offset,
         "active": unit.active,

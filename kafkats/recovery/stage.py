@@ -23,7 +23,7 @@ from kafkats.logdir.snapshot import NO_PRODUCERS
 from kafkats.logdir.text import read_small
 from kafkats.logdir.workarea import ROOT
 from kafkats.paths import PartitionName
-from kafkats.plans.plan import check_settings
+from kafkats.plans.plan import check_settings, kind_of
 from kafkats.plans.planned_indexes import build_planned, stage_planned
 from kafkats.plans.rows import Item, replaced_file, source_log
 from kafkats.plans.run import PartitionWork, Staged, refuse_full_disk
@@ -49,10 +49,8 @@ def check_item(item: Item) -> None:
         return
     if name is None or item["partition_dir"] == ROOT or action == "update" or not item["log"]:
         raise CorruptPlan(f"{item['file']}: a recovery does not {action} this file")
-    if action != "remove" and (
-        name.suffix or item["file"] != paths.segment_file(item["base_offset"], name.kind)
-    ):
-        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
+    if action != "remove":
+        kind_of(item)
 
 
 def stage_partition(work: PartitionWork, lease: Lease) -> Staged:

@@ -15,11 +15,10 @@ from kafkats.errors import Changed, CorruptPlan
 from kafkats.index.tail import read_tail
 from kafkats.logdir.families import refuse_unclean
 from kafkats.logdir.partition import (
-    UNFINISHED,
     PartitionDir,
     log_bases,
+    refuse_unfinished_swaps,
     scan_partition,
-    unfinished_swaps,
 )
 from kafkats.plans.rows import Item
 
@@ -52,8 +51,7 @@ def check_prefix(log_dir: Path, directory: Path, items: Sequence[Item]) -> Plann
     if planned.following < 0:
         refuse_unclean(log_dir)
     partition = scan_partition(directory)
-    for name in unfinished_swaps(finding.file for finding in partition.findings):
-        raise Changed(UNFINISHED, path=directory / name)
+    refuse_unfinished_swaps(partition)
     _check_logs(directory, planned)
     _check_families(partition, planned)
     if planned.following < 0 and not planned.rest:

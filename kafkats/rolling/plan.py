@@ -37,7 +37,7 @@ from kafkats.logdir.producers import snapshot_at
 from kafkats.plans.facts import DIRECTORY, swapping, unseen_logs
 from kafkats.plans.missing import KIND as MISSING_RECORDS
 from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
-from kafkats.plans.plan import ITEMS, Plan, item_of, make_plan, sum_of, totals_of
+from kafkats.plans.plan import ITEMS, Plan, item_of, kind_of, make_plan, sum_of, totals_of
 from kafkats.plans.rows import (
     FindingRow,
     Item,
@@ -284,15 +284,10 @@ def _totals(items: pa.Table, segments: pa.Table) -> Totals:
 
 def check_item(item: Item) -> None:
     """Raise CorruptPlan for an item that `plan_roll` does not plan."""
-    name = paths.parse_segment_file(item["file"])
-    if (
-        name is None
-        or item["file"] != paths.segment_file(item["base_offset"], name.kind)
-        or item["log"] is None
-    ):
-        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
-    closing = item["action"] == "replace" and name.kind == paths.TIME_INDEX
-    if not closing and (item["action"] != "add" or name.kind == paths.TXN_INDEX):
+    kind = kind_of(item)
+    closing = item["action"] == "replace" and kind == paths.TIME_INDEX
+    adds = item["action"] == "add" and kind != paths.TXN_INDEX
+    if item["log"] is None or not (closing or adds):
         raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
 
 

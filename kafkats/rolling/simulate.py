@@ -142,8 +142,7 @@ class _Looking:
 def _simulated(
     first: Unit, read: Sequence[tuple[list[Batch], int]], policy: Policy, options: SimulateOptions
 ) -> Outcome:
-    name = paths.parse_partition(first.partition_dir)
-    topic = name.topic if name else ""
+    topic = paths.partition_name(first.partition_dir).topic
     settings = settings_of(policy.settings(topic))
     rule = ROLL_RULES[options.rule]
     rolled: list[Rolled] = simulate(

@@ -19,7 +19,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.errors import BadInput, storage
+from kafkats import paths
+from kafkats.errors import BadInput, UsageError, storage
 
 Bytes = NDArray[np.uint8]
 
@@ -86,6 +87,14 @@ def open_segment(path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
     """
     with open_file(path) as fd, _mapped(fd, _facts(fd, path).st_size, path) as view:
         yield view
+
+
+def log_base_offset(path: str | os.PathLike[str]) -> int:
+    """Return the base offset of a segment by the path of its .log. Raises UsageError."""
+    name = paths.parse_segment_file(os.fspath(path).rpartition("/")[2])
+    if name is None or name.kind != paths.LOG:
+        raise UsageError("not the name of a segment's .log", path=path)
+    return name.base_offset
 
 
 @contextmanager

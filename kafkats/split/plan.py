@@ -21,12 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.errors import Changed, CorruptPlan
+from kafkats.errors import CorruptPlan
 from kafkats.logdir.changeset import Change
 from kafkats.logdir.families import noted, refuse_unclean
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
-from kafkats.logdir.partition import UNFINISHED, scan_partition, unfinished_swaps
+from kafkats.logdir.partition import refuse_unfinished_swaps, scan_partition
 from kafkats.plans.facts import swapping
 from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
@@ -115,8 +115,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         refuse_unclean(work.log_dir)
     refuse_full_disk(work)
     directory = Path(work.log_dir, work.partition_dir)
-    for name in unfinished_swaps(finding.file for finding in scan_partition(directory).findings):
-        raise Changed(UNFINISHED, path=directory / name)
+    refuse_unfinished_swaps(scan_partition(directory))
     by_log: dict[int, list[Item]] = {}
     for item in sorted(work.items, key=lambda item: item["base_offset"]):
         by_log.setdefault(source_log(item)["inode"], []).append(item)

@@ -12,18 +12,16 @@ from kafkats.logdir.changeset import Change
 from kafkats.logdir.families import Building, Part, good_snapshot_stays, stage_families
 from kafkats.logdir.identity import FileIdentity, identity_of
 from kafkats.logdir.lease import Lease
-from kafkats.plans.plan import check_settings
+from kafkats.plans.plan import check_settings, kind_of
 from kafkats.plans.rows import Item, source_log
 
 
 def check_planned(item: Item) -> None:
     """Raise CorruptPlan for a row of plan.ITEMS that is no valid file of a part."""
-    name = paths.parse_segment_file(item["file"])
-    if name is None or item["file"] != paths.segment_file(item["base_offset"], name.kind):
-        raise CorruptPlan(f"not a file of segment {item['base_offset']}: {item['file']!r}")
-    if item["log"] is None or (item["action"] == "remove" and name.kind != paths.TXN_INDEX):
+    kind = kind_of(item)
+    if item["log"] is None or (item["action"] == "remove" and kind != paths.TXN_INDEX):
         raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
-    if name.kind == paths.LOG and not 0 <= item["after_bytes"] <= item["log"]["size"]:
+    if kind == paths.LOG and not 0 <= item["after_bytes"] <= item["log"]["size"]:
         raise CorruptPlan(f"{item['file']}: not a part of its log")
     check_settings(item)
 

@@ -40,6 +40,7 @@ def test_from_damage_to_proof(
     summary = objects(out)[-1]["summary"]
     assert isinstance(summary, dict)
     code, out, _ = run(capsys, "show", plan)
+    assert [line for line in out.splitlines() if line != line.rstrip()] == []
     assert code == 0
     assert summary["digest"] in out
     code, out, _ = run(capsys, "apply", plan, "--digest", summary["digest"])

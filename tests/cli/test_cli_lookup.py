@@ -270,6 +270,12 @@ def test_words_that_lead_nowhere(
 ) -> None:
     run(capsys, *table(root, tmp_path / "table"))
     every = ("--every", "1s", "--from", FROM, "--until", UNTIL)
+    of_brokers = (
+        ("--generation", "3.0"),
+        ("--config", "index.interval.bytes=7"),
+        ("--policy", tmp_path / "policy.yaml"),
+        ("--now", TARGET),
+    )
     for words, said in (
         ((root, "--at", 2**63), "no time that a record can have"),
         ((root, "--at", TARGET, "-o", tmp_path / "other"), "are for a table"),
@@ -293,12 +299,16 @@ def test_words_that_lead_nowhere(
             ((tmp_path / "table", "--at", TARGET, *words), f"{words[0]}: a table answers by its")
             for words in (
                 ("--depth", "tail"),
-                ("--generation", "3.0"),
                 ("--high-watermark", "checkpoint"),
-                ("--config", "index.interval.bytes=7"),
-                ("--policy", tmp_path / "policy.yaml"),
-                ("--now", TARGET),
+                *of_brokers,
             )
+        ),
+        *(
+            (
+                (root, *every, "-o", tmp_path / "other", *words),
+                f"{words[0]}: a table has the exact answers",
+            )
+            for words in of_brokers
         ),
         (
             (tmp_path / "table", "--at", TARGET, "--topics", "none"),
@@ -308,3 +318,14 @@ def test_words_that_lead_nowhere(
         code, out, err = run(capsys, "lookup", *words)
         assert (code, out) == (2, "") and said in err, words
     assert not (tmp_path / "other").exists()
+
+
+def test_an_export_of_a_table_refuses_what_it_would_not_read(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, *table(root, tmp_path / "table"))
+    export = ("export", tmp_path / "table", "--at", TARGET, "--to", "json")
+    assert run(capsys, *export)[0] == 0
+    for words in (("--config", "index.interval.bytes=7"), ("--high-watermark", "log-end")):
+        code, out, err = run(capsys, *export, *words)
+        assert (code, out) == (2, "") and f"{words[0]}: a table answers by its" in err
