@@ -26,7 +26,7 @@ from kafkats.index import txn_index
 from kafkats.index.entries import Entries
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.partition import PartitionDir, SegmentFiles
-from kafkats.logdir.producers import Marker, Producers, advance
+from kafkats.logdir.producers import Marker, OpenTransactions, Producers, advance
 from kafkats.logdir.snapshot import ProducerEntry, read_snapshot
 from kafkats.segment.headers import Rows, batch_headers
 from kafkats.segment.reader import Source, open_source
@@ -69,7 +69,7 @@ class _Replay:
         self._first = partition.segments[0].base_offset
         self._known: Producers = {}
         self._markers: dict[int, int] = {}
-        self._open: dict[int, int] = {}
+        self._open = OpenTransactions()
         self._present: set[int] = set()
         self._aborts: list[Aborted] = []
         self._end = -1
@@ -87,9 +87,7 @@ class _Replay:
             max(e.last_offset, e.txn_first_offset) < self._first for e in first
         ):
             self._known = {e.producer_id: e for e in first}
-            self._open = {
-                e.producer_id: e.txn_first_offset for e in first if e.txn_first_offset >= 0
-            }
+            self._open = OpenTransactions(first)
             self._from_start = True
 
     @property
@@ -179,15 +177,15 @@ class _Replay:
         producer, offset = before.producer_id, row[k.LAST_OFFSET]
         after = self._known[producer]
         if marker is None:
-            if after.txn_first_offset >= 0:
-                self._open[producer] = after.txn_first_offset
-                if row[k.COUNT] > 0 and offset >= self._claims.log_start:
-                    self._present.add(producer)
+            self._open.add(after)
+            inside = after.txn_first_offset >= 0
+            if inside and row[k.COUNT] > 0 and offset >= self._claims.log_start:
+                self._present.add(producer)
             return
         self._markers[producer] = offset
-        first = self._open.pop(producer, -1)
+        first = self._open.end(producer)
         if marker.aborts and first >= 0:
-            stable = min(self._open.values(), default=offset + 1)
+            stable = self._open.last_stable(offset)
             present = producer in self._present
             self._aborts.append(Aborted(producer, first, offset, stable, row[k.AT], present))
         elif marker.aborts:  # a transaction without a batch here, or whose batches were removed

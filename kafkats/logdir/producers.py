@@ -34,6 +34,26 @@ Producers = dict[int, ProducerEntry]
 """Entries by producer id, in the order in which the producers first appeared."""
 
 
+class OpenTransactions:
+    """The first offset of each open transaction of a log, by producer."""
+
+    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+        self.first = {e.producer_id: e.txn_first_offset for e in entries if e.txn_first_offset >= 0}
+
+    def add(self, entry: ProducerEntry) -> None:
+        """Note that a batch of the producer was read. It need not belong to a transaction."""
+        if entry.txn_first_offset >= 0:
+            self.first[entry.producer_id] = entry.txn_first_offset
+
+    def end(self, producer: int) -> int:
+        """End the producer's transaction, and return its first offset, -1 if none was open."""
+        return self.first.pop(producer, -1)
+
+    def last_stable(self, offset: int) -> int:
+        """Return the last stable offset after a marker at `offset`."""
+        return min(self.first.values(), default=offset + 1)
+
+
 class Marker(NamedTuple):
     """The end of a transaction: ABORT or COMMIT."""
 

@@ -24,7 +24,7 @@ from kafkats.errors import KafkatsError
 from kafkats.index import txn_index
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.epochs import assigned, epochs_begun
-from kafkats.logdir.producers import Marker, Producers, advance, java_order
+from kafkats.logdir.producers import Marker, OpenTransactions, Producers, advance, java_order
 from kafkats.logdir.snapshot import ProducerEntry, encode_snapshot
 from kafkats.segment.headers import Rows, batch_headers
 from kafkats.segment.reader import Source, open_source
@@ -106,7 +106,6 @@ class _State:
     def __init__(self, start: Start, there: Mapping[int, Sequence[ProducerEntry]]) -> None:
         self._from, self._there = start.offset, there
         self._known: Producers = {}
-        self._open: dict[int, int] = {}
         self._believe(start.producers)
         self.epochs = list(start.epochs)
         self.aborted: list[tuple[int, int, int, int, int]] = []
@@ -115,7 +114,7 @@ class _State:
 
     def _believe(self, entries: Sequence[ProducerEntry]) -> None:
         self._known = {entry.producer_id: entry for entry in entries}
-        self._open = {e.producer_id: e.txn_first_offset for e in entries if e.txn_first_offset >= 0}
+        self._open = OpenTransactions(entries)
 
     def snapshot(self, offset: int) -> None:
         """Believe the snapshot at `offset`, or make it from the producers so far."""
@@ -129,7 +128,7 @@ class _State:
 
     def _agrees(self, entries: Sequence[ProducerEntry]) -> bool:
         named = {entry.producer_id for entry in entries}
-        return named >= self._open.keys() and all(
+        return named >= self._open.first.keys() and all(
             self._known.get(entry.producer_id) == entry for entry in entries
         )
 
@@ -149,11 +148,9 @@ class _State:
 
         producer, offset = before.producer_id, row[k.LAST_OFFSET]
         if marker is None:
-            opened = self._known[producer].txn_first_offset
-            if opened >= 0:
-                self._open[producer] = opened
+            self._open.add(self._known[producer])
             return
-        first = self._open.pop(producer, -1)
+        first = self._open.end(producer)
         if marker.aborts and first >= 0:
-            stable = min(self._open.values(), default=offset + 1)
+            stable = self._open.last_stable(offset)
             self.aborted.append((0, producer, first, offset, stable))

@@ -105,10 +105,11 @@ def walk(
     state[k.POSITION] = start
     end = source.size if end is None else min(end, source.size)
     entries = offset_entries, time_entries
+    asked = _Asked(source, end, checksums, (state, cells), entries, on_points)
     if take_from_budget(end - start):
-        _plainly(source, end, checksums, (state, cells), entries, on_points)
+        _plainly(asked)
     else:
-        _by_kernel(source, end, checksums, (state, cells), entries, on_points)
+        _by_kernel(asked)
     found = tuple(_cells(cells))
     return Walked(
         _facts(state, found, source, base_offset, start, checksums),
@@ -124,18 +125,23 @@ def walk(
 
 _Tables = tuple[NDArray[np.int64], NDArray[np.int64]]
 """The state of a walk, and the table of its cells."""
-_OnPoints = Callable[[Points], None] | None
 
 
-def _plainly(
-    source: Source,
-    end: int,
-    checksums: bool,
-    tables: _Tables,
-    entries: tuple[bytes, bytes],
-    on_points: _OnPoints,
-) -> None:
+class _Asked(NamedTuple):
+    """The arguments of a walk."""
+
+    source: Source
+    end: int
+    checksums: bool
+    tables: _Tables
+    entries: tuple[bytes, bytes]
+    """The entries of both indexes."""
+    on_points: Callable[[Points], None] | None
+
+
+def _plainly(asked: _Asked) -> None:
     """Walk in plain Python, over bytes that are read at once."""
+    source, end, checksums, tables, entries, on_points = asked
     start = int(tables[0][k.POSITION])
     plain = PlainWalk(*tables, *entries)
     if end > start:
@@ -144,20 +150,14 @@ def _plainly(
         on_points(np.array(plain.points, np.int64))
 
 
-def _by_kernel(
-    source: Source,
-    end: int,
-    checksums: bool,
-    tables: _Tables,
-    entries: tuple[bytes, bytes],
-    on_points: _OnPoints,
-) -> None:
+def _by_kernel(asked: _Asked) -> None:
     """Walk with the kernel, window by window."""
     # numba takes 0.4 s to import
     from kafkats.kernels.crc import crc_addresses
     from kafkats.kernels.walk import walk as kernel
 
-    state, (offset_entries, time_entries) = tables[0], entries
+    source, end, checksums, tables, (offset_entries, time_entries), on_points = asked
+    state = tables[0]
     points = np.empty((POINTS_AT_ONCE if on_points else 1, k.POINT_COLUMNS), np.int64)
     if checksums:
         state[k.CRC32], state[k.CRC32C] = crc_addresses()
