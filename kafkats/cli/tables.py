@@ -13,8 +13,9 @@ _GAP: Final = "  "
 def table_text(head: Mapping[str, bool], rows: Sequence[Sequence[str]], *, tty: bool) -> str:
     """Return the table. `head` has the columns, and whether each has numbers.
 
-    A pipe has no width: its lines are whole, for grep.
+    A pipe has no width: its lines are whole, for grep. Neither cells nor lines end with spaces.
     """
+    rows = [[cell.rstrip() for cell in row] for row in rows]
     if not tty:
         widths = [len(name) for name in head]
         for row in rows:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafkats.cli.tables import _rich_text, table_text
 
-CELLS = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
+CELLS = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12).map(str.rstrip)
 
 
 @st.composite
@@ -25,6 +25,14 @@ def tables(draw: st.DrawFn) -> tuple[dict[str, bool], list[list[str]]]:
 def test_both_writers_agree(table: tuple[dict[str, bool], list[list[str]]]) -> None:
     head, rows = table
     assert table_text(head, rows, tty=False) == _rich_text(head, rows, tty=False)
+
+
+def test_no_cell_and_no_line_ends_with_spaces() -> None:
+    for word in ("word", "wörd"):  # the second needs the library
+        text = table_text(
+            {"name": False, "nn": True, "w": False}, [[f"{word} ", "0 ", " "]], tty=False
+        )
+        assert text.splitlines() == ["name  nn  w", f"{word}   0"]
 
 
 def test_wide_letters_are_aligned() -> None:
