@@ -98,13 +98,14 @@ def reclaimable(verdicts: pa.Table, now_ms: int) -> list[tuple[str, dict[str, in
     return sorted(topics.items(), key=lambda one: (one[1]["stays"] - sum(one[1].values()), one[0]))
 
 
-def plot_reclaimable(verdicts: pa.Table, now_ms: int, path: Path) -> None:
-    """Draw one bar per topic, its bytes by state (plan.RETENTION), as PNG at `path`.
+def plot_reclaimable(
+    bars: Sequence[tuple[str, Mapping[str, int]]], now_ms: int, path: Path
+) -> None:
+    """Draw one bar per topic, its bytes by state (`reclaimable`), as PNG at `path`.
 
     Raises UsageError when matplotlib is not installed, StorageFailed.
     """
     figure, save = begin_figure()
-    bars = reclaimable(verdicts, now_ms)
     shown, rest = bars[:_BARS], bars[_BARS:]
     if rest:
         shown = [

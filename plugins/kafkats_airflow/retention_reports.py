@@ -10,7 +10,8 @@ retention.parquet   kafkats.retention.plan.RETENTION, one row per segment: verdi
                     from when on
 board.json          per topic and per partition: bytes that go now, in a day, in a week; what keeps
                     the others, until when, and which share of a suspect segment's batches is in
-                    which unit
+                    which unit; retention lines; bytes of each topic by state
+basis.json          the policy and the options of the plans, to try another retention.ms on
 reclaimable.png     bytes per topic by what becomes of them
 timeline.png        segments from first to largest timestamp, and the retention line
 due.parquet         kafkats.rolling.plan.DUE, one row per active segment (roll_segments)
@@ -233,7 +234,7 @@ def _board(folder: Path, params: RunParams, plans: Plans) -> list[SummaryRow]:
     from kafkats.plans.files import write_json
     from kafkats.retention.implausible_timestamps import SHARES
     from kafkats.retention.plan import RETENTION
-    from kafkats.retention.plot import plot_reclaimable, plot_timeline
+    from kafkats.retention.plot import plot_reclaimable, plot_timeline, reclaimable
     from kafkats.retention.summary import by_topic, summary_rows, with_shares
 
     verdicts = reports.concat(
@@ -246,12 +247,33 @@ def _board(folder: Path, params: RunParams, plans: Plans) -> list[SummaryRow]:
     rows = with_shares(summary_rows(verdicts, now_ms), shares)
     topics = by_topic(rows)
     write_table(folder / "retention.parquet", verdicts)
-    write_json(folder / "board.json", {"now_ms": now_ms, "topics": topics, "partitions": rows})
-    plot_reclaimable(verdicts, now_ms, folder / "reclaimable.png")
-    plot_timeline(
-        verdicts, _lines(params, verdicts, plans, now_ms), now_ms, folder / "timeline.png"
-    )
+    lines = _lines(params, verdicts, plans, now_ms)
+    by_state = reclaimable(verdicts, now_ms)
+    board = {
+        "now_ms": now_ms,
+        "topics": topics,
+        "partitions": rows,
+        "lines": lines,
+        "by_state": dict(by_state),
+    }
+    write_json(folder / "board.json", board)
+    _write_basis(folder, params, plans, [row["topic"] for row in topics])
+    plot_reclaimable(by_state, now_ms, folder / "reclaimable.png")
+    plot_timeline(verdicts, lines, now_ms, folder / "timeline.png")
     return rows
+
+
+def _write_basis(folder: Path, params: RunParams, plans: Plans, topics: Sequence[str]) -> None:
+    """Write the policy and the options of the plans, to try another retention.ms on."""
+    from kafkats.plans.files import read_json, write_json
+    from kafkats.retention import what_if
+
+    if not plans or not topics:
+        return
+    options = read_json(Path(plans[0]["plan"]) / "plan.json")["options"]
+    if isinstance(options, dict):
+        basis = what_if.basis_of(checks.policy_of(params), options, frozenset(topics))
+        write_json(folder / what_if.NAME, basis)
 
 
 def _deleted(rows: Sequence[SummaryRow], plans: Plans) -> Deleted:

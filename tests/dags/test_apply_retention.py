@@ -18,9 +18,11 @@ from kafkats_airflow.guards import NO, YES, GuardApproval
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 from kafkats.cli import cli
+from kafkats.config import Policy
 from kafkats.formats import dispatch
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
 from kafkats.plans.plan import read_plan
+from kafkats.retention.what_if import read_basis
 from tests.dags.runs import states
 from tests.golden import retention_policy, tree
 from tests.retained import AS_OF, GOLDEN, RETAIN
@@ -74,7 +76,13 @@ def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:
     assert said["as_of"] == AS_OF
     folder = Path(said["report"])
     assert pq.read_table(folder / "retention.parquet").num_rows == 40
-    assert len(json.loads((folder / "board.json").read_text())["partitions"]) == 10
+    board = json.loads((folder / "board.json").read_text())
+    assert len(board["partitions"]) == len(board["by_state"]) == 10
+    assert board["lines"]["time-all"] < board["now_ms"]
+    given = Policy.model_validate(retention_policy(GOLDEN))
+    basis = read_basis(json.loads((folder / "basis.json").read_text()))
+    assert basis[0].limits("time-all") == given.limits("time-all")
+    assert (basis[1].now_ms, basis[1].rule) == (board["now_ms"], "3.0")
     for picture in ("reclaimable", "timeline"):
         assert (folder / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
     for ti in run.get_task_instances():

@@ -75,7 +75,7 @@ def test_bytes_by_topic_add_up_and_the_most_eventful_come_first() -> None:
 @pytest.mark.parametrize("lines", [{}, {"orders": NOW - 7000, "late": 0, "odd": -(2**60)}])
 def test_pictures_come_out(table: pa.Table, lines: dict[str, int], tmp_path: Path) -> None:
     plot_timeline(table, lines, NOW, tmp_path / "timeline.png")
-    plot_reclaimable(table, NOW, tmp_path / "reclaimable.png")
+    plot_reclaimable(reclaimable(table, NOW), NOW, tmp_path / "reclaimable.png")
     for path in tmp_path.iterdir():
         assert path.read_bytes().startswith(b"\x89PNG")
 
@@ -100,4 +100,4 @@ def test_a_timeline_can_be_read(tmp_path: Path, drawn: list[Figure]) -> None:
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed):
-        plot_reclaimable(TABLE, NOW, tmp_path / "nowhere" / "x.png")
+        plot_reclaimable(reclaimable(TABLE, NOW), NOW, tmp_path / "nowhere" / "x.png")

@@ -12,18 +12,26 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from kafkats_airflow.ui import rendering, rights
-from kafkats_airflow.ui.routes import dag, run, runs, volumes
+from kafkats_airflow.ui.routes import dag, health, plotting, retention, run, runs, volumes
 
 Message: TypeAlias = MutableMapping[str, Any]  # ASGI's
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (volumes.router, runs.router, run.router, dag.router)
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    volumes.router,
+    runs.router,
+    run.router,
+    dag.router,
+    health.router,
+    plotting.router,
+    retention.router,
+)
 """Every router of the app."""
 POLICY: Final = "; ".join([
     "default-src 'none'",
     "script-src 'self'",
-    "style-src 'self'",
+    f"style-src 'self' {' '.join(plotting.STYLES)}",
     "img-src 'self' data: blob:",
     "font-src 'self'",
     "connect-src 'self'",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
@@ -26,7 +27,12 @@ class Page(NamedTuple):
     name: str
 
 
-PAGES: Final = (Page("volumes", "Volumes"), Page("runs", "Runs"))
+PAGES: Final = (
+    Page("volumes", "Volumes"),
+    Page("runs", "Runs"),
+    Page("index-health", "Index health"),
+    Page("retention", "Retention"),
+)
 """The row of links on top of every page."""
 
 
@@ -49,13 +55,17 @@ _TEMPLATES: Final = Environment(
 )
 
 
+PLOTLY: Final = f"static/plotly-{version('plotly')}/plotly.min.js"
+"""The script of the plots. Its version is in its name: browsers keep it for ever."""
+
+
 def link(path: str, **query: object) -> str:
     """Return a relative link. Values that are None or empty are left out."""
     given = {name: str(value) for name, value in query.items() if value not in {None, ""}}
     return f"{path}?{urlencode(given, quote_via=quote)}" if given else path
 
 
-_TEMPLATES.globals.update(link=link, static=STATIC, pages=PAGES)
+_TEMPLATES.globals.update(link=link, static=STATIC, pages=PAGES, plotly=PLOTLY)
 _TEMPLATES.filters.update(
     bytes=words.of_bytes,
     count=words.of_count,

@@ -44,7 +44,7 @@ function address() {
   return `${location.origin}${prefix}/plugin/kafkats${here}`;
 }
 
-async function copy(text) {
+export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {

@@ -1,0 +1,232 @@
+"""Index health of a run: a cell per segment, before the run and after it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, TypedDict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kafkats.findings import KINDS
+from kafkats.plans.rows import PartitionKey
+from kafkats.rebuild.health import CELLS, COLUMNS, DAMAGED, Health, health_of, palette
+from kafkats_airflow.ui import words
+from kafkats_airflow.ui.reading.files import Unreadable, state_of
+from kafkats_airflow.ui.reading.tables import table_of
+
+At: TypeAlias = Literal["before", "now"]
+SEGMENTS: Final = "segments.parquet"
+_AFTER: Final = "after.parquet"
+_CODED: Final = ("log_dir", "partition_dir")
+_MOST_CELLS: Final = 1_000_000
+_MOST_FINDINGS: Final = 2_000
+Ints: TypeAlias = NDArray[np.int64]
+
+
+class Kind(TypedDict):
+    """A value of cells. `severity` is empty for no segment and no defect."""
+
+    name: str
+    severity: str
+    colour: str
+    dark: str
+
+
+class Map(TypedDict):
+    """The data of the map. Row n has the cells `starts[n]` to `starts[n + 1]`; the worst is first.
+
+    `cells` are bytes in base64: places in `kinds`. `left_out` rows are healthier than these.
+    """
+
+    at: At
+    kinds: list[Kind]
+    log_dirs: list[str]
+    log_dir: list[int]
+    names: list[str]
+    starts: list[int]
+    defects: list[int]
+    worst: list[int]
+    cells: str
+    left_out: int
+
+
+class Finding(TypedDict):
+    """A finding of a segment."""
+
+    base_offset: int
+    kind: str
+    severity: str
+    file: str
+    reason: str
+
+
+class Findings(TypedDict):
+    """The findings of a partition, and a sentence on them."""
+
+    said: str
+    findings: list[Finding]
+
+
+def changed(folder: Path) -> bool:
+    """Whether the run has changed segments: its map differs before and after it."""
+    after = table_of(folder / _AFTER, ["base_offset"])
+    return isinstance(after, pa.Table) and after.num_rows > 0
+
+
+def health_in(folder: Path, at: At) -> Health | Unreadable | None:
+    """Return the cells of a run's segments, None if its report has none."""
+    names = (SEGMENTS, _AFTER) if at == "now" else (SEGMENTS,)
+    return _read(folder, names, tuple(state_of(folder / name) for name in names))
+
+
+@lru_cache(maxsize=4)
+def _read(folder: Path, names: Sequence[str], states: object) -> Health | Unreadable | None:
+    """Read the tables; `states` are those of the files: a change is read again."""
+    found: Health | None = None
+    for name in names:
+        table = table_of(folder / name, COLUMNS, coded=_CODED)
+        if isinstance(table, Unreadable):
+            return table
+        if table is None:
+            return found  # no segments, or none after the run
+        try:
+            health = health_of(table)
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as e:
+            return Unreadable(folder / name, f"of another version: {e}")
+        found = health if found is None else _overlaid(found, health)
+    return found
+
+
+def _overlaid(before: Health, after: Health) -> Health:
+    """Return `before` with the cells of `after` where both have a segment, and its new ones."""
+    news = {key: n for n, key in enumerate(after.partitions)}
+    cells, bases = [], []
+    for n, key in enumerate(before.partitions):
+        own, base = before.row(n), before.base_offset[before.starts[n] : before.starts[n + 1]]
+        if key in news:
+            at = slice(after.starts[news[key]], after.starts[news[key] + 1])
+            kept = ~np.isin(base, after.base_offset[at])
+            own = np.append(own[kept], after.cells[at])
+            base = np.append(base[kept], after.base_offset[at])
+            order = np.argsort(base, kind="stable")
+            own, base = own[order], base[order]
+        cells.append(own)
+        bases.append(base)
+    known = set(before.partitions)
+    keys: list[PartitionKey] = [*before.partitions]
+    for n, key in enumerate(after.partitions):
+        if key not in known:
+            keys.append(key)
+            cells.append(after.row(n))
+            bases.append(after.base_offset[after.starts[n] : after.starts[n + 1]])
+    starts = np.cumsum([0, *map(len, cells)], dtype=np.int64)
+    none = np.zeros(0, np.uint8), np.zeros(0, np.int64)
+    return Health(
+        keys, starts, np.concatenate([none[0], *cells]), np.concatenate([none[1], *bases])
+    )
+
+
+def map_of(health: Health, at: At) -> Map:
+    """Return the data of the map, the rows in most trouble first."""
+    count = len(health.partitions)
+    sizes = np.diff(health.starts)
+    of_row = np.repeat(np.arange(count), sizes)
+    defects = np.bincount(of_row[health.cells >= DAMAGED], minlength=count)
+    worst = np.zeros(count, np.uint8)
+    np.maximum.at(worst, of_row, health.cells)
+    severe = np.where(worst >= DAMAGED, worst, 0)  # remarks do not order rows
+    order = np.lexsort((np.arange(count), -defects, -severe.astype(np.int64)))
+    fits = int(np.searchsorted(np.cumsum(sizes[order]), _MOST_CELLS, side="right"))
+    order = order[:fits]
+    log_dirs = sorted({health.partitions[n].log_dir for n in order})
+    places = {log_dir: place for place, log_dir in enumerate(log_dirs)}
+    rows = [health.row(n) for n in order]
+    return {
+        "at": at,
+        "kinds": _kinds(health.cells),
+        "log_dirs": log_dirs,
+        "log_dir": [places[health.partitions[n].log_dir] for n in order],
+        "names": [health.partitions[n].partition_dir for n in order],
+        "starts": np.cumsum([0, *sizes[order]]).tolist(),
+        "defects": defects[order].tolist(),
+        "worst": worst[order].tolist(),
+        "cells": base64.b64encode(b"".join(row.tobytes() for row in rows)).decode(),
+        "left_out": count - fits,
+    }
+
+
+def _kinds(cells: NDArray[np.uint8]) -> list[Kind]:
+    """Return all values of cells; those that `cells` has differ most in colour."""
+    present = [CELLS[number] for number in np.unique(cells)]
+    light = palette(CELLS) | palette(present)
+    dark = palette(CELLS, dark=True) | palette(present, dark=True)
+    return [
+        {
+            "name": kind,
+            "severity": KINDS[kind][0] if kind in KINDS else "",
+            "colour": light[kind],
+            "dark": dark[kind],
+        }
+        for kind in CELLS
+    ]
+
+
+def said_of(health: Health) -> str:
+    """Return one sentence on all segments."""
+    broken = int((health.cells >= DAMAGED).sum())
+    segments = words.plural(len(health.cells), "segment")
+    if not broken:
+        return f"No defect in {segments} of {words.plural(len(health.partitions), 'partition')}."
+    of_row = np.repeat(np.arange(len(health.partitions)), np.diff(health.starts))
+    rows = len(np.unique(of_row[health.cells >= DAMAGED]))
+    verb = "has" if broken == 1 else "have"
+    return (
+        f"{words.of_count(broken)} of {segments} {verb} a defect, in"
+        f" {words.of_count(rows)} of {words.plural(len(health.partitions), 'partition')}."
+    )
+
+
+def findings_of(folder: Path, at: At, log_dir: str, partition: str) -> Findings | Unreadable | None:
+    """Return the findings of one partition, None if there is no table."""
+    found: dict[int, list[Finding]] = {}
+    for name in (SEGMENTS, _AFTER) if at == "now" else (SEGMENTS,):
+        table = table_of(folder / name, COLUMNS, coded=_CODED)
+        if isinstance(table, Unreadable):
+            return table
+        if table is None and name == SEGMENTS:
+            return None
+        if table is not None:
+            found |= _findings(table, log_dir, partition)
+    rows = [finding for base in sorted(found) for finding in found[base]]
+    said = f"{words.plural(len(found), 'segment')}, {words.plural(len(rows), 'finding')}."
+    if len(rows) > _MOST_FINDINGS:
+        said += f" The first {words.of_count(_MOST_FINDINGS)} are shown."
+    return {"said": said, "findings": rows[:_MOST_FINDINGS]}
+
+
+def _findings(table: pa.Table, log_dir: str, partition: str) -> dict[int, list[Finding]]:
+    """Return the findings by base offset."""
+    here = pc.and_(
+        pc.equal(table["log_dir"].cast(pa.string()), log_dir),
+        pc.equal(table["partition_dir"].cast(pa.string()), partition),
+    )
+    rows = table.filter(here).select(["base_offset", "findings"]).to_pylist()
+    return {
+        row["base_offset"]: [
+            {
+                "base_offset": row["base_offset"],
+                "kind": one["kind"],
+                "severity": one["severity"],
+                "file": one["file"],
+                "reason": one["reason"] or "",
+            }
+            for one in row["findings"] or []
+        ]
+        for row in rows
+    }

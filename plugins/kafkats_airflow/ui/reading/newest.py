@@ -1,0 +1,25 @@
+"""Runs whose reports have a certain file, the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from kafkats_airflow.ui.reading.runs import Found, runs_in
+
+CHOICES: Final = 30
+"""Runs that a page offers."""
+_LOOKED_AT: Final = 500
+"""Runs that are looked at for the file: a page waits for no more."""
+
+
+def runs_with(folder: Path, dag_ids: Iterable[str], file: str) -> list[Found]:
+    """Return the newest runs of these DAGs whose report has `file`. Raises OSError."""
+    found = []
+    for one in runs_in(folder, dag_ids)[:_LOOKED_AT]:
+        if (one.folder / file).is_file():
+            found.append(one)
+            if len(found) == CHOICES:
+                break
+    return found

@@ -1,0 +1,234 @@
+"""A retention's report: bytes by topic, what pins them, segments in time, another retention.ms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, TypedDict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel
+
+from kafkats.plans.facts import SEGMENTS
+from kafkats.retention.plan import RETENTION
+from kafkats.retention.plot import STATES, segment_states
+from kafkats.retention.what_if import NAME as BASIS
+from kafkats.retention.what_if import policy_line, read_basis, what_if, with_limit
+from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, state_of
+from kafkats_airflow.ui.reading.tables import table_of
+
+BOARD: Final = "board.json"
+VERDICTS: Final = "retention.parquet"
+_CODED: Final = ("log_dir", "partition_dir", "topic")
+_MOST_SEGMENTS: Final = 3000
+_MOST_PINS: Final = 200
+
+
+class Topic(BaseModel):
+    """The sums of a topic, in bytes. A week includes the day, and a day what is deleted now."""
+
+    topic: str
+    partitions: int
+    segments: int
+    bytes: int
+    now_bytes: int
+    day_bytes: int
+    week_bytes: int
+    pinned_bytes: int
+    vetoed_bytes: int
+
+
+class Pin(BaseModel):
+    """The segment of a partition that keeps later ones. `until_ms` None: no end is known."""
+
+    log_dir: str
+    partition_dir: str
+    topic: str
+    kept_by: int | None
+    why: str
+    until_ms: int | None
+    pinned_bytes: int
+
+
+class Board(BaseModel):
+    """board.json. `lines`: per topic the time before which records are expired. `by_state`: per
+    topic its bytes by state; earlier versions wrote neither.
+    """
+
+    now_ms: int
+    topics: list[Topic]
+    partitions: list[Pin]
+    lines: dict[str, int] = {}
+    by_state: dict[str, dict[str, int]] = {}
+
+
+class Segment(TypedDict):
+    """A segment in time, epoch ms. `weak`: it has no timestamps, so the mtime stands for both."""
+
+    log_dir: str
+    partition: str
+    base_offset: int
+    bytes: int
+    first_ms: int
+    last_ms: int
+    weak: bool
+    state: str
+    why: str
+    from_ms: int | None
+
+
+class Timeline(TypedDict):
+    """The segments of a topic, its retention line, its bytes by state. `left_out` are not shown."""
+
+    topic: str
+    segments: list[Segment]
+    left_out: int
+    line_ms: int | None
+    by_state: dict[str, int]
+    retention_ms: int | None
+    policy_line: str
+
+
+def board_of(folder: Path) -> Board | Unreadable | None:
+    """Return the board of a run, None if it has none."""
+    return cached(folder / BOARD, _parse_board)
+
+
+def _parse_board(path: Path) -> Board:
+    return Board.model_validate(json_of(path))
+
+
+def pins_of(board: Board) -> list[Pin]:
+    """Return who pins others, the most bytes first."""
+    pinning = [one for one in board.partitions if one.pinned_bytes]
+    pinning.sort(key=lambda one: (-one.pinned_bytes, one.log_dir, one.partition_dir))
+    return pinning[:_MOST_PINS]
+
+
+def timeline_of(folder: Path, board: Board, topic: str) -> Timeline | Unreadable | None:
+    """Return the segments of a topic as the run decided on them."""
+    verdicts = _verdicts(folder, topic)
+    if not isinstance(verdicts, pa.Table):
+        return verdicts
+    return _timeline(verdicts, board.now_ms, topic, board.lines.get(topic))
+
+
+def tried(
+    folder: Path, board: Board, topic: str, retention_ms: int
+) -> Timeline | Unreadable | None:
+    """Return the segments of a topic as the rule would decide with another retention.ms.
+
+    None: the report has no basis for it. Raises UsageError for what is no topic or no time.
+    """
+    basis = cached(folder / BASIS, _parse_basis)
+    if not isinstance(basis, dict):
+        return basis
+    verdicts, segments = _verdicts(folder, topic), _segments(folder, topic)
+    for table in (verdicts, segments):
+        if not isinstance(table, pa.Table):
+            return table
+    assert isinstance(verdicts, pa.Table) and isinstance(segments, pa.Table)
+    policy, options = read_basis(basis)
+    found = what_if(segments, verdicts, policy, options, topic, retention_ms)
+    line_ms = None if retention_ms < 0 else board.now_ms - retention_ms
+    return _timeline(found, board.now_ms, topic, line_ms) | {
+        "retention_ms": retention_ms,
+        "policy_line": policy_line(with_limit(policy, topic, retention_ms), topic),
+    }
+
+
+def can_try(folder: Path) -> bool:
+    """Whether another retention.ms can be tried."""
+    return (folder / BASIS).is_file()
+
+
+def _parse_basis(path: Path) -> dict[str, object]:
+    content = json_of(path)
+    read_basis(content)
+    return content
+
+
+def _verdicts(folder: Path, topic: str) -> pa.Table | Unreadable | None:
+    return _of_topic(folder / VERDICTS, tuple(RETENTION.names), topic, state_of(folder / VERDICTS))
+
+
+def _segments(folder: Path, topic: str) -> pa.Table | Unreadable | None:
+    path = folder / "segments.parquet"
+    return _of_topic(path, tuple(SEGMENTS.names), topic, state_of(path))
+
+
+@lru_cache(maxsize=8)
+def _of_topic(
+    path: Path, columns: tuple[str, ...], topic: str, state: object
+) -> pa.Table | Unreadable | None:
+    """Return the rows of a topic; a file that changes has another `state`, and is read again."""
+    table = table_of(path, columns, coded=_CODED)
+    if not isinstance(table, pa.Table):
+        return table
+    schema = RETENTION if "deletes" in columns else SEGMENTS
+    try:
+        mine = table.filter(pc.equal(table["topic"].cast(pa.string()), topic))
+        return mine.select(schema.names).cast(schema)
+    except (pa.ArrowException, KeyError) as e:
+        return Unreadable(path, f"of another version: {e}")
+
+
+def _timeline(verdicts: pa.Table, now_ms: int, topic: str, line_ms: int | None) -> Timeline:
+    states = segment_states(verdicts, now_ms)
+    sums = dict.fromkeys(STATES, 0)
+    for state, size in zip(states, verdicts["bytes"].to_pylist(), strict=True):
+        sums[state] += size
+    rows = list(zip(verdicts.to_pylist(), states, strict=True))
+    order = _by_weight(rows)
+    rows.sort(
+        key=lambda one: (order[one[0]["log_dir"], one[0]["partition_dir"]], one[0]["base_offset"])
+    )
+    return {
+        "topic": topic,
+        "segments": [_segment(row, state) for row, state in rows[:_MOST_SEGMENTS]],
+        "left_out": max(len(rows) - _MOST_SEGMENTS, 0),
+        "line_ms": line_ms,
+        "by_state": sums,
+        "retention_ms": None,
+        "policy_line": "",
+    }
+
+
+def _by_weight(
+    rows: Iterable[tuple[Mapping[str, object], str]],
+) -> dict[tuple[object, object], tuple[int, str, str]]:
+    """Return the place of each partition: those with the most pinned bytes come first."""
+    pinned: dict[tuple[object, object], int] = {}
+    for row, state in rows:
+        key = (row["log_dir"], row["partition_dir"])
+        size = row["bytes"] if state == "expired, pinned" else 0
+        assert isinstance(size, int)
+        pinned[key] = pinned.get(key, 0) - size
+    return {key: (size, str(key[0]), str(key[1])) for key, size in pinned.items()}
+
+
+def _segment(row: Mapping[str, object], state: str) -> Segment:
+    """Return a row of RETENTION for the page."""
+    first, last, mtime = row["first_timestamp"], row["largest_timestamp"], row["mtime_ms"]
+    assert isinstance(last, int)
+    assert isinstance(mtime, int)
+    weak = last < 0
+    begin = first if isinstance(first, int) and 0 <= first <= last else last
+    why = row["veto"] or "; ".join(str(row[name]) for name in ("reason", "lasting") if row[name])
+    from_ms, size, base = row["deletable_from_ms"], row["bytes"], row["base_offset"]
+    assert isinstance(size, int)
+    assert isinstance(base, int)
+    return {
+        "log_dir": str(row["log_dir"]),
+        "partition": str(row["partition_dir"]),
+        "base_offset": base,
+        "bytes": size,
+        "first_ms": mtime if weak else begin,
+        "last_ms": mtime if weak else last,
+        "weak": weak,
+        "state": state,
+        "why": str(why),
+        "from_ms": from_ms if isinstance(from_ms, int) else None,
+    }

@@ -1,0 +1,89 @@
+"""What retention deletes now and later, what pins the rest, and what another time would delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+from starlette.responses import JSONResponse
+
+from kafkats.errors import UsageError
+from kafkats.retention.plot import STATES
+from kafkats_airflow.ui import rendering, rights
+from kafkats_airflow.ui.asked import Asked
+from kafkats_airflow.ui.reading import retention
+from kafkats_airflow.ui.reading.files import Unreadable
+from kafkats_airflow.ui.routes import choosing
+
+router = APIRouter()
+
+HERE: Final = "retention"
+_NONE: Final = (
+    "No run has a report on retention yet. apply_retention writes one, also as a dry run."
+)
+Topic = Annotated[str, Query(min_length=1, max_length=249)]
+
+
+@router.get("/retention")
+def newest(request: Request, readable: rights.Readable) -> Response:
+    """Lead to the newest run that has decided on retention."""
+    return choosing.newest(request, readable, "run-retention", retention.BOARD, "Retention", _NONE)
+
+
+@router.get("/run-retention")
+def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
+    """Show what a run found to delete."""
+    found = None if run.folder is None else retention.board_of(run.folder)
+    if run.folder is None or found is None or isinstance(found, Unreadable):
+        return choosing.missing(request, "Retention", found, here=HERE)
+    return rendering.page(
+        request,
+        "retention.html",
+        title="Retention",
+        here=HERE,
+        run=run,
+        written_ms=found.now_ms,
+        choices=choosing.choices(readable, retention.BOARD),
+        topics=found.topics,
+        sums={
+            name: sum(getattr(one, name) for one in found.topics)
+            for name in ("now_bytes", "day_bytes", "week_bytes", "pinned_bytes", "bytes")
+        },
+        pins=retention.pins_of(found),
+        can_try=retention.can_try(run.folder),
+    )
+
+
+@router.get("/data/retention")
+def topics(run: Asked) -> Response:
+    """Return the bytes of each topic by state, with the colours of states."""
+    board = choosing.given(run, retention.board_of)
+    return JSONResponse({
+        "now_ms": board.now_ms,
+        "states": STATES,
+        "topics": [one.model_dump() for one in board.topics],
+        "by_state": board.by_state,
+    })
+
+
+@router.get("/data/retention-topic")
+def timeline(run: Asked, topic: Topic) -> Response:
+    """Return the segments of a topic, as the run decided on them."""
+    board = choosing.given(run, retention.board_of)
+    found = choosing.given(run, lambda folder: retention.timeline_of(folder, board, topic))
+    return JSONResponse(found)
+
+
+@router.get("/data/retention-what-if")
+def what_if(
+    run: Asked, topic: Topic, retention_ms: Annotated[int, Query(ge=-1, le=2**63 - 1)]
+) -> Response:
+    """Return the same with another retention.ms. Nothing is written, and no log is read."""
+    board = choosing.given(run, retention.board_of)
+    try:
+        found = choosing.given(
+            run, lambda folder: retention.tried(folder, board, topic, retention_ms)
+        )
+    except UsageError as e:
+        raise HTTPException(422, f"This cannot be tried: {e.reason}.") from e
+    return JSONResponse(found)

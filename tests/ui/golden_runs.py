@@ -1,0 +1,71 @@
+"""Folders of runs about golden directories, with the files that the task `report` writes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafkats.config import Policy
+from kafkats.plans.facts import SEGMENTS, write_table
+from kafkats.plans.files import write_json
+from kafkats.retention.plan import RetainOptions, plan_retain
+from kafkats.retention.plot import reclaimable
+from kafkats.retention.summary import by_topic, summary_rows
+from kafkats.retention.what_if import NAME, basis_of
+from tests.builders.findings import finding, segments
+from tests.builders.operations import inventoried
+from tests.golden import Unpacked, case, retention_moment
+from tests.ui.folders import HOSTILE
+
+REBUILT: Final = "dag_id=rebuild_time_indexes&run_id=manual__health"
+RETAINED: Final = "dag_id=apply_retention&run_id=manual__retention"
+NOW_MS: Final = retention_moment(case("retention-4.3.1"))
+POLICY: Final = Policy.model_validate({
+    "topics": {
+        "time-some": {"cleanup.policy": "delete", "retention.ms": NOW_MS - 1_600_000_100_000},
+        "future-pins": {"cleanup.policy": "delete", "retention.ms": 86_400_000},
+        "size": {"cleanup.policy": "delete", "retention.bytes": 9000},
+        "*": {"cleanup.policy": "delete", "retention.ms": 195_000_000_000},
+    }
+})
+
+
+def write_health(folder: Path, golden: Unpacked, *more: Any, after: pa.Table | None = None) -> Path:
+    """A run that looked at the damaged indexes of a golden directory, and at `more` rows."""
+    run = folder / "rebuild_time_indexes" / "manual__health"
+    run.mkdir(parents=True)
+    seen = [inventoried(golden("crash-4.3.1", "before")), segments(*more)]
+    write_table(run / "segments.parquet", pa.concat_tables(seen))
+    write_table(run / "after.parquet", SEGMENTS.empty_table() if after is None else after)
+    return run
+
+
+def write_retention(folder: Path, golden: Unpacked) -> Path:
+    """A dry run of retention on a golden directory."""
+    run = folder / "apply_retention" / "manual__retention"
+    run.mkdir(parents=True)
+    seen, options = inventoried(golden("retention-4.3.1", "before")), RetainOptions(NOW_MS)
+    verdicts = plan_retain(seen, POLICY, options)[1]
+    rows = summary_rows(verdicts, NOW_MS)
+    topics = sorted(set(verdicts["topic"].to_pylist()))
+    write_table(run / "segments.parquet", seen)
+    write_table(run / "retention.parquet", verdicts)
+    board = {
+        "now_ms": NOW_MS,
+        "topics": by_topic(rows),
+        "partitions": rows,
+        "lines": {one: NOW_MS - ms for one in topics if (ms := POLICY.limits(one)[0]) >= 0},
+        "by_state": dict(reclaimable(verdicts, NOW_MS)),
+    }
+    write_json(run / "board.json", board)
+    write_json(run / NAME, basis_of(POLICY, asdict(options), topics))
+    return run
+
+
+def hostile_rows() -> list[Any]:
+    """Segments of a partition directory with a hostile name, and a hostile reason."""
+    bad = finding("missing-index", f"{HOSTILE}.timeindex") | {"reason": HOSTILE}
+    return [(HOSTILE, 0, [bad]), (HOSTILE, 10, [])]

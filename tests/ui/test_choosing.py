@@ -1,0 +1,37 @@
+"""The newest run that has a report, of those that the person may read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden import Unpacked
+from tests.ui.golden_runs import write_health, write_retention
+
+VIEWER = {"Authorization": "Bearer viewer"}
+
+
+def test_the_newest_run_of_those_that_the_person_may_read(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    write_health(folder, golden)
+    write_retention(folder, golden)
+    led = client.get("/kafkats/index-health", follow_redirects=False)
+    assert led.headers["location"] == "health?dag_id=apply_retention&run_id=manual__retention"
+    mine = client.get("/kafkats/index-health", headers=VIEWER, follow_redirects=False)
+    assert mine.headers["location"] == "health?dag_id=rebuild_time_indexes&run_id=manual__health"
+    seen = client.get(f"/kafkats/{mine.headers['location']}", headers=VIEWER).text
+    assert "manual__retention" not in seen
+    both = client.get(f"/kafkats/{mine.headers['location']}").text
+    assert "manual__retention" in both
+
+
+@pytest.mark.parametrize("path", ["index-health", "retention"])
+def test_without_a_report(client: Any, folder: Path, path: str) -> None:
+    assert "writes one" in client.get(f"/kafkats/{path}").text
+    folder.rmdir()
+    said = client.get(f"/kafkats/{path}")
+    assert said.status_code == 200
+    assert "cannot see the folder of all runs" in said.text

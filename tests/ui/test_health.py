@@ -1,0 +1,135 @@
+"""Index health: the cells of the map are those of the report, and what cannot be read is said."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkats.plans.facts import SEGMENTS, write_table
+from kafkats.rebuild.health import CELLS, DAMAGED, health_of
+from tests.builders.findings import finding, segments
+from tests.builders.operations import inventoried
+from tests.golden import Unpacked
+from tests.ui.folders import HOSTILE
+from tests.ui.golden_runs import REBUILT, hostile_rows, write_health
+
+VIEWER = {"Authorization": "Bearer viewer"}
+
+
+def rows_of(found: dict[str, Any]) -> dict[str, list[str]]:
+    """The kinds of a map's cells, by partition directory."""
+    cells = base64.b64decode(found["cells"])
+    assert [kind["name"] for kind in found["kinds"]] == list(CELLS)
+    return {
+        name: [CELLS[cell] for cell in cells[found["starts"][n] : found["starts"][n + 1]]]
+        for n, name in enumerate(found["names"])
+    }
+
+
+def test_the_map_has_the_cells_of_the_report_the_worst_first(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    write_health(folder, golden)
+    found = client.get(f"/kafkats/data/health?{REBUILT}").json()
+    health = health_of(inventoried(golden("crash-4.3.1", "before")))
+    assert rows_of(found) == {
+        key.partition_dir: [CELLS[cell] for cell in health.row(n)]
+        for n, key in enumerate(health.partitions)
+    }
+    assert found["worst"][0] == health.cells.max() >= DAMAGED
+    damaged = [worst if worst >= DAMAGED else 0 for worst in found["worst"]]
+    assert damaged == sorted(damaged, reverse=True)
+    assert sum(found["defects"]) == (health.cells >= DAMAGED).sum() > 10
+    page = client.get(f"/kafkats/health?{REBUILT}").text
+    assert f"{sum(found['defects'])} of {len(health.cells)} segments have a defect" in page
+    assert "after the run" not in page
+
+
+def test_after_a_run_its_segments_are_as_the_proof_saw_them(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    bad = [finding("missing-index", "x.timeindex")]
+    before = [("b-0", 0, bad), ("b-0", 10, bad), ("c-0", 0, [])]
+    after = segments(("b-0", 10, []), ("b-0", 20, bad), ("d-0", 0, []))
+    write_health(folder, golden, *before, after=after)
+    now = rows_of(client.get(f"/kafkats/data/health?{REBUILT}").json())
+    assert now["b-0"] == ["missing-index", "no defect", "missing-index"]
+    assert (now["c-0"], now["d-0"]) == (["no defect"], ["no defect"])
+    was = rows_of(client.get(f"/kafkats/data/health?{REBUILT}&at=before").json())
+    assert was["b-0"] == ["missing-index", "missing-index"]
+    assert "after the run" in client.get(f"/kafkats/health?{REBUILT}").text
+
+
+def test_the_findings_of_a_partition(client: Any, folder: Path, golden: Unpacked) -> None:
+    bad = [finding("missing-index", "x.timeindex"), finding("empty-index", "x.index")]
+    after = segments(("b-0", 10, []))
+    write_health(folder, golden, ("b-0", 0, bad), ("b-0", 10, bad), after=after)
+    asked = f"/kafkats/data/health-partition?{REBUILT}&partition=b-0&log_dir=/data"
+    now, was = client.get(asked).json(), client.get(f"{asked}&at=before").json()
+    assert [(one["base_offset"], one["kind"]) for one in now["findings"]] == [
+        (0, "missing-index"),
+        (0, "empty-index"),
+    ]
+    assert (now["said"], was["said"]) == ("2 segments, 2 findings.", "2 segments, 4 findings.")
+    nothing = client.get(asked.replace("b-0", "nothing-0")).json()
+    assert nothing["said"] == "0 segments, 0 findings."
+
+
+def test_hostile_names_are_shown_and_never_markup(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    write_health(folder, golden, *hostile_rows())
+    assert "<script>document" not in client.get(f"/kafkats/health?{REBUILT}").text
+    found = client.get(f"/kafkats/data/health?{REBUILT}")
+    assert found.headers["content-type"] == "application/json"
+    assert HOSTILE in found.json()["names"]
+    asked = {"partition": HOSTILE, "log_dir": "/data"}
+    given = client.get(f"/kafkats/data/health-partition?{REBUILT}", params=asked | dict(
+        dag_id="rebuild_time_indexes", run_id="manual__health"
+    )).json()  # fmt: skip
+    assert given["findings"][0]["reason"] == HOSTILE
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"nonsense" * 999])
+def test_a_table_that_cannot_be_read_is_said(
+    client: Any, folder: Path, golden: Unpacked, content: bytes
+) -> None:
+    (write_health(folder, golden) / "segments.parquet").write_bytes(content)
+    page = client.get(f"/kafkats/health?{REBUILT}")
+    assert page.status_code == 200
+    assert "segments.parquet of this run cannot be read: half-written or corrupt" in page.text
+    data = client.get(f"/kafkats/data/health?{REBUILT}")
+    assert (data.status_code, "half-written" in data.json()["detail"]) == (422, True)
+
+
+def test_a_table_of_another_version_and_one_that_is_cut(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    run = write_health(folder, golden)
+    path = run / "segments.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] + whole[-8:])
+    assert client.get(f"/kafkats/data/health?{REBUILT}").status_code == 422
+    write_table(path, SEGMENTS.empty_table().drop_columns(["findings"]))
+    said = client.get(f"/kafkats/data/health?{REBUILT}").json()["detail"]
+    assert "it has no findings" in said
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    assert "no plain file" in client.get(f"/kafkats/data/health?{REBUILT}").json()["detail"]
+    path.unlink()
+    assert client.get(f"/kafkats/data/health?{REBUILT}").status_code == 404
+    assert client.get(f"/kafkats/health?{REBUILT}").status_code == 404
+
+
+def test_a_report_without_segments(client: Any, folder: Path) -> None:
+    run = folder / "rebuild_time_indexes" / "manual__health"
+    run.mkdir(parents=True)
+    write_table(run / "segments.parquet", SEGMENTS.empty_table())
+    found = client.get(f"/kafkats/data/health?{REBUILT}").json()
+    assert (found["names"], found["starts"], found["cells"]) == ([], [0], "")
+    assert (
+        "No defect in 0 segments of 0 partitions." in client.get(f"/kafkats/health?{REBUILT}").text
+    )
