@@ -12,7 +12,16 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from kafkats_airflow.ui import rendering, rights
-from kafkats_airflow.ui.routes import dag, health, plotting, retention, run, runs, volumes
+from kafkats_airflow.ui.routes import (
+    dag,
+    health,
+    plan,
+    plotting,
+    retention,
+    run,
+    runs,
+    volumes,
+)
 
 Message: TypeAlias = MutableMapping[str, Any]  # ASGI's
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
@@ -22,6 +31,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     volumes.router,
     runs.router,
     run.router,
+    plan.router,
     dag.router,
     health.router,
     plotting.router,

@@ -34,14 +34,28 @@ class Plan(_Record):
     totals: Totals
 
 
+class User(_Record):
+    """A person who may answer."""
+
+    id: str
+    name: str = ""
+
+
 class Question(_Record):
-    """question.json: who answers until when about which plans."""
+    """question.json: who answers until when about which plans. Those of earlier versions have no
+    digest. `assigned` is empty if everybody may answer who may edit the DAG's runs.
+    """
 
     options: dict[str, list[str]]
     plans: list[Plan] = []
     asked_ms: NonNegativeInt
     until_ms: NonNegativeInt
     run_id: str = ""
+    digest: str = ""
+    default: str = ""
+    assigned: list[User] = []
+    told: list[str] = []
+    task_id: str = ""
 
 
 class Answer(_Record):

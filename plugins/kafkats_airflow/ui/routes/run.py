@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from kafkats_airflow.ui import rendering
 from kafkats_airflow.ui.asked import Asked
+from kafkats_airflow.ui.reading import ending
 from kafkats_airflow.ui.reading import run as reading
 
 router = APIRouter()
@@ -27,4 +28,5 @@ def page(request: Request, run: Asked) -> Response:
         detail=detail,
         stages=stages,
         running=running,
+        open=ending.open_of(detail),
     )

@@ -57,14 +57,15 @@ export async function copy(text) {
   }
 }
 
-/** Read the page again every few seconds, and replace what it shows, while it is looked at. */
+/** Read the page again every few seconds, and replace what it shows, while it is looked at. What a
+ * button has said stays: it has `data-hold`. */
 function refresh() {
   const seconds = Number(document.getElementById("main").dataset.refresh);
   if (!seconds) return;
   setTimeout(async () => {
     try {
       const main = document.getElementById("main");
-      if (!document.hidden && !main.contains(document.activeElement)) {
+      if (!document.hidden && !main.contains(document.activeElement) && !main.querySelector("[data-hold]")) {
         const answer = await fetch(location.href, { headers: { accept: "text/html" } });
         const read = new DOMParser().parseFromString(await answer.text(), "text/html");
         const fresh = read.getElementById("main");

@@ -1,0 +1,246 @@
+"""The rows of a plan, a page at a time: found by words, with what has changed since."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkats.errors import CorruptPlan
+from kafkats_airflow.ui.reading.files import Unreadable, state_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST: Final = 2_000_000
+"""Rows of the largest plan that a page reads: about 100 bytes of memory each."""
+PARTITIONS: Final = 20_000
+"""Partition directories that are compared with the plan for one page."""
+_WORDS: Final = ("log_dir", "partition_dir", "file", "action", "reason")
+_FILES: Final = tuple(
+    f"{kind}.{name}" for kind in ("before", "log") for name in ("size", "mtime_ns")
+)
+_COLUMNS: Final = (*_WORDS, "directory_ctime_ns", "after_bytes", *_FILES)
+
+
+class Row(NamedTuple):
+    """A file that a plan changes or leaves as it is. Sizes in bytes, None: no file, or not known
+    before it is built. `now` says how the file differs from the plan, "" if it does not.
+    """
+
+    log_dir: str
+    partition_dir: str
+    file: str
+    action: str
+    reason: str
+    before: int | None
+    after: int | None
+    now: str
+
+
+class Found(NamedTuple):
+    """The rows of one page. `total` counts the rows of the plan, `matching` those that were asked
+    for.
+    """
+
+    rows: list[Row]
+    matching: int
+    total: int
+    actions: dict[str, int]
+
+
+class Since(NamedTuple):
+    """How many partition directories differ from the plan, of those `looked` at.
+
+    `first` are names of changed ones. `unseen` are log directories that are not seen from here.
+    """
+
+    looked: int
+    changed: int
+    first: list[str]
+    unseen: list[str]
+
+
+_lock: Final = threading.Lock()
+_last: dict[str, tuple[object, pa.Table]] = {}
+
+
+def table_of(folder: Path) -> pa.Table | Unreadable:
+    """Return the rows of a plan's folder. The last plan that was asked for is kept."""
+    path = folder / "items.parquet"
+    state = state_of(path)
+    if isinstance(state, Unreadable):
+        return state
+    if state is None:
+        return Unreadable(path, "it is missing")
+    with _lock:
+        kept = _last.get(os.fspath(path))
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        try:
+            table = _read(path)
+        except CorruptPlan as e:
+            return Unreadable(path, e.reason)
+        _last.clear()
+        _last[os.fspath(path)] = (state, table)
+        return table
+
+
+def _read(path: Path) -> pa.Table:
+    """Raises CorruptPlan."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with path.open("rb") as file:
+            whole = parquet.ParquetFile(file, read_dictionary=list(_WORDS))
+            if whole.metadata.num_rows > MOST:
+                raise CorruptPlan(
+                    f"its {whole.metadata.num_rows} rows are more than a page reads ({MOST});"
+                    " `kafkats show` lists them"
+                )
+            table = whole.read(columns=list(_COLUMNS)).unify_dictionaries().combine_chunks()
+    except (pa.ArrowException, OSError, KeyError) as e:
+        raise CorruptPlan(f"not a readable table: {e}") from e
+    if missing := {*_WORDS, "directory_ctime_ns", "after_bytes", "before", "log"} - {
+        *table.column_names
+    }:
+        raise CorruptPlan(f"not the rows of a plan: it has no {', '.join(sorted(missing))}")
+    return table
+
+
+def find(
+    table: pa.Table, *, words: str = "", action: str = "", start: int = 0, count: int = 100,
+    live: bool = True,
+) -> Found:  # fmt: skip
+    """Return rows that have all `words`, in any of path, action and reason, case ignored.
+
+    `live`: compare the files of these rows with the disk.
+    """
+    import pyarrow.compute as pc
+
+    asked = [_has(table, word) for word in words.split()]
+    asked += [_is(table, action)] if action else []
+    found = table
+    if asked:
+        found = table.filter(reduce(pc.and_, asked))
+    return Found(
+        [_row(row, live=live) for row in found.slice(start, count).to_pylist()],
+        found.num_rows,
+        table.num_rows,
+        _counts(table),
+    )
+
+
+def _counts(table: pa.Table) -> dict[str, int]:
+    counted = table.group_by(["action"]).aggregate([([], "count_all")]).to_pylist()
+    return {
+        row["action"]: row["count_all"] for row in sorted(counted, key=lambda one: one["action"])
+    }
+
+
+def _has(table: pa.Table, word: str) -> pa.Array:
+    """Return which rows have the word: each distinct text is looked at once."""
+    import pyarrow.compute as pc
+
+    masks = []
+    for name in _WORDS:
+        column = _dictionary(table, name)
+        masks.append(
+            pc.take(pc.match_substring(column.dictionary, word, ignore_case=True), column.indices)
+        )
+    return reduce(pc.or_, masks)
+
+
+def _is(table: pa.Table, action: str) -> pa.Array:
+    import pyarrow.compute as pc
+
+    column = _dictionary(table, "action")
+    return pc.take(pc.equal(column.dictionary, action), column.indices)
+
+
+def _dictionary(table: pa.Table, name: str) -> pa.DictionaryArray:
+    import pyarrow as pa
+
+    column = table[name]
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.DictionaryArray) else whole.chunk(0)
+
+
+def _row(item: dict[str, object], *, live: bool) -> Row:
+    before = _size(item["before"])
+    after = item["after_bytes"] if isinstance(item["after_bytes"], int) else -1
+    gone, blocked = item["action"] == "remove", item["action"] == "blocked"
+    log_dir, partition_dir, file = (
+        str(item[name]) for name in ("log_dir", "partition_dir", "file")
+    )
+    return Row(
+        log_dir, partition_dir, file, str(item["action"]), str(item["reason"]),
+        before,
+        0 if gone else before if blocked else after if after >= 0 else None,
+        _now(Path(log_dir, partition_dir, file), item["before"]) if live else "",
+    )  # fmt: skip
+
+
+def _size(file: object) -> int | None:
+    size = file.get("size") if isinstance(file, dict) else None
+    return size if isinstance(size, int) else None
+
+
+def _now(path: Path, planned: object) -> str:
+    """Return how a file differs from the plan, "" if it does not or is not seen from here."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return "" if _size(planned) is None or not path.parent.parent.is_dir() else "gone since"
+    except (OSError, ValueError):
+        return ""
+    if _size(planned) is None:
+        return "exists since"
+    assert isinstance(planned, dict)
+    same = (found.st_size, found.st_mtime_ns) == (planned["size"], planned["mtime_ns"])
+    return "" if same else "changed since"
+
+
+def since(table: pa.Table) -> Since:
+    """Compare partition directories with the plan, as far as they are seen from here.
+
+    A directory changes when a file in it is added, removed or renamed.
+    """
+    keys = ["log_dir", "partition_dir"]
+    planned: Sequence[dict[str, object]] = (
+        table
+        .group_by(keys)
+        .aggregate([("directory_ctime_ns", "max")])
+        .slice(0, PARTITIONS)
+        .to_pylist()
+    )
+    seen: dict[str, bool] = {}
+    looked, changed = 0, []
+    for one in planned:
+        log_dir, partition_dir = str(one["log_dir"]), str(one["partition_dir"])
+        if partition_dir == ".":  # checkpoints of the log directory change all the time
+            continue
+        if log_dir not in seen:
+            seen[log_dir] = Path(log_dir).is_dir()
+        if not seen[log_dir]:
+            continue
+        looked += 1
+        path = Path(log_dir, partition_dir)
+        try:
+            ctime_ns = path.stat().st_ctime_ns
+        except (OSError, ValueError):
+            ctime_ns = None
+        if ctime_ns != one["directory_ctime_ns_max"]:
+            changed.append(str(path))
+    return Since(
+        looked,
+        len(changed),
+        sorted(changed)[:5],
+        sorted(d for d, is_seen in seen.items() if not is_seen),
+    )

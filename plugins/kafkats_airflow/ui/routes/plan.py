@@ -1,0 +1,81 @@
+"""The page of a run's plan: every row with its reason, and the buttons that answer the question.
+
+The buttons call Airflow's own REST from the browser. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+
+from kafkats_airflow.ui import rendering
+from kafkats_airflow.ui.asked import Asked
+from kafkats_airflow.ui.reading import plan as reading
+from kafkats_airflow.ui.reading import plan_rows
+from kafkats_airflow.ui.reading.files import Unreadable
+from kafkats_airflow.ui.reading.run import detail_of
+
+router = APIRouter()
+
+ROWS: Final = 100
+"""Rows on one page."""
+
+
+@router.get("/plan")
+def page(
+    request: Request,
+    run: Asked,
+    digest: Annotated[str, Query(max_length=64)] = "",
+    find: Annotated[str, Query(max_length=200)] = "",
+    action: Annotated[str, Query(max_length=20)] = "",
+    start: Annotated[int, Query(ge=0, le=10**9)] = 0,
+) -> Response:
+    """Show the plans of a run, or say that it has no folder that is seen from here."""
+    if run.folder is None:
+        return rendering.page(request, "no_run.html", title=run.run_id, run=run)
+    detail, now_ms = detail_of(run.folder), rendering.now_ms()
+    plans = reading.plans_of(detail)
+    chosen = next((one for one in plans if one.plan.digest.startswith(digest)), None)
+    table = plan_rows.table_of(chosen.folder) if chosen and chosen.folder else None
+    readable = table if table is not None and not isinstance(table, Unreadable) else None
+    live = chosen is not None and not chosen.applied
+    found = since = None
+    if readable is not None:
+        found = plan_rows.find(
+            readable, words=find, action=action, start=start, count=ROWS, live=live
+        )
+        since = plan_rows.since(readable) if live else None
+    bad = [*reading.unreadable_of(detail), *([table] if isinstance(table, Unreadable) else [])]
+    return rendering.page(
+        request,
+        "plan.html",
+        title=f"Plan of {detail.run_id or run.run_id}",
+        run=run,
+        run_id=detail.run_id or run.run_id,
+        detail=detail,
+        plans=plans,
+        chosen=chosen,
+        what=reading.sentence(chosen) if chosen else "",
+        found=found,
+        since=since,
+        unreadable=bad,
+        standing=reading.standing(detail, now_ms),
+        offers=reading.offers(detail.question) if detail.question else [],
+        find=find,
+        action=action,
+        start=start,
+        step=ROWS,
+    )
+
+
+@router.get("/data/question")
+def question(run: Asked, digest: Annotated[str, Query(max_length=64)] = "") -> dict[str, object]:
+    """Return the question about this digest if it waits for an answer. 409 if it does not."""
+    if run.folder is None:
+        raise HTTPException(404, "The folder of this run is not seen from here.")
+    detail = detail_of(run.folder)
+    if why := reading.refusal(detail, digest, rendering.now_ms()):
+        raise HTTPException(409, why)
+    assert detail.question is not None
+    return {"digest": digest, "options": list(detail.question.options)}

@@ -1,0 +1,55 @@
+// The buttons that undo or purge a run: they trigger the DAG end_run, with the person's rights.
+
+import { airflow, confirmed, refused, runPath } from "./airflow.js";
+
+const DAG = "end_run";
+
+function say(text, run) {
+  const place = document.getElementById("ended");
+  place.textContent = text;
+  place.dataset.hold = "";
+  if (!run) return;
+  const link = document.createElement("a");
+  link.href = `../dags/${DAG}/runs/${encodeURIComponent(run)}`;
+  link.dataset.out = "";
+  link.textContent = "Its run in Airflow";
+  place.append(" ", link);
+}
+
+async function end(button, { dag, run, name, digest }) {
+  const { verb, what } = button.dataset;
+  const sure = await confirmed(document.getElementById("end-dialog"), {
+    head: `${button.textContent.trim()}?`,
+    what,
+    yes: verb === "purge" ? "Delete the old files" : "Undo",
+    digits: verb === "purge" ? digest.slice(0, 8) : "",
+  });
+  if (!sure) return say("Nothing was done.");
+  // The same click again has the same id, and Airflow makes no second run.
+  const id = `${verb}__${dag}__${name}__${digest.slice(0, 16)}`;
+  const made = await airflow("POST", `dags/${DAG}/dagRuns`, {
+    dag_run_id: id,
+    logical_date: null,
+    conf: { verb, of_dag: dag, of_run: run, digest },
+  });
+  if (made.status === 409) {
+    const known = await airflow("GET", runPath(DAG, id));
+    return say(`Already asked: that run is ${known.body.state ?? "known to Airflow"}. Nothing more was done. (409)`, id);
+  }
+  if (made.status === 404) return say(`Airflow does not know the DAG ${DAG}. Nothing was done. (404)`);
+  if (made.status !== 200 && made.status !== 201) return say(refused(made, `trigger ${DAG}`));
+  const known = await airflow("GET", `dags/${DAG}`);
+  const paused = known.body.is_paused ? ` The DAG ${DAG} is paused: it begins when somebody unpauses it.` : "";
+  say(`Asked: ${verb} of ${digest.slice(0, 8)}.${paused}`, id);
+}
+
+addEventListener("click", async (event) => {
+  const button = event.target.closest("#end button[data-verb]");
+  if (!button || button.disabled) return;
+  button.disabled = true;
+  try {
+    await end(button, button.closest("#end").dataset);
+  } finally {
+    button.disabled = false;
+  }
+});

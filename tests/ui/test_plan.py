@@ -1,0 +1,229 @@
+"""The page of a plan: its rows, what has changed since, and the question that its buttons answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafkats.cli import main
+from kafkats.plans.plan import ITEMS, make_plan, read_plan, write_plan
+from kafkats.plans.rows import Totals
+from tests.golden import case
+from tests.ui.folders import HOSTILE, write
+
+DAG, RUN = "rebuild_time_indexes", "manual__1"
+ASK = {"dag_id": DAG, "run_id": RUN}
+DAMAGED = (
+    "none-ct-0/00000000000000000043.timeindex",
+    "zstd-lat-0/00000000000000000000.timeindex",
+)
+TOTALS: Totals = {
+    "files": 0, "segments": 0, "partitions": 0, "read_bytes": 0, "write_bytes": 0, "blocked": 0,
+    "segments_seen": 0,
+}  # fmt: skip
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A log directory that lost two time indexes."""
+    (found := tmp_path / "broker" / "data").mkdir(parents=True)
+    case("matrix-4.3.1-v2").unpack("data", found)
+    for name in DAMAGED:
+        (found / name).unlink()
+    return found
+
+
+@pytest.fixture
+def planned(root: Path, folder: Path) -> Path:
+    """The folder of a plan of that, as the job of a DAG run makes it."""
+    into = folder / DAG / RUN / "spark_default"
+    with pytest.raises(SystemExit):
+        main(["plan", "rebuild", str(root), "--into", str(into), "--json"])
+    [made] = into.glob("plan-*")
+    return made
+
+
+def question(made: Path, **more: Any) -> dict[str, Any]:
+    """question.json as the task that asks writes it."""
+    header = json.loads((made / "plan.json").read_text())
+    digest = header["digest"]
+    content = {
+        "options": {"Approve": [digest], "Reject": []},
+        "plans": [
+            {"plan": str(made), "digest": digest, "totals": header["totals"], "log_dirs": []}
+        ],
+        "digest": digest,
+        "default": "Reject",
+        "assigned": [],
+        "told": [],
+        "task_id": "approve",
+        "asked_ms": now_ms() - 1000,
+        "until_ms": now_ms() + 3_600_000,
+        "dag_id": DAG,
+        "run_id": RUN,
+    } | more
+    write(made.parents[1] / "question.json", content)
+    return content
+
+
+def many(folder: Path, count: int, reason: str = "is missing") -> Path:
+    """A plan with so many rows."""
+    row = {
+        "log_dir": "/not/here", "directory_ctime_ns": 1, "next_base_offset": -1,
+        "action": "add", "reason": reason, "before": None, "log": None, "log_valid_bytes": 0,
+        "after_bytes": 24, "after_sha256": "", "rule": "last-offset", "index_interval_bytes": 4096,
+        "segment_index_bytes": 1, "settings_from": "default",
+    }  # fmt: skip
+    names = ITEMS.names
+    columns = {
+        name: pa.array([row[name]] * count, ITEMS.field(name).type) for name in names if name in row
+    }
+    columns["partition_dir"] = pa.array([f"topic-{n // 100}" for n in range(count)])
+    columns["base_offset"] = pa.array(range(count), pa.int64())
+    columns["file"] = pa.array([f"{n:020d}.timeindex" for n in range(count)])
+    items = pa.table([columns[name] for name in names], schema=ITEMS)
+    plan = make_plan("rebuild", {}, {**TOTALS, "files": count}, items)
+    made = folder / DAG / RUN / "spark_default" / f"plan-{plan.digest[:16]}"
+    write_plan(plan, made)
+    return made
+
+
+def page(client: Any, **query: Any) -> str:
+    answer = client.get("/kafkats/plan", params=ASK | query)
+    assert answer.status_code == 200, answer.text[:500]
+    return str(answer.text)
+
+
+def test_each_row_says_why_and_the_question_says_who_and_until_when(
+    client: Any, planned: Path
+) -> None:
+    asked = question(planned, assigned=[{"id": "7", "name": "Ada"}])
+    text = page(client)
+    for item in read_plan(planned).items.to_pylist():
+        assert item["file"] in text and item["reason"] in text
+    assert "2 files in 2 partitions change" in text
+    assert f'data-digest="{asked["digest"]}"' in text
+    assert "Ada" in text and "<q>Reject</q> counts" in text
+    assert "2 directories compared with the disk: none changed" in text
+    assert 'data-option="Approve" data-confirm' in text
+    assert 'data-option="Reject">' in text
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda at: (at / "00000000000000000000.extra").write_bytes(b""), "Stale: 1 directory"),
+        (lambda at: (at / "00000000000000000043.timeindex").write_bytes(b"x"), "exists since"),
+    ],
+)
+def test_a_volume_that_changed_since_is_said(
+    client: Any, planned: Path, root: Path, change: Any, says: str
+) -> None:
+    question(planned)
+    change(root / "none-ct-0")
+    assert says in page(client)
+
+
+def test_a_volume_that_is_not_seen_from_here_is_said(
+    client: Any, planned: Path, root: Path
+) -> None:
+    question(planned)
+    root.rename(root.with_name("elsewhere"))
+    text = page(client)
+    assert "the api-server does not see" in text and str(root) in text
+    assert "exists since" not in text and "gone since" not in text
+
+
+def test_a_large_plan_comes_a_page_at_a_time(client: Any, folder: Path) -> None:
+    made = many(folder, 100_000)
+    question(made)
+    first = page(client)
+    assert first.count("<tr data-action=") == 100 and len(first) < 120_000
+    assert "Rows 1 to 100 of 100\u202f000" in first
+    last = page(client, start=99_900)
+    assert f"{99_999:020d}.timeindex" in last and 'rel="next"' not in last
+    found = page(client, find="TOPIC-77 7705.timeindex", action="add")
+    assert "Rows 1 to 2 of 2 that match; the plan has 100\u202f000" in found
+    assert "No row" in page(client, action="remove")
+    before = time.process_time()
+    page(client, find="topic-99")
+    assert time.process_time() - before < 2, "seconds of CPU"
+
+
+def test_names_of_hostile_directories_are_shown_and_do_nothing(client: Any, folder: Path) -> None:
+    question(many(folder, 3, HOSTILE), assigned=[{"id": "1", "name": HOSTILE}], told=[HOSTILE])
+    text = page(client, find="<script>")
+    assert "<script>document" not in text and "<img" not in text
+    assert "&lt;script&gt;document" in text
+
+
+def test_what_cannot_be_read_is_shown_as_such(client: Any, planned: Path, tmp_path: Path) -> None:
+    question(planned)
+    (planned / "items.parquet").write_bytes(b"PAR1 half")
+    assert "not a readable table" in page(client)
+    (planned / "items.parquet").unlink()
+    assert "it is missing" in page(client)
+    question(planned, plans=[{"plan": str(tmp_path), "digest": "d" * 64, "totals": {"files": 1}}])
+    text = page(client)
+    assert "undone or purged" in text, "no folder of another run is read"
+    write(planned.parents[1] / "question.json", '{"options": 7')
+    assert "half-written or corrupt" in page(client)
+
+
+def test_a_question_of_an_earlier_version_has_no_buttons(client: Any, planned: Path) -> None:
+    asked = question(planned)
+    old = {name: asked[name] for name in ("options", "plans", "asked_ms", "until_ms", "run_id")}
+    write(planned.parents[1] / "question.json", old)
+    text = page(client)
+    assert "An earlier version asked" in text and "data-option" not in text
+
+
+def test_only_the_question_that_was_shown_can_be_answered(client: Any, planned: Path) -> None:
+    def asked(digest: str) -> tuple[int, str]:
+        answer = client.get("/kafkats/data/question", params=ASK | {"digest": digest})
+        return answer.status_code, str(answer.json().get("detail", ""))
+
+    folder = planned.parents[1]
+    assert asked("a" * 64)[0] == 409
+    shown = question(planned)["digest"]
+    assert asked(shown) == (200, "")
+    status, detail = asked("a" * 64)
+    assert status == 409 and "was cleared since" in detail and "Nothing was answered" in detail
+    answer = {"option": "Approve", "digests": [shown], "by": "Ada", "why": "", "answered_ms": 1}
+    write(folder / "approval.json", answer)
+    assert asked(shown) == (409, "Already answered: Approve, by Ada.")
+    os.unlink(folder / "approval.json")
+    question(planned, until_ms=now_ms() - 1)
+    assert asked(shown) == (409, "The time for an answer is over.")
+
+
+def test_a_run_that_can_be_ended_has_buttons_with_its_numbers(
+    client: Any, planned: Path, root: Path
+) -> None:
+    """The digest of the page is the one that end_run wants."""
+    from kafkats_airflow import end_run
+
+    run = planned.with_name("run-1")
+    words = ["apply", str(planned), "--digest", read_plan(planned).digest, "--run", str(run)]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--owner-stopped", "--json"])
+    assert ended.value.code == 0
+    folder = planned.parents[1]
+    digest = end_run.digest_of(end_run.open_runs(folder))
+    text = str(client.get("/kafkats/run", params=ASK).text)
+    assert f'data-digest="{digest}"' in text
+    assert f"Undo 2 files of run {digest[:8]}" in text
+    assert f"Free the old files of run {digest[:8]}" in text, "no report tells how many bytes"
+    with pytest.raises(SystemExit):
+        main(["undo", str(run)])
+    assert 'data-verb="undo"' not in client.get("/kafkats/run", params=ASK).text
