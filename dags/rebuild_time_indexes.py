@@ -38,10 +38,9 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
 from kafkats_airflow import alerts, job_tasks, reports
-from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
-from kafkats_airflow.results import Arguments, PlanResult, Work
+from kafkats_airflow.results import Arguments
 from kafkats_airflow.settings import OWNED
 
 INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="kafkats")
@@ -59,23 +58,15 @@ with DAG(
     **alerts.of("rebuild_time_indexes"),
 ) as dag:
 
-    @task
-    def applications() -> list[Arguments]:
-        return planning(get_current_context(), "rebuild")
-
-    @task.short_circuit(ignore_downstream_trigger_rules=False)
-    def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:
-        return changing(get_current_context(), list(asked), list(plans))
-
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INDEXES])
     def report(asked: list[Arguments], stages: reports.StageXComs) -> reports.OperationReport:
         return reports.report(
             get_current_context(), "rebuild", asked, stages, INDEXES, reports.health
         )
 
-    asked = applications()
+    asked = job_tasks.applications("rebuild")
     plan = job_tasks.plan(asked)
-    work = changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
+    work = job_tasks.changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
     approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes?")
     apply = job_tasks.apply(work)
     verify = job_tasks.verify(work)

@@ -35,10 +35,9 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
 from kafkats_airflow import alerts, job_tasks, questions, recover_reports, reports
-from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
-from kafkats_airflow.results import Arguments, PlanResult, Work
+from kafkats_airflow.results import Arguments
 from kafkats_airflow.settings import OWNED
 
 with DAG(
@@ -54,21 +53,13 @@ with DAG(
     **alerts.of("recover_log_dirs"),
 ) as dag:
 
-    @task
-    def applications() -> list[Arguments]:
-        return planning(get_current_context(), "recover")
-
-    @task.short_circuit(ignore_downstream_trigger_rules=False)
-    def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:
-        return changing(get_current_context(), list(asked), list(plans))
-
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE)
     def report(asked: list[Arguments], stages: reports.StageXComs) -> recover_reports.RecoverReport:
         return recover_reports.report(get_current_context(), asked, stages)
 
-    asked = applications()
+    asked = job_tasks.applications("recover")
     plan = job_tasks.plan(asked)
-    work = changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
+    work = job_tasks.changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
     approve = PlanApproval(
         task_id="approve", subject="Recover the log directories?", question=questions.of_recover
     )

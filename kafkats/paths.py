@@ -86,7 +86,7 @@ def parse_segment_file(name: str) -> SegmentFile | None:
 
 
 def partition_name(directory: str) -> PartitionName:
-    """As `parse_partition`, but with the topic "" and the partition -1 for any other directory."""
+    """Parse a directory name. Return the topic "" and the partition -1 for any other directory."""
     return parse_partition(directory) or PartitionName("", -1, "")
 
 

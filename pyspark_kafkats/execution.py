@@ -52,7 +52,7 @@ class SparkExecutor(Executor):
         self._progress = progress
 
     def run(self, stage: str, work: Work[U]) -> pa.Table:
-        """As `Executor.run`. Raises the first KafkatsError that no retry could help."""
+        """Run a stage (Executor.run). Raises the first KafkatsError that no retry could help."""
         units, sizes, do, schema, _ = work
         if not units:
             return schema.empty_table()

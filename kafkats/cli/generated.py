@@ -87,7 +87,7 @@ def options(*models: type[Options], **more: Mapping[str, Any]) -> Callable[[F], 
 
 
 def taking(*models: type[Options], **more: Mapping[str, Any]) -> Callable[[Command], Command]:
-    """As `options`, but the command gets all the values as one `given` (kafkats.config.given)."""
+    """Add the options of models, whose values the command gets as one `given` (config.given)."""
     names = [one.name for model in models for one in declared(model) if one.option.flags]
 
     def decorate(command: Command) -> Command:

@@ -39,7 +39,7 @@ class LazyExecutor(Executor):
         self._stack.close()
 
     def run(self, stage: str, work: Work[U]) -> pa.Table:
-        """As `Executor.run`."""
+        """Run a stage (Executor.run)."""
         if self._executor is None:
             self._executor = self._stack.enter_context(self._open())
         return self._executor.run(stage, work)

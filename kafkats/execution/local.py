@@ -63,7 +63,7 @@ class LocalExecutor(Executor):
             worker.join()
 
     def run(self, stage: str, work: Work[U]) -> pa.Table:
-        """As `Executor.run`. Raises WorkerLost if a worker was killed or memory ran out."""
+        """Run a stage (Executor.run). Raises WorkerLost if a worker was killed or out of memory."""
         import pyarrow as pa
 
         with self._display(stage, sum(work.sizes)) as advance:

@@ -119,7 +119,7 @@ PAUSES: Final = (0.01, 0.03, 0.1, 0.3, 0.6, 1.0)
 
 
 def scan_at_rest(path: str | os.PathLike[str], *, live: bool) -> PartitionDir:
-    """As `scan_partition`, but repeated while a running broker rolls, deletes or swaps a segment.
+    """Scan a partition directory, again if a running broker rolls, deletes or swaps a segment.
 
     A state that persists is returned as it is. Raises as `scan_partition`.
     """

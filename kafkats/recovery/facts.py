@@ -53,7 +53,7 @@ class PartitionStart:
     """After the start."""
     recovery_point: int = -1
     high_watermark: int = -1
-    """As the checkpoints state them."""
+    """The entries that the checkpoints have."""
     recovered: tuple[Recovered, ...] = ()
     """In order. A segment may be recovered twice."""
     deleted: tuple[int, ...] = ()

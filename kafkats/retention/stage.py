@@ -110,7 +110,10 @@ def _epochs(path: Path, start: int) -> bytes | None:
 
 
 def _log_starts(path: Path, work: PartitionWork) -> bytes | None:
-    """As brokers write it: only partitions that begin above their first segment's base offset."""
+    """Return the content as brokers write it.
+
+    It has only partitions that begin above their first segment's base offset.
+    """
     offsets = read_offsets(path)
     left = {
         name: offset

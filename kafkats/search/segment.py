@@ -202,7 +202,7 @@ class Segment:
         return self._position(self._lookup_offset(offset, warm=True))
 
     def sound_position(self, offset: int) -> int:
-        """As `position_of`, but 0 if the index is wrong.
+        """Return the position as `position_of` does, but 0 if the index is wrong.
 
         It is wrong if its entry leads out of the log, or to a batch that begins above `offset`.
         """

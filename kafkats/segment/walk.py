@@ -66,7 +66,7 @@ def walk_points(
     end: int | None = None,
     checksums: bool = True,
 ) -> tuple[Points, Walked]:
-    """As `walk`; also return the points of all batches that get an index entry, shape (n, 5)."""
+    """Walk, and also return the points of all batches that get an index entry, shape (n, 5)."""
     parts: list[Points] = [np.empty((0, 5), np.int64)]
     walked = walk(
         source,

@@ -1,16 +1,18 @@
-"""The tasks that run a job on Spark, one for each application of the run, as the DAGs share them.
+"""The tasks that DAGs share: which applications a run has, and its jobs on Spark for each of them.
 
-Each function adds one mapped task to the DAG that is being built. Its id is the function's name.
+Each function adds one task to the DAG that is being built. Its id is the function's name.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from airflow.sdk import TriggerRule
+from airflow.sdk import TriggerRule, get_current_context, task
 
 from kafkats_airflow import end_run, tries
+from kafkats_airflow.applications import changing, planning
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
+from kafkats_airflow.results import Arguments, PlanResult, Work
 from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
@@ -22,6 +24,18 @@ if TYPE_CHECKING:
 NAMED: Final = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
 AFTER: Final = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
 ALWAYS: Final = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
+
+
+@task
+def applications(operation: str) -> list[Arguments]:
+    """Return the arguments of `plan`, one dict per application."""
+    return planning(get_current_context(), operation)
+
+
+@task.short_circuit(ignore_downstream_trigger_rules=False)
+def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:
+    """Return what is to be applied. Without any the tasks that write are skipped."""
+    return changing(get_current_context(), list(asked), list(plans))
 
 
 def plan(asked: XComArg) -> MappedOperator:
