@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,10 @@ from playwright.sync_api import Page, expect
 
 from tests.browser import attack
 from tests.browser.forms import Form
+from tests.browser.pages import Pages, status
 from tests.browser.standalone import Failed, Standalone
 from tests.browser.volumes import Volumes
+from tests.ui.folders import HOSTILE, ended, volume
 
 DAGS = sorted(path.stem for path in (Path(__file__).parents[2] / "dags").glob("*.py"))
 NEVER_BY_ITSELF = "export_offsets"
@@ -185,3 +189,41 @@ def test_no_template_is_rendered_and_no_secret_leaves(
 ) -> None:
     assert {dag for dag in attacked if "jobs" in attacked[dag]} == set(DAGS), "all have been tried"
     assert attack.leaks(airflow, volumes.folder, volumes.place / "attacked") == []
+
+
+def test_the_pages_of_kafkats_work_inside_of_airflow(
+    airflow: Standalone, page: Page, volumes: Volumes
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    run = airflow.trigger("rebuild_time_indexes", {"policy": "/no/policy"}, dag_run_id="for_pages")
+    ended(volumes.folder, now_ms, volume(f"/{HOSTILE}"), volume("/data/a"), run=run)
+    view = Pages(page, airflow)
+    view.open_by_menu()
+    view.expect_text("/data/a")
+    view.expect_text(HOSTILE)
+    assert view.theme() == view.theme_of_airflow()
+    view.click("Runs")
+    expect(page).to_have_url(re.compile(r"/plugin/kafkats/kafkats/runs"))
+    view.click("for_pages")
+    view.expect_text("rebuilt and proved")
+    page.reload()
+    view.expect_text("rebuilt and proved")
+    address = view.copied_link()
+    assert address.startswith(f"{airflow.url}/plugin/kafkats/kafkats/run?")
+    view.click("This run in Airflow", leaves=True)
+    expect(page).to_have_url(re.compile(r"/dags/rebuild_time_indexes/runs/for_pages"))
+    page.goto(address)
+    view.expect_text("rebuilt and proved")
+    page.goto(f"{airflow.url}/dags/rebuild_time_indexes/runs/for_pages/plugin/kafkats-run")
+    view.expect_text("rebuilt and proved")
+    page.goto(f"{airflow.url}/dags/rebuild_time_indexes/plugin/kafkats-dag")
+    view.expect_text("for_pages")
+    assert view.complaints == []
+    page.goto("about:blank")
+
+
+def test_the_pages_ask_airflow_who_asks(airflow: Standalone) -> None:
+    for path in ("volumes", "runs", "run?dag_id=rebuild_time_indexes&run_id=x"):
+        assert status(f"{airflow.url}/kafkats/{path}") == 401
+        assert status(f"{airflow.url}/kafkats/{path}", airflow.token()) == 200
+    assert status(f"{airflow.url}/kafkats/dag?dag_id=~", airflow.token()) == 403
