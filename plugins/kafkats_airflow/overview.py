@@ -48,9 +48,9 @@ class Reclaimable(_Model):
 class Volume(_Model):
     """A log directory at the end of a run. None: the run did not look at it.
 
-    `bytes` are those of logs and indexes, of one replica, on this disk. `magic_bytes` are bytes of
-    logs by magic (0, 1, 2), of the segments that were read whole; `log_bytes` those of all logs.
-    `kinds` counts findings: {severity: {kind: count}}.
+    `bytes` are those of segments on this disk, of one replica: logs, indexes, snapshots.
+    `magic_bytes` are bytes of logs by magic (0, 1, 2), of the segments that were read whole;
+    `log_bytes` those of all logs. `kinds` counts findings: {severity: {kind: count}}.
     """
 
     log_dir: str
@@ -190,7 +190,7 @@ def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:
     real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
     log = _sizes(real, "log")
     total = log
-    for name in ("index", "timeindex", "txnindex"):
+    for name in ("index", "timeindex", "txnindex", "snapshot"):
         total = pc.add(total, _sizes(real, name))
     magic = real["magic_bytes"].combine_chunks()
     by_magic = [pc.list_element(magic, n) for n in range(3)]

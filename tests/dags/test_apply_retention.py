@@ -116,6 +116,10 @@ def test_a_dry_run_is_a_forecast_for_now(bag: Any, volume: Path, here: list[str]
         "tmie-*"
     ]
     assert any("above the high watermark" in remark for remark in said["remarks"])
+    (seen,) = json.loads(Path(said["report"], "overview.json").read_text())["volumes"]
+    sums = ("now_bytes", "day_bytes", "week_bytes", "pinned_bytes", "vetoed_bytes")
+    assert seen["reclaimable"] == {name: said[name] for name in sums}
+    assert (seen["log_dir"], seen["bytes"]) == (str(volume), said["bytes"])
     board = json.loads(Path(said["report"], "board.json").read_text())
     (pinned,) = (row for row in board["partitions"] if row["partition_dir"] == "future-pins-0")
     assert (

@@ -23,6 +23,7 @@ from tests.golden import case, tree
 
 GOLDEN = case("matrix-4.3.1-v2")
 DAG = "rebuild_time_indexes"
+COUNTED = frozenset({".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
 DAMAGED = ["none-ct-0/00000000000000000043.timeindex", "zstd-lat-0/00000000000000000000.timeindex"]
 PARAMS = {
     "volumes": [], "topics": "*", "rule": "last-offset", "only_after_unclean_stop": False, "need_approval": False, "dry_run": False,
@@ -97,6 +98,26 @@ def test_from_damage_to_proof_and_again(
     assert pq.read_table(folder / "segments.parquet").num_rows >= 24
     assert pq.read_table(folder / "actions.parquet")["outcome"].to_pylist() == ["done", "done"]
     assert (folder / "health.png").read_bytes().startswith(b"\x89PNG")
+    seen = json.loads((folder / "overview.json").read_text())
+    sizes = {
+        path: path.stat().st_size
+        for path in volume.glob("*t-0/*")
+        if path.suffix in COUNTED and path.with_suffix(".log").exists()
+    }
+    (seen_volume,) = seen["volumes"]
+    assert (seen["run_id"], seen["failed"]) == (first.run_id, False)
+    assert seen_volume["bytes"] == sum(sizes.values())
+    assert seen_volume["log_bytes"] == sum(
+        size for path, size in sizes.items() if path.suffix == ".log"
+    )
+    assert "damage" not in seen_volume["kinds"], "as the proof saw it"
+    assert sum(seen_volume["magic_bytes"]) <= seen_volume["log_bytes"]
+    (undo,) = seen["undo"]
+    assert (undo["operation"], undo["until_ms"], set(undo["bytes"])) == (
+        "rebuild",
+        None,
+        {str(volume)},
+    )
     with create_session() as session:
         events = session.query(AssetEvent).order_by(AssetEvent.id).all()
         assert events[-1].extra == {

@@ -1,0 +1,89 @@
+"""The figures per log directory, from the tables of a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from kafkats_airflow import overview
+from kafkats_airflow.reports import PARTITION, SEGMENT, overlaid
+
+from kafkats.cli import cli
+from kafkats.migration.census import CENSUS
+from kafkats.plans.facts import SEGMENTS, read_table, summary
+from tests.golden import case
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+    """Two log directories, one of them damaged, as `verify` sees them."""
+    place = tmp_path_factory.mktemp("overview")
+    roots = [place / "one", place / "two"]
+    for root in roots:
+        root.mkdir()
+        case("matrix-4.3.1-v2").unpack("data", root)
+    for path in sorted(roots[1].glob("*/*.timeindex"))[:3]:
+        path.write_bytes(b"12345")
+    (roots[0] / "stray-file").write_text("")
+    words = ["verify", *map(str, roots), "--report", str(place / "report"), "--depth", "full"]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    return read_table(place / "report" / "segments.parquet", SEGMENTS)
+
+
+def test_the_figures_are_those_of_the_files(seen: pa.Table) -> None:
+    volumes = overview.volumes_of([], seen)
+    for volume in volumes:
+        files = {path: path.stat().st_size for path in Path(volume.log_dir).glob("*-ct-0/*")}
+        files |= {path: path.stat().st_size for path in Path(volume.log_dir).glob("*-lat-0/*")}
+        logs = {path: size for path, size in files.items() if path.suffix == ".log"}
+        others = (".index", ".timeindex", ".txnindex", ".snapshot")
+        indexes = sum(
+            size
+            for path, size in files.items()
+            if path.suffix in others and path.with_suffix(".log").exists()
+        )
+        assert volume.log_bytes == sum(logs.values()) > 0
+        assert volume.bytes == sum(logs.values()) + indexes
+        assert (volume.segments, volume.partitions) == (
+            len(logs),
+            len({path.parent for path in logs}),
+        )
+        assert volume.magic_bytes == (0, 0, volume.log_bytes)
+    assert sum(volume.segments or 0 for volume in volumes) == summary(seen)["segments"]
+    assert "damage" not in (volumes[0].kinds or {})
+    damage = (volumes[1].kinds or {})["damage"]
+    assert sum(damage.values()) == summary(seen)["severities"]["damage"] > 3
+    kinds: dict[str, int] = {}
+    for volume in volumes:
+        for counts in (volume.kinds or {}).values():
+            for kind, count in counts.items():
+                kinds[kind] = kinds.get(kind, 0) + count
+    assert kinds == summary(seen)["kinds"]
+
+
+def test_a_log_directory_without_segments_has_figures_and_one_that_was_left_out_has_none() -> None:
+    row = {"log_dir": "/empty", "partition_dir": "", "base_offset": -1, "worst": "", "findings": []}
+    empty, out = overview.volumes_of(["/left out"], pa.Table.from_pylist([row], schema=SEGMENTS))
+    assert (empty.log_dir, empty.bytes, empty.kinds, empty.magic_bytes) == ("/empty", 0, {}, None)
+    assert (out.log_dir, out.bytes, out.kinds) == ("/left out", None, None)
+
+
+def test_a_census_knows_the_formats_and_not_the_defects() -> None:
+    where = {"log_dir": "/a", "partition_dir": "t-0"}
+    rows = [
+        where | {"magic": magic, "bytes": size}
+        for magic, size in ((0, 5), (2, 70), (2, 1), (-1, 4))
+    ]
+    (volume,) = overview.volumes_of([], census=pa.Table.from_pylist(rows, schema=CENSUS))
+    assert (volume.magic_bytes, volume.log_bytes, volume.kinds) == ((5, 0, 71), 80, None)
+
+
+@pytest.mark.parametrize("keys", [SEGMENT, PARTITION])
+@pytest.mark.parametrize("step", [1, 2, 7, 10_000])
+def test_the_end_of_a_run_is_what_the_proof_saw(seen: pa.Table, keys: Any, step: int) -> None:
+    after = seen.take(list(range(0, seen.num_rows, step))) if step < 10_000 else seen.slice(0, 0)
+    found = overview.at_the_end(seen, after, keys)
+    assert found.equals(overlaid(seen, after, keys))
