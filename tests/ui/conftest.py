@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.ui.harness import pages
+from tests.browser.forms import CHROMIUM, chromium
+from tests.ui.harness import pages, served
+from tests.ui.looking import Seen, looking
 
 if "AIRFLOW_HOME" not in os.environ:  # Airflow makes ~/airflow without it
     HOME = tempfile.mkdtemp(prefix="kafkats-airflow-")
@@ -26,6 +28,30 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "runs"
     made.mkdir()
     return made
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium for all tests of this process. Without one they are skipped, or fail where KAFKATS_BROWSER=required."""
+    if not os.access(CHROMIUM, os.X_OK) and os.environ.get("KAFKATS_BROWSER") != "required":
+        pytest.skip(f"there is no Chromium at {CHROMIUM}")
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def site(folder: Path) -> Iterator[str]:
+    """The address of the pages over `folder`, for a browser."""
+    with served(folder, folder.parent / "policy.yaml") as address:
+        yield address
+
+
+@pytest.fixture(params=["light", "dark"])
+def seen(request: pytest.FixtureRequest, browser: Any) -> Iterator[Seen]:
+    """A person's view, in each theme. No page may make the browser complain."""
+    with looking(browser, request.param) as view:
+        yield view
+    assert view.complaints == []
 
 
 @pytest.fixture

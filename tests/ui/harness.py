@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
+import threading
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,18 +87,39 @@ def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
         yield outer
 
 
-def serve(folder: Path, port: int) -> None:
-    """Serve until Ctrl-C. Whoever comes without a name is `admin`."""
+class SignedIn:
+    """Whoever comes without a cookie is `admin`."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and not any(n == b"cookie" for n, _ in scope["headers"]):
+            scope["headers"] = [*scope["headers"], (b"cookie", b"_token=admin")]
+        await self.app(scope, receive, send)
+
+
+@contextmanager
+def served(folder: Path, policy: Path | None = None) -> Generator[str]:
+    """Serve the app from a thread, for a browser; gives the address of its pages."""
     import uvicorn
 
-    class SignedIn:
-        def __init__(self, app: Any) -> None:
-            self.app = app
+    with pages(folder, policy) as app, socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(SignedIn(app), log_level="warning", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        listening.listen()  # who connects before the server runs waits
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/kafkats"
+        finally:
+            server.should_exit = True
+            thread.join(30)
 
-        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-            if scope["type"] == "http" and not any(n == b"cookie" for n, _ in scope["headers"]):
-                scope["headers"] = [*scope["headers"], (b"cookie", b"_token=admin")]
-            await self.app(scope, receive, send)
+
+def serve(folder: Path, port: int) -> None:
+    """Serve until Ctrl-C."""
+    import uvicorn
 
     policy = Path(os.environ["KAFKATS_POLICY"]) if "KAFKATS_POLICY" in os.environ else None
     with pages(folder, policy) as app:
