@@ -8,20 +8,28 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kafkats import tables
 from kafkats.config import Policy
+from kafkats.lookup.partitions import lookup_partitions
+from kafkats.lookup.record_scatter import cloud_unit
 from kafkats.plans.facts import SEGMENTS, write_table
 from kafkats.plans.files import write_json
 from kafkats.retention.plan import RetainOptions, plan_retain
 from kafkats.retention.plot import reclaimable
 from kafkats.retention.summary import by_topic, summary_rows
 from kafkats.retention.what_if import NAME, basis_of
+from kafkats.tables import grid
+from kafkats.tables.cells import build_unit
 from tests.builders.findings import finding, segments
 from tests.builders.operations import inventoried
 from tests.golden import Unpacked, case, retention_moment
-from tests.ui.folders import HOSTILE
+from tests.ui.folders import HOSTILE, HOUR_MS
 
 REBUILT: Final = "dag_id=rebuild_time_indexes&run_id=manual__health"
+LOOKED_UP: Final = "dag_id=build_lookup_tables&run_id=manual__table"
+EXPORTED: Final = "dag_id=export_offsets&run_id=manual__export"
 RETAINED: Final = "dag_id=apply_retention&run_id=manual__retention"
+FIRST_MS: Final = 444_444 * HOUR_MS
 NOW_MS: Final = retention_moment(case("retention-4.3.1"))
 POLICY: Final = Policy.model_validate({
     "topics": {
@@ -62,6 +70,32 @@ def write_retention(folder: Path, golden: Unpacked) -> Path:
     }
     write_json(run / "board.json", board)
     write_json(run / NAME, basis_of(POLICY, asdict(options), topics))
+    return run
+
+
+def write_offsets(folder: Path, golden: Unpacked, table: Path) -> Path:
+    """A run that built a lookup table of two hours, with an hour left out between them."""
+    root = golden("retention-4.1.0", "after")
+    run = folder / "build_lookup_tables" / "manual__table"
+    (run / "broker-1").mkdir(parents=True)
+    for begin in (FIRST_MS, FIRST_MS + 2 * HOUR_MS):
+        tables.build(table, lookup_partitions([root]), begin, begin + HOUR_MS, step_ms=1000)
+    rows = [cloud_unit(one, FIRST_MS, FIRST_MS + HOUR_MS) for one in lookup_partitions([root])]
+    write_table(run / "broker-1" / "clouds.parquet", pa.Table.from_batches(rows))
+    built = {"table": str(table), "from_ms": FIRST_MS, "to_ms": FIRST_MS + 3 * HOUR_MS}
+    write_json(run / "report.json", {"outcome": "built", "tables": [built]})
+    return run
+
+
+def write_export(folder: Path, golden: Unpacked) -> Path:
+    """A run that exported offsets, and kept cells of the time around."""
+    root = golden("retention-4.1.0", "after")
+    run = folder / "export_offsets" / "manual__export"
+    (run / "broker-1").mkdir(parents=True)
+    cells = grid(FIRST_MS + 1_600_000, FIRST_MS + 1_700_000, 1000)
+    rows = [build_unit(one, cells) for one in lookup_partitions([root])]
+    write_table(run / "broker-1" / "cells.parquet", pa.Table.from_batches(rows))
+    write_json(run / "report.json", {"outcome": "exported"})
     return run
 
 

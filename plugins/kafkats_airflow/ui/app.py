@@ -15,6 +15,7 @@ from kafkats_airflow.ui import rendering, rights
 from kafkats_airflow.ui.routes import (
     dag,
     health,
+    offsets,
     plan,
     plotting,
     retention,
@@ -36,6 +37,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     health.router,
     plotting.router,
     retention.router,
+    offsets.router,
 )
 """Every router of the app."""
 POLICY: Final = "; ".join([

@@ -32,6 +32,7 @@ PAGES: Final = (
     Page("runs", "Runs"),
     Page("index-health", "Index health"),
     Page("retention", "Retention"),
+    Page("offsets", "Offsets by time"),
 )
 """The row of links on top of every page."""
 

@@ -1,0 +1,220 @@
+"""Offsets by time: the tables of a run, the steps of a partition, all answers for one time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple, TypedDict
+
+import numpy as np
+import pyarrow as pa
+
+from kafkats.errors import KafkatsError
+from kafkats.lookup import exports
+from kafkats.lookup.marks import Mark, marks_in, read_marks
+from kafkats.lookup.record_scatter import CLOUDS
+from kafkats.search.answers import REASONS
+from kafkats.tables import TABLE, View, busiest, closed, read
+from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, state_of
+from kafkats_airflow.ui.reading.tables import table_of
+
+DAGS: Final = frozenset({"build_lookup_tables", "export_offsets"})
+_MANIFEST: Final = "_table.json"
+_MOST_MS: Final = 7 * 86_400_000
+"""A page draws at most so much of a table: the end of what the run has added."""
+_MOST_STEPS: Final = 20_000
+_MOST_POINTS: Final = 2_000
+_MOST_PARTITIONS: Final = 500
+
+
+class Source(NamedTuple):
+    """What answers: a lookup table, or the cells that an export has kept of the time around it."""
+
+    name: str
+    path: Path
+    is_table: bool
+    from_ms: int | None = None
+    to_ms: int | None = None
+
+
+class Stairs(TypedDict):
+    """The steps of a partition: from each time on (epoch ms) until its end the offset is given.
+
+    `points` are records, as pairs of time and offset.
+    """
+
+    begins: list[int]
+    ends: list[int]
+    offsets: list[int]
+    points: list[tuple[int, int]]
+
+
+class Answer(TypedDict):
+    """The answer of one partition. `offset` and `timestamp` are None where there is none."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    timestamp: int | None
+    reason: str
+    means: str
+    log_start: int | None
+    log_end: int | None
+
+
+class Exported(TypedDict):
+    """An export as text, and a sentence for each partition without an answer."""
+
+    text: str
+    partitions: int
+    notes: list[str]
+
+
+def sources_of(folder: Path) -> list[Source] | Unreadable | None:
+    """Return what answers in a run's report, None if it has none."""
+    report = cached(folder / "report.json", json_of)
+    if not isinstance(report, dict):
+        return report
+    built = report.get("tables")
+    found = [one for one in map(_of_table, built if isinstance(built, list) else ()) if one]
+    if not found:
+        kept = sorted(folder.glob("*/cells.parquet"))
+        found = [Source(path.parent.name, path, False) for path in kept]
+    return found or None
+
+
+def _of_table(told: object) -> Source | None:
+    if not isinstance(told, dict):
+        return None
+    path, begin, end = (told.get(name) for name in ("table", "from_ms", "to_ms"))
+    if not (isinstance(path, str) and isinstance(begin, int) and isinstance(end, int)):
+        return None
+    return Source(Path(path).name, Path(path), True, max(begin, end - _MOST_MS), end)
+
+
+def seen_from_here(source: Source) -> bool:
+    """Whether the api-server sees a source. A table may lie where only workers see it."""
+    return (source.path / _MANIFEST if source.is_table else source.path).is_file()
+
+
+def view_of(source: Source) -> View | Unreadable:
+    """Return the rows that the page shows of a source."""
+    state = state_of(source.path / _MANIFEST if source.is_table else source.path)
+    if state is None or isinstance(state, Unreadable):
+        return state or Unreadable(source.path, "the api-server does not see it")
+    return _view(source, state)
+
+
+@lru_cache(maxsize=4)
+def _view(source: Source, state: object) -> View | Unreadable:
+    if source.is_table:
+        try:
+            return read(source.path, from_ms=source.from_ms, to_ms=source.to_ms)
+        except KafkatsError as e:
+            return Unreadable(source.path, e.reason)
+    rows = table_of(source.path, TABLE.names)
+    if not isinstance(rows, pa.Table):
+        return rows or Unreadable(source.path, "it is not there")
+    try:
+        cells = rows.cast(TABLE).unify_dictionaries().combine_chunks()
+    except pa.ArrowException as e:
+        return Unreadable(source.path, f"of another version: {e}")
+    times = np.unique(cells["timestamp"].to_numpy())
+    step = int(np.gcd.reduce(np.diff(times))) if len(times) > 1 else 1000
+    return View(cells, step, ())
+
+
+def partitions_of(view: View) -> list[tuple[str, int]]:
+    """Return the partitions that a person can choose, the one with the most answers first."""
+    return busiest(view.rows, _MOST_PARTITIONS)
+
+
+def stairs_of(folder: Path, view: View, topic: str, partition: int) -> Stairs:
+    """Return the steps of a partition, at most so many as a page draws."""
+    begin = view.number(topic, partition)
+    cells = _cells(view, topic, partition) if begin >= 0 else view.rows.slice(0, 0)
+    times = cells["timestamp"].to_numpy()
+    offsets = cells["offset"].to_numpy()
+    changes = (np.diff(offsets) != 0) | (np.diff(times) != view.step_ms)
+    first = np.flatnonzero(np.append(True, changes))[: len(times)]
+    last = np.append(first[1:], len(times))[: len(first)] - 1
+    first, last = first[:_MOST_STEPS], last[:_MOST_STEPS]
+    points = _points(folder, topic, partition)
+    return {
+        "begins": times[first].tolist(),
+        "ends": (times[last] + view.step_ms).tolist(),
+        "offsets": offsets[first].tolist(),
+        "points": points,
+    }
+
+
+def _cells(view: View, topic: str, partition: int) -> pa.Table:
+    """Return the closed cells of a partition."""
+    import pyarrow.compute as pc
+
+    rows = view.rows
+    mine = pc.and_(
+        pc.equal(rows["topic"].cast(pa.string()), topic), pc.equal(rows["partition"], partition)
+    )
+    rows = rows.filter(mine)
+    return rows.filter(closed(rows))
+
+
+def _points(folder: Path, topic: str, partition: int) -> list[tuple[int, int]]:
+    """Return a sample of the records that the run has kept of a partition."""
+    for path in sorted(folder.glob("*/clouds.parquet")):
+        table = table_of(path, CLOUDS.names)
+        if not isinstance(table, pa.Table):
+            continue
+        for row in table.to_pylist():
+            if (row["topic"], row["partition"]) == (topic, partition):
+                pairs = list(zip(row["timestamps"], row["offsets"], strict=True))
+                return pairs[:: max(-(-len(pairs) // _MOST_POINTS), 1)]
+    return []
+
+
+def marks_at(source: Source, view: View, at_ms: int) -> list[Mark]:
+    """Return the answers of all partitions. Raises KafkatsError."""
+    if source.is_table:
+        return read_marks(source.path, at_ms)[0]
+    return marks_in(view, at_ms)
+
+
+def answers_of(marks: Sequence[Mark]) -> list[Answer]:
+    """Return the answers for the page, by topic and partition."""
+    return [
+        {
+            "topic": mark.topic,
+            "partition": mark.partition,
+            "offset": _known(mark.offset),
+            "timestamp": _known(mark.timestamp),
+            "reason": mark.reason,
+            "means": _means(mark),
+            "log_start": _known(mark.log_start),
+            "log_end": _known(mark.log_end),
+        }
+        for mark in sorted(marks, key=lambda mark: (mark.topic, mark.partition))
+    ]
+
+
+def _means(mark: Mark) -> str:
+    """Return the reason as a sentence; of an offset that the log has lost, which it was."""
+    if mark.gone >= 0 or mark.reason not in REASONS:
+        return mark.evidence
+    return REASONS[mark.reason]
+
+
+def exported(marks: list[Mark], to: str, missing: str, group: str) -> Exported:
+    """Return an export of answers. Raises UsageError, BadInput."""
+    made = exports.export(marks, to=to, missing=missing, group=group)
+    notes = [
+        f"{note.topic}-{note.partition}: {note.reason}; "
+        + ("left out" if note.wrote is None else f"written as {note.wrote}")
+        for note in made.notes
+    ]
+    return {"text": made.text, "partitions": made.partitions, "notes": notes}
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

@@ -1,0 +1,133 @@
+"""Which offset it was at a time: the steps of a partition, all answers, and their exports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+from starlette.responses import JSONResponse
+
+from kafkats.errors import KafkatsError
+from kafkats.lookup.exports import MISSING
+from kafkats.lookup.marks import Mark
+from kafkats.tables import View
+from kafkats_airflow.ui import rendering, rights
+from kafkats_airflow.ui.asked import Asked, Run
+from kafkats_airflow.ui.reading import offsets
+from kafkats_airflow.ui.reading.files import Unreadable
+from kafkats_airflow.ui.routes import choosing
+
+router = APIRouter()
+
+HERE: Final = "offsets"
+TITLE: Final = "Offsets by time"
+_NONE: Final = (
+    "No run has a report on offsets by time yet. build_lookup_tables writes one, and"
+    " export_offsets."
+)
+_FILE: Final = "report.json"
+Name = Annotated[str, Query(max_length=1000)]
+Instant = Annotated[int, Query(ge=-(2**63), le=2**63 - 1)]
+
+
+@router.get("/offsets")
+def newest(request: Request, readable: rights.Readable) -> Response:
+    """Lead to the newest run that has looked up offsets."""
+    return choosing.newest(request, _of_lookups(readable), "run-offsets", _FILE, TITLE, _NONE)
+
+
+@router.get("/run-offsets")
+def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
+    """Show the explorer on what a run has looked up."""
+    found = None if run.folder is None else offsets.sources_of(run.folder)
+    if run.folder is None or found is None or isinstance(found, Unreadable):
+        return choosing.missing(request, TITLE, found, here=HERE)
+    return rendering.page(
+        request,
+        "offsets.html",
+        title=TITLE,
+        here=HERE,
+        run=run,
+        written_ms=choosing.written_ms(run.folder / _FILE),
+        choices=choosing.choices(_of_lookups(readable), _FILE),
+        sources=found,
+        unseen=[str(one.path) for one in found if not offsets.seen_from_here(one)],
+        missing=MISSING,
+    )
+
+
+@router.get("/data/offsets")
+def partitions(run: Asked, source: Name = "") -> Response:
+    """Return the partitions of a source, and the time that it covers."""
+    one = _source(run, source)
+    view = _view(one)
+    times = view.rows["timestamp"]
+    begin, end = (times.to_numpy().min(), times.to_numpy().max()) if len(times) else (None, None)
+    return JSONResponse({
+        "partitions": offsets.partitions_of(view),
+        "step_ms": view.step_ms,
+        "from_ms": None if begin is None else int(begin),
+        "to_ms": None if end is None else int(end) + view.step_ms,
+    })
+
+
+@router.get("/data/offsets-stairs")
+def stairs(
+    run: Asked, topic: Name, partition: Annotated[int, Query(ge=0)], source: Name = ""
+) -> Response:
+    """Return the steps of a partition."""
+    view = _view(_source(run, source))
+    assert run.folder is not None
+    return JSONResponse(offsets.stairs_of(run.folder, view, topic, partition))
+
+
+@router.get("/data/offsets-at")
+def answers(run: Asked, at: Instant, source: Name = "") -> Response:
+    """Return the answers of all partitions for one time."""
+    return JSONResponse({"answers": offsets.answers_of(_marks(run, source, at))})
+
+
+@router.get("/data/offsets-export")
+def export(
+    run: Asked,
+    at: Instant,
+    to: Literal["spark-offsets", "spark-by-timestamp", "group-csv", "json"],
+    missing: Literal["fail", "all", "none", "leave"] = "fail",
+    group: Annotated[str, Query(max_length=1000)] = "",
+    source: Name = "",
+) -> Response:
+    """Return the same as the text of an export."""
+    marks = _marks(run, source, at)
+    try:
+        return JSONResponse(offsets.exported(list(marks), to, missing, group))
+    except KafkatsError as e:
+        raise HTTPException(422, f"This cannot be exported: {e.reason}.") from e
+
+
+def _of_lookups(person: rights.Person) -> rights.Person:
+    return person._replace(dag_ids=person.dag_ids & offsets.DAGS)
+
+
+def _source(run: Run, name: str) -> offsets.Source:
+    """Return the source of this name, or the first. Raises 404."""
+    found = choosing.given(run, offsets.sources_of)
+    for one in found:
+        if name in {"", one.name}:
+            return one
+    raise HTTPException(404, "This run has no such table.")
+
+
+def _view(source: offsets.Source) -> View:
+    view = offsets.view_of(source)
+    if isinstance(view, Unreadable):
+        raise HTTPException(422, f"{view.path}: {view.why}.")
+    return view
+
+
+def _marks(run: Run, name: str, at_ms: int) -> Sequence[Mark]:
+    source = _source(run, name)
+    try:
+        return offsets.marks_at(source, _view(source), at_ms)
+    except KafkatsError as e:
+        raise HTTPException(422, f"This time cannot be looked up: {e.reason}.") from e
