@@ -42,6 +42,9 @@ value.
 | `KAFKATS_CLEAN_REPORTS` |  | `apply`: `clean_reports` removes folders by default |
 | `KAFKATS_DEADLINES` |  | such as `apply_retention=6h`: alerts for runs that are late ([operating.md](operating.md)) |
 | `KAFKATS_NOTIFIER` |  | what is called for runs that failed or are late, as `package.module.name` |
+| `KAFKATS_METRICS_TOKEN`, `KAFKATS_METRICS_TOKEN_FILE` |  | the token of the metrics, or the file with it; none: no metrics ([operating.md](operating.md)) |
+| `KAFKATS_METRICS_FILE` |  | a text file `*.prom` with the metrics |
+| `KAFKATS_METRICS_PARTITIONS` |  | `on`: metrics of each partition, too |
 | `KAFKATS_TIMEOUTS` | `job=12h approval=24h guards=12h canary=7d` | time limits: `job` of a task that submits to Spark; `approval`, `guards`, `canary` of a question about a plan, about what a guard keeps, about a canary. A missing one keeps its default |
 | `KAFKATS_POOL` | `default_pool` | the pool of every task that submits to Spark. Its slots limit how many run at once; an open question takes none. Create it first: `airflow pools set NAME SLOTS TEXT` |
 | `KAFKATS_APPROVERS` |  | who approves, such as `alice,bob`; see below |

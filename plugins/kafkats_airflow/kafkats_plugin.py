@@ -5,6 +5,8 @@ from __future__ import annotations
 from airflow.plugins_manager import AirflowPlugin
 
 from kafkats_airflow.links import PlanLink
+from kafkats_airflow.metrics import endpoint
+from kafkats_airflow.metrics.endpoint import Metrics
 from kafkats_airflow.spark_job import SparkUiLink
 from kafkats_airflow.ui.mounted import Pages
 
@@ -16,7 +18,10 @@ class KafkatsPlugin(AirflowPlugin):
     # ruff: disable[mutable-class-default]
     name = "kafkats"
     operator_extra_links = [SparkUiLink(), PlanLink()]
-    fastapi_apps = [{"app": Pages(), "url_prefix": PREFIX, "name": "kafkats"}]
+    fastapi_apps = [
+        {"app": Pages(), "url_prefix": PREFIX, "name": "kafkats"},
+        {"app": Metrics(), "url_prefix": endpoint.PREFIX, "name": "kafkats metrics"},
+    ]
     external_views = [
         {
             "name": "Kafka log directories",

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from kafkats.errors import KafkatsError
 from kafkats_airflow import tries
+from kafkats_airflow.metrics import text_file
 from kafkats_airflow.run_params import params_of
 
 if TYPE_CHECKING:
@@ -77,7 +78,9 @@ class Undo(_Model):
 
 
 class Overview(_Model):
-    """overview.json. `written_ms` is when the report was written, epoch ms."""
+    """overview.json. `written_ms` is when the report was written, epoch ms. `topics` are those that
+    the run looked at: unless they are all, its figures are not those of whole log directories.
+    """
 
     format: Literal[1]
     dag_id: str
@@ -86,6 +89,7 @@ class Overview(_Model):
     outcome: str
     failed: bool = False
     dry_run: bool = False
+    topics: str = "*"
     volumes: list[Volume]
     undo: list[Undo] = []
 
@@ -113,10 +117,12 @@ def write(
         outcome=outcome,
         failed=failed,
         dry_run=bool(params.get("dry_run", False)),
+        topics=params.get("topics", "*"),
         volumes=list(volumes),
         undo=undo_of(folder, params.get("undo_days")),
     )
     write_json(folder / NAME, made.model_dump(mode="json"))
+    text_file.refresh(params["folder"])
 
 
 def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
@@ -292,6 +298,17 @@ def _of_verdicts(rows: Sequence[SummaryRow]) -> dict[str, dict[str, object]]:
         }
         for log_dir, of_dir in by_dir.items()
     }
+
+
+def still_there(rows: pa.Table, segments: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return the rows about segments that are in `segments`, in their order."""
+    import numpy as np
+    import pyarrow as pa
+
+    numbered = rows.select(list(keys)).append_column("row", pa.array(np.arange(rows.num_rows)))
+    there = segments.select(list(keys)).group_by(list(keys)).aggregate([])
+    kept = numbered.join(there, list(keys), join_type="left semi")["row"]
+    return rows.take(kept.combine_chunks().sort())
 
 
 def at_the_end(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> pa.Table:

@@ -146,7 +146,8 @@ def report(
     more = deleted or (_split if operation == "split" else _rolled)(folder, plans)
     write_json(folder / "report.json", {**said, **more})
     seen = overview.at_the_end(before, after, reports.PARTITION)
-    volumes = overview.volumes_of(said["volumes"], seen, verdicts=rows)
+    left = None if rows is None else _left(folder, plans, seen)
+    volumes = overview.volumes_of(said["volumes"], seen, verdicts=left)
     overview.write(context, folder, end, volumes, failed=end.endswith(UNFINISHED))
     context["outlet_events"][INVENTORY].extra = {
         "volumes": [*said["volumes"]],
@@ -274,6 +275,17 @@ def _write_basis(folder: Path, params: RunParams, plans: Plans, topics: Sequence
     if isinstance(options, dict):
         basis = what_if.basis_of(checks.policy_of(params), options, frozenset(topics))
         write_json(folder / what_if.NAME, basis)
+
+
+def _left(folder: Path, plans: Plans, seen: pa.Table) -> list[SummaryRow]:
+    """Return the summary of the segments that the run has left, of those in `seen`."""
+    from kafkats.plans.facts import read_table
+    from kafkats.retention.plan import RETENTION
+    from kafkats.retention.summary import summary_rows
+
+    verdicts = read_table(folder / "retention.parquet", RETENTION)
+    now_ms = max((plan["now_ms"] for plan in plans), default=0)
+    return summary_rows(overview.still_there(verdicts, seen, reports.SEGMENT), now_ms)
 
 
 def _deleted(rows: Sequence[SummaryRow], plans: Plans) -> Deleted:

@@ -12,6 +12,10 @@ KAFKATS_TIMEOUTS    such as `job=12h approval=24h guards=12h canary=7d`; what is
 KAFKATS_DEADLINES   such as `apply_retention=6h clean_reports=1h`: alerts for runs that are not over
                     then (kafkats_airflow.alerts)
 KAFKATS_NOTIFIER    `package.module.name` of what is called for runs that failed or are late
+KAFKATS_METRICS_TOKEN       the bearer token of the metrics; without one there are none
+KAFKATS_METRICS_TOKEN_FILE  the file with that token
+KAFKATS_METRICS_FILE        the text file with the metrics, which ends in .prom
+KAFKATS_METRICS_PARTITIONS  `on`: metrics of each partition, too
 KAFKATS_APPROVERS   such as `alice,bob`: only they approve, and nothing is written without them
                     (kafkats_airflow.deployment)
 KAFKATS_UNDO_DAYS_FLOOR     with approvers: the least `undo_days`, 7 if not given
@@ -70,6 +74,13 @@ def read_notifier(text: str) -> str:
     return text.strip()
 
 
+def read_metrics_file(text: str) -> str:
+    """Return KAFKATS_METRICS_FILE. Raises UsageError for a name that no collector reads."""
+    if text and (not text.startswith("/") or not text.endswith(".prom")):
+        raise UsageError(f"KAFKATS_METRICS_FILE: {text[:80]!r} is no absolute path to a *.prom")
+    return text
+
+
 def _durations(setting: str, text: str, names: tuple[str, ...]) -> dict[str, timedelta]:
     """Return NAME=DURATION words, each once. Without `names` any word may be a name."""
     given: dict[str, timedelta] = {}
@@ -122,6 +133,10 @@ CLEAN_DRY_RUN: Final = os.environ.get("KAFKATS_CLEAN_REPORTS", "") != "apply"
 POOL: Final = os.environ.get("KAFKATS_POOL") or "default_pool"
 TIMEOUTS: Final = _read(lambda text: read_timeouts(text or ""), "KAFKATS_TIMEOUTS", Timeouts())
 NOTIFIER: Final = _read(lambda text: read_notifier(text or ""), "KAFKATS_NOTIFIER", "")
+METRICS_TOKEN: Final = os.environ.get("KAFKATS_METRICS_TOKEN", "")
+METRICS_TOKEN_FILE: Final = os.environ.get("KAFKATS_METRICS_TOKEN_FILE", "")
+METRICS_FILE: Final = _read(lambda text: read_metrics_file(text or ""), "KAFKATS_METRICS_FILE", "")
+METRICS_PARTITIONS: Final = os.environ.get("KAFKATS_METRICS_PARTITIONS", "") == "on"
 DEADLINES: Final = _read(
     lambda text: read_deadlines(text or ""), "KAFKATS_DEADLINES", dict[str, timedelta]()
 )

@@ -75,7 +75,8 @@ def unreferenced(root: Path = ROOT) -> list[str]:
 
 def _definitions(module: Module) -> Iterator[tuple[str, bool]]:
     for node in module.tree.body:
-        if isinstance(node, Definition) and not _registered(node):
+        called_by_python = isinstance(node, Definition) and node.name.startswith("__")
+        if isinstance(node, Definition) and not called_by_python and not _registered(node):
             yield f"{module.name}.{node.name}", True
         if isinstance(node, ast.ClassDef):
             for inner in node.body:

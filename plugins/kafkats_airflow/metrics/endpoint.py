@@ -1,0 +1,97 @@
+"""The metrics over HTTP: GET /kafkats-metrics/metrics with a bearer token of their own.
+
+The token is KAFKATS_METRICS_TOKEN, or the content of the file KAFKATS_METRICS_TOKEN_FILE, which is
+read at each request. Without a token everything here is 404. Airflow's own tokens are not accepted:
+they expire, and stand for a person.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkats_airflow import settings
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+PREFIX: Final = "/kafkats-metrics"
+PATH: Final = "/metrics"
+LARGEST_TOKEN_BYTES: Final = 4096
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Metrics:
+    """An ASGI app. It imports what it needs at the first request: all components of Airflow load
+    plugins, and only the api-server answers.
+    """
+
+    async def __call__(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        if scope["type"] != "http":
+            return
+        from starlette.concurrency import run_in_threadpool
+        from starlette.requests import Request
+
+        response = await run_in_threadpool(answer, Request(scope))
+        await response(scope, receive, send)
+
+
+def answer(request: Request) -> Response:
+    """Return the response to one request."""
+    from starlette.responses import PlainTextResponse
+
+    wanted, path = token(), request.url.path.rstrip("/")
+    if not wanted or not path.endswith(PREFIX + PATH):
+        return PlainTextResponse("Not Found", 404)
+    given = request.headers.get("authorization", "").encode("latin-1", "replace")
+    scheme, _, secret = given.partition(b" ")
+    # Both comparisons take the same time for every wrong token.
+    if not hmac.compare_digest(secret.strip(), wanted) or scheme.lower() != b"bearer":
+        return PlainTextResponse(
+            "Unauthorized", 401, headers={"WWW-Authenticate": 'Bearer realm="kafkats metrics"'}
+        )
+    if request.method not in {"GET", "HEAD"}:
+        return PlainTextResponse("Method Not Allowed", 405, headers={"Allow": "GET, HEAD"})
+    return _metrics(request.headers.get("accept", ""))
+
+
+def _metrics(accept: str) -> Response:
+    from prometheus_client import exposition
+    from starlette.responses import Response
+
+    encode, content_type = exposition.choose_encoder(accept)
+    return Response(
+        encode(_registry(settings.FOLDER, settings.METRICS_PARTITIONS)),
+        headers={"Content-Type": content_type, "Cache-Control": "no-store"},
+    )
+
+
+@cache
+def _registry(folder: str, by_partition: bool) -> CollectorRegistry:
+    from kafkats_airflow.metrics.families import registry
+
+    return registry(Path(folder), by_partition=by_partition)
+
+
+def token() -> bytes:
+    """Return the token, empty if there is none or its file cannot be read."""
+    if not settings.METRICS_TOKEN_FILE:
+        return settings.METRICS_TOKEN.strip().encode()
+    try:
+        with Path(settings.METRICS_TOKEN_FILE).open("rb") as file:
+            found = file.read(LARGEST_TOKEN_BYTES + 1).strip()
+    except OSError as e:
+        _LOG.error("KAFKATS_METRICS_TOKEN_FILE cannot be read, so there are no metrics: %s", e)
+        return b""
+    return found if len(found) <= LARGEST_TOKEN_BYTES else b""
