@@ -18,6 +18,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -46,6 +47,7 @@ TOPICS: Final[dict[str, dict[str, object]]] = {
     "transactional-compacted": _COMPACT,
     "preallocated": _DELETE | {"preallocate": "true"},
 }
+CONTROLLER_S: Final = 180
 _COMING: Final = ("coming-compacted", "coming-plain")
 _PARTITIONS: Final = 2
 LONGEST_TRANSACTION_MS: Final = 900_000
@@ -131,7 +133,8 @@ class _Aborts(Exception):
 
 async def administered(server: str) -> AIOKafkaAdminClient:
     """An administrator's client, as soon as the broker knows the cluster that it is of."""
-    for _ in range(100):
+    end = time.monotonic() + CONTROLLER_S
+    while time.monotonic() < end:
         admin = AIOKafkaAdminClient(bootstrap_servers=server)
         with suppress(KafkaError):
             await admin.start()

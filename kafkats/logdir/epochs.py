@@ -10,6 +10,69 @@ from kafkats.logdir.checkpoints import EpochStart
 from kafkats.segment.headers import Rows
 
 
+class ReplayedEpochs:
+    """The leader epochs of a log, from its checkpoint and from batches.
+
+    A broker that recovers a log adds epochs that its batches begin above those of the checkpoint,
+    and believes the entries of the checkpoint. Here a batch that contradicts them is believed.
+    """
+
+    def __init__(self, told: Sequence[EpochStart]) -> None:
+        """`told` are the entries of the checkpoint, in order."""
+        self._told = list(told)
+        self._added = list(told)
+        """As a broker has them."""
+        self._own: list[EpochStart] = []
+        """The entries below the first batch, and what the batches begin."""
+        self._highest = -1
+        self._differ = False
+
+    def add(self, rows: Rows) -> None:
+        """Add batches, in order."""
+        from kafkats.kernels import headers as k
+
+        rows = rows[rows[:, k.LEADER_EPOCH] >= 0]
+        if not len(rows):
+            return
+        if self._highest < 0:
+            epoch, offset = int(rows[0, k.LEADER_EPOCH]), int(rows[0, k.FIRST_OFFSET])
+            self._own = [e for e in self._told if e.start_offset < offset and e.epoch <= epoch]
+        self._differ = self._differ or self._contradict(rows)
+        for begun in epochs_begun(rows, _latest(self._added)):
+            self._added = assigned(self._added, begun)
+        for begun in epochs_begun(rows, _latest(self._own)):
+            self._own = assigned(self._own, begun)
+        self._highest = max(self._highest, int(rows[:, k.LEADER_EPOCH].max()))
+
+    def until(self, log_end: int) -> tuple[list[EpochStart], bool]:
+        """Return the entries up to a log end, and whether the checkpoint contradicts the log."""
+        entries = self._added
+        if self._differ:
+            behind = [e for e in self._told if e.start_offset == log_end]
+            entries = [*self._own, *(e for e in behind if e.epoch > _latest(self._own))]
+        return [entry for entry in entries if entry.start_offset <= log_end], self._differ
+
+    def _contradict(self, rows: Rows) -> bool:
+        """Whether the checkpoint has another epoch for a batch.
+
+        An epoch above all of the checkpoint is one that it does not have yet.
+        """
+        from kafkats.kernels import headers as k
+
+        if not self._told:
+            return False
+        starts = np.array([entry.start_offset for entry in self._told])
+        epochs = np.array([-1, *(entry.epoch for entry in self._told)])
+        there = epochs[np.searchsorted(starts, rows[:, k.FIRST_OFFSET], "right")]
+        seen = np.append(self._highest, rows[:, k.LEADER_EPOCH])
+        highest = np.maximum.accumulate(seen)[1:]
+        return bool(((there != highest) & (highest <= epochs[-1])).any())
+
+
+def _latest(epochs: Sequence[EpochStart]) -> int:
+    return epochs[-1].epoch if epochs else -1
+
+
 def epochs_begun(rows: Rows, latest: int) -> Iterator[EpochStart]:
     """Yield the epochs above `latest` that the batches begin, in order.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from kafkats import paths
 from kafkats.errors import storage
@@ -24,6 +25,8 @@ from kafkats.recovery.small_files import (
     remake,
 )
 from kafkats.recovery.swaps import Swap
+
+_CONTRADICTS: Final = "contradicts the log"
 
 
 def cut_items(decision: Decision, rule: str) -> Iterator[Item]:
@@ -139,18 +142,24 @@ def small_items(
     bases = {row["base_offset"] for row in recovered}
     there = {*snapshots.readable, *snapshots.unreadable}
     inside = {at for at in there & bases if decision.first < at < decision.log_end}
-    wanted = Wanted(decision.log_end, frozenset({decision.log_end, *inside}), decision.first)
+    # A broker that finds no checkpoint has the epochs of recovered logs only. It loads no log with
+    # an unreadable one.
+    epochs_from = decision.kept[0]["base_offset"] if epochs.wrong else decision.first
+    offsets = frozenset({decision.log_end, *inside})
+    wanted = Wanted(decision.log_end, offsets, decision.first, epochs_from)
     made = remake(_logs(listed.path, swaps, decision), snapshots, epochs, wanted)
     reasons = {
         paths.segment_file(at, paths.SNAPSHOT): why for at, why in snapshots.unreadable.items()
     }
-    reasons |= {
-        paths.segment_file(at, paths.SNAPSHOT): "contradicts the log" for at in made.differing
-    }
-    reasons[paths.LEADER_EPOCH] = epochs.wrong
+    reasons |= {paths.segment_file(at, paths.SNAPSHOT): _CONTRADICTS for at in made.differing}
+    reasons[paths.LEADER_EPOCH] = epochs.wrong or _CONTRADICTS * made.epochs_differ
+    for at, why in snapshots.unreadable.items():
+        if at not in offsets and at <= decision.log_end:
+            file = files[paths.segment_file(at, paths.SNAPSHOT)]
+            yield _listed_item(file, decision, rule, "remove", f"{why}: a broker deletes it", at)
     for name, content in contents(made).items():
         parsed = paths.parse_segment_file(name)
-        base = parsed.base_offset if parsed else decision.first
+        base = parsed.base_offset if parsed else epochs_from
         if parsed and parsed.kind == paths.TXN_INDEX and base not in bases:
             continue
         item = item_of(decision.kept[-1], name, rule, "add", reasons.get(name) or "missing")

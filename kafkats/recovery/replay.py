@@ -7,9 +7,8 @@ Recovery rebuilds three things besides the indexes by offset and by time:
     leader-epoch-checkpoint   the first offset of each leader epoch
 
 Source: LogSegment.recover, UnifiedLog.rebuildProducerState, LeaderEpochFileCache of Kafka 2.8 to
-4.3. A broker that loads a snapshot drops expired producers by its own clock. So a snapshot on the
-disk that differs from the log only in producers that it lacks is believed, and the replay goes on
-from it.
+4.3. Where a snapshot or an entry of leader-epoch-checkpoint contradicts the log, the log is
+believed. A broker believes the entries; it drops expired producers itself when it loads a snapshot.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import numpy as np
 from kafkats.errors import KafkatsError
 from kafkats.index import txn_index
 from kafkats.logdir.checkpoints import EpochStart
-from kafkats.logdir.epochs import assigned, epochs_begun
+from kafkats.logdir.epochs import ReplayedEpochs
 from kafkats.logdir.producers import Marker, OpenTransactions, Producers, advance, java_order
 from kafkats.logdir.snapshot import ProducerEntry, encode_snapshot
 from kafkats.segment.headers import Rows, batch_headers
@@ -59,6 +58,8 @@ class Replayed(NamedTuple):
     """The bytes of each segment's .txnindex, by base offset."""
     epochs: Sequence[EpochStart]
     """Without entries above the log end."""
+    epochs_differ: bool
+    """Whether entries of the leader-epoch-checkpoint contradict the log."""
 
 
 def replay_logs(
@@ -96,8 +97,8 @@ def replay_logs(
         aborted[log.base_offset] = np.array(state.aborted, txn_index.ENTRY).tobytes()
     if log_end in wanted:
         state.snapshot(log_end)
-    epochs = [entry for entry in state.epochs if entry.start_offset <= log_end]
-    return Replayed(state.made, frozenset(state.differing), aborted, epochs)
+    epochs, differ = state.epochs.until(log_end)
+    return Replayed(state.made, frozenset(state.differing), aborted, epochs, differ)
 
 
 class _State:
@@ -107,7 +108,7 @@ class _State:
         self._from, self._there = start.offset, there
         self._known: Producers = {}
         self._believe(start.producers)
-        self.epochs = list(start.epochs)
+        self.epochs = ReplayedEpochs(start.epochs)
         self.aborted: list[tuple[int, int, int, int, int]] = []
         self.made: dict[int, bytes] = {}
         self.differing: set[int] = set()
@@ -127,18 +128,13 @@ class _State:
         self.made[offset] = encode_snapshot(java_order(self._known))
 
     def _agrees(self, entries: Sequence[ProducerEntry]) -> bool:
-        named = {entry.producer_id for entry in entries}
-        return named >= self._open.first.keys() and all(
-            self._known.get(entry.producer_id) == entry for entry in entries
-        )
+        return {entry.producer_id: entry for entry in entries} == self._known
 
     def add(self, rows: Rows, source: Source, *, epochs: bool) -> None:
         from kafkats.kernels import headers as k
 
         if epochs:
-            latest = self.epochs[-1].epoch if self.epochs else -1
-            for begun in epochs_begun(rows, latest):
-                self.epochs = assigned(self.epochs, begun)
+            self.epochs.add(rows)
         ours = (rows[:, k.PRODUCER_ID] >= 0) & (rows[:, k.LAST_OFFSET] >= self._from)
         if ours.any():
             advance(self._known, rows[ours], source, self._tell)

@@ -24,13 +24,14 @@ class Snapshots(NamedTuple):
 class Wanted(NamedTuple):
     """The part of a partition's small files to make.
 
-    `snapshots` are offsets. Transactions and epochs are wanted of the logs whose base offset is
-    `first` or higher.
+    `snapshots` are offsets. Transactions are wanted of the logs whose base offset is `first` or
+    higher, epochs of those from `epochs_from` on.
     """
 
     log_end: int
     snapshots: frozenset[int]
     first: int
+    epochs_from: int
 
 
 class Epochs(NamedTuple):
@@ -75,7 +76,8 @@ def remake(logs: Sequence[Log], snapshots: Snapshots, epochs: Epochs, wanted: Wa
     offset = max(usable, default=0)
     entries = snapshots.readable[offset] if usable else ()
     below = [log for log in logs if log.base_offset <= offset]
-    needed = [*below[-1:], *logs[len(below) :]]
+    begin = min(wanted.epochs_from, below[-1].base_offset) if below else offset
+    needed = [log for log in logs if log.base_offset >= begin]
     start = Start(offset, entries, epochs.entries)
     return replay_logs(
         needed,
@@ -83,7 +85,7 @@ def remake(logs: Sequence[Log], snapshots: Snapshots, epochs: Epochs, wanted: Wa
         wanted.log_end,
         snapshots.readable,
         wanted.snapshots,
-        epochs_from=wanted.first,
+        epochs_from=wanted.epochs_from,
     )
 
 

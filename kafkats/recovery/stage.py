@@ -193,9 +193,11 @@ def _small_contents(
         logs.append(Log(base, log, cut.get(base, size.size if size else 0)))
     snapshots = read_snapshots(directory, [n for n in names if n not in named])
     offsets = {item["base_offset"] for item in items if item["file"].endswith(paths.SNAPSHOT)}
-    others = [i["base_offset"] for i in items if not i["file"].endswith(paths.SNAPSHOT)]
+    others = [i["base_offset"] for i in items if i["file"].endswith(paths.TXN_INDEX)]
+    epochs = [i["base_offset"] for i in items if i["file"] == paths.LEADER_EPOCH]
     below = [max((b.base_offset for b in logs if b.base_offset < at), default=at) for at in offsets]
-    wanted = Wanted(log_end, frozenset(offsets), min([*others, *below]))
+    first = min([*others, *below], default=log_end)
+    wanted = Wanted(log_end, frozenset(offsets), first, min(epochs, default=log_end))
     return {**contents(remake(logs, snapshots, epochs_there(directory), wanted)), **known}
 
 
