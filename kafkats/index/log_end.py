@@ -18,14 +18,11 @@ class LogEnd(NamedTuple):
     """A log end, and the batches that were read for it."""
 
     offset: int
+    misled: bool
+    """Whether the index names an offset that no batch reaches."""
     start: int
     """The position from which the batches were read."""
     span: Span
-
-    @property
-    def misled(self) -> bool:
-        """Whether the index names an offset that no batch reaches."""
-        return self.offset != self.span.next_offset
 
 
 def find_log_end(
@@ -42,5 +39,5 @@ def find_log_end(
         position = max(slot.value, 0) if slot.number >= 0 else 0
     start = min(position, log.size)
     span = read_on(log, base_offset, start=start, checksums=False)
-    reached = span.highest >= base_offset + last
-    return LogEnd(span.next_offset if reached else base_offset, start, span)
+    misled = span.highest < base_offset + last
+    return LogEnd(base_offset if misled else span.next_offset, misled, start, span)

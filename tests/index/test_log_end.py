@@ -57,4 +57,6 @@ def found(folder: Path, log: bytes, entries: list[tuple[int, int]]) -> int:
     path.write_bytes(log)
     data = b"".join(struct.pack(">ii", *entry) for entry in entries)
     with open_source(path) as source:
-        return find_log_end(source, data, len(entries), BASE, warm=True).offset
+        end = find_log_end(source, data, len(entries), BASE, warm=True)
+    assert end.misled == (end.offset == BASE)
+    return end.offset
