@@ -16,8 +16,10 @@ from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item
 from kafkats.recovery.decide import Decision, log_of, valid_bytes
 from kafkats.recovery.log_end import file_of
-from kafkats.recovery.replay import Log
+from kafkats.recovery.replay import Log, Replayed
 from kafkats.recovery.small_files import (
+    Epochs,
+    Snapshots,
     Wanted,
     contents,
     epochs_there,
@@ -142,12 +144,9 @@ def small_items(
     bases = {row["base_offset"] for row in recovered}
     there = {*snapshots.readable, *snapshots.unreadable}
     inside = {at for at in there & bases if decision.first < at < decision.log_end}
-    # A broker that finds no checkpoint has the epochs of recovered logs only. It loads no log with
-    # an unreadable one.
-    epochs_from = decision.kept[0]["base_offset"] if epochs.wrong else decision.first
     offsets = frozenset({decision.log_end, *inside})
-    wanted = Wanted(decision.log_end, offsets, decision.first, epochs_from)
-    made = remake(_logs(listed.path, swaps, decision), snapshots, epochs, wanted)
+    wanted = Wanted(decision.log_end, offsets, decision.first, decision.first)
+    made, wanted = _remade(_logs(listed.path, swaps, decision), snapshots, epochs, wanted)
     reasons = {
         paths.segment_file(at, paths.SNAPSHOT): why for at, why in snapshots.unreadable.items()
     }
@@ -159,12 +158,29 @@ def small_items(
             yield _listed_item(file, decision, rule, "remove", f"{why}: a broker deletes it", at)
     for name, content in contents(made).items():
         parsed = paths.parse_segment_file(name)
-        base = parsed.base_offset if parsed else epochs_from
+        base = parsed.base_offset if parsed else wanted.epochs_from
         if parsed and parsed.kind == paths.TXN_INDEX and base not in bases:
             continue
         item = item_of(decision.kept[-1], name, rule, "add", reasons.get(name) or "missing")
         item |= {"base_offset": base, "next_base_offset": -1}
         yield from _given(listed.path / name, content, files.get(name), item)
+
+
+def _remade(
+    logs: Sequence[Log], snapshots: Snapshots, epochs: Epochs, wanted: Wanted
+) -> tuple[Replayed, Wanted]:
+    """Replay the logs, all of them for epochs where the checkpoint's cannot be believed.
+
+    A broker that finds no checkpoint has the epochs of recovered logs only; one whose checkpoint is
+    unreadable loads no log.
+    """
+    whole = wanted._replace(epochs_from=logs[0].base_offset)
+    if epochs.wrong:
+        return remake(logs, snapshots, epochs, whole), whole
+    made = remake(logs, snapshots, epochs, wanted)
+    if made.epochs_differ and wanted != whole:
+        return remake(logs, snapshots, epochs, whole), whole
+    return made, wanted
 
 
 def _logs(directory: Path, swaps: Sequence[Swap], decision: Decision) -> list[Log]:

@@ -39,6 +39,13 @@ from kafkats.recovery.look import (
 from kafkats.recovery.swaps import Building
 
 OPERATION: Final = "recover"
+_INSTEAD: Final = {
+    paths.RECOVERY_POINT: "every log is recovered from its start, as by a broker",
+    paths.HIGH_WATERMARK: "no log end is compared with it",
+    paths.LOG_START: "each log starts at its first segment, as for a broker",
+    paths.CLEANER: "a broker cleans these logs from their start",
+}
+"""What holds where a checkpoint cannot be read."""
 
 
 def look_and_plan(
@@ -61,7 +68,21 @@ def look_and_plan(
     )
     plan = plan_recover(found, segments, options)
     beside = {"recovery": found.select(RECOVERY.names)}
-    return Planned(plan, segments, beside, interval_remarks(plan, segments))
+    remarks = [*_unreadable_checkpoints(segments), *interval_remarks(plan, segments)]
+    return Planned(plan, segments, beside, remarks)
+
+
+def _unreadable_checkpoints(segments: pa.Table) -> Iterator[str]:
+    """Yield a remark per checkpoint that cannot be read, from facts (facts.SEGMENTS)."""
+    told: set[tuple[str, str]] = set()
+    found = segments.filter(pc.not_equal(segments["worst"], ""))
+    for row in found.select(["log_dir", "findings"]).to_pylist():
+        for finding in row["findings"]:
+            where = row["log_dir"], finding["file"]
+            instead = _INSTEAD.get(finding["file"])
+            if instead and finding["kind"] == "unreadable" and where not in told:
+                told.add(where)
+                yield f"{'/'.join(where)}: {finding['reason']}: {instead}"
 
 
 def _refuse_not_a_log_dir(units: Collection[Unit]) -> None:
