@@ -16,7 +16,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,7 +47,7 @@ def make(folder: Path, *, runs: int, partitions: int, segments: int, now_ms: int
     """Write the folder: `runs` runs of the last days, the newest with `partitions` x `segments` rows."""
     draw = random.Random(1)
     for n in range(runs - 1):
-        _small_run(folder, n, now_ms - (n + 1) * 20 * 60_000, draw)
+        _small_run(folder, n, now_ms, draw)
     _newest_run(folder, now_ms, partitions, segments)
 
 
@@ -55,7 +55,8 @@ def log_dirs() -> list[str]:
     return [f"/data/kafka-{n // 4}/disk-{n % 4}" for n in range(VOLUMES)]
 
 
-def _small_run(folder: Path, n: int, at_ms: int, draw: random.Random) -> None:
+def _small_run(folder: Path, n: int, now_ms: int, draw: random.Random) -> None:
+    at_ms = now_ms - (n + 1) * 20 * 60_000
     dag_id, run_id = DAGS[n % len(DAGS)], f"scheduled__{at_ms}"
     run = folder / dag_id / run_id
     change = run / "spark_default" / f"run-{n:016x}"
@@ -64,7 +65,7 @@ def _small_run(folder: Path, n: int, at_ms: int, draw: random.Random) -> None:
     chosen = draw.sample(log_dirs(), 6)
     volumes = [_volume(dag_id, log_dir, draw) for log_dir in chosen]
     kept = {log_dir: draw.randrange(10**9, 10**11) for log_dir in chosen[:2]}
-    purged = at_ms < _newest(folder) - 7 * DAY_MS
+    purged = at_ms + 7 * DAY_MS < now_ms
     undo = {
         "run": str(change),
         "operation": "rebuild",
@@ -141,10 +142,6 @@ def _small_run(folder: Path, n: int, at_ms: int, draw: random.Random) -> None:
             change / "purge.json",
             {"at_ms": at_ms + 7 * DAY_MS, "freed_bytes": sum(kept.values()), "files": 12},
         )
-
-
-def _newest(folder: Path) -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _volume(dag_id: str, log_dir: str, draw: random.Random) -> dict[str, Any]:
@@ -287,31 +284,61 @@ def _json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content))
 
 
-def measure(folder: Path, pages: Iterator[str] | list[str], times: int = 20) -> None:
-    """Print the server time of each page, the first time and the others, and the memory of the process."""
-    import psutil
-    from starlette.testclient import TestClient
+def measure(folder: Path, times: int = 20) -> None:
+    """Print the time of each page, first and p95 of `times` more: CPU of the server, the answer, `data-ready` in Chromium.
 
-    from tests.ui.harness import pages as app_over
+    Then the memory that the pages add to a process that has what an api-server has imported.
+    """
+    import airflow.api_fastapi.core_api.app  # noqa: F401  # the api-server has it
+    import psutil
+
+    from tests.browser.forms import chromium
+    from tests.ui.harness import served
+    from tests.ui.looking import looking
 
     process = psutil.Process()
-    with app_over(folder) as app:
-        client = TestClient(app, headers={"Authorization": "Bearer admin"})
-        client.get("/kafkats/nothing")
-        before = process.memory_info().rss
-        for page in pages:
-            taken = []
-            for _ in range(times + 1):
-                began = time.perf_counter()
-                answer = client.get(f"/kafkats/{page}")
-                taken.append(1000 * (time.perf_counter() - began))
-                assert answer.status_code == 200, answer.text
-            rest = sorted(taken[1:])
+    before = process.memory_info().rss
+    with served(folder) as site:
+        for page in paths(folder):
+            first, *rest = [_answered(f"{site}/{page}") for _ in range(times + 1)]
+            told = f"{page}: answer first {first[0]:.0f} ms, p95 {_p95([one[0] for one in rest]):.0f} ms"
             print(
-                f"{page}: first {taken[0]:.0f} ms, then median {statistics.median(rest):.0f} ms,"
-                f" p95 {rest[int(0.95 * len(rest))]:.0f} ms, {len(answer.content) / 1024:.0f} KiB"
+                f"{told}; server CPU median {statistics.median(one[1] for one in rest):.0f} ms; {first[2] / 1024:.0f} KiB"
             )
-        print(f"RSS added: {(process.memory_info().rss - before) / 1024**2:.0f} MiB")
+        added = (process.memory_info().rss - before) / 1024**2
+        with chromium() as browser:
+            for page in paths(folder):
+                with looking(browser) as seen:
+                    first_ms, *more = [_ready(seen, f"{site}/{page}") for _ in range(times + 1)]
+                    print(
+                        f"{page}: data-ready, cold cache {first_ms:.0f} ms, then p95 {_p95(more):.0f} ms {seen.complaints or ''}"
+                    )
+    print(f"RSS added to the server: {added:.0f} MiB")
+
+
+def paths(folder: Path) -> list[str]:
+    """The pages that are measured; those about one run show the newest."""
+    newest = max((folder / "apply_retention").iterdir(), key=lambda one: one.name)
+    run = f"dag_id=apply_retention&run_id={newest.name}"
+    return ["volumes", "runs", f"run?{run}", "dag?dag_id=apply_retention"]
+
+
+def _answered(url: str) -> tuple[float, float, int]:
+    """Wall time, this process's CPU time, in ms; bytes."""
+    cpu, began = time.process_time(), time.perf_counter()
+    with urllib.request.urlopen(url) as answer:
+        size = len(answer.read())
+    return 1000 * (time.perf_counter() - began), 1000 * (time.process_time() - cpu), size
+
+
+def _ready(seen: Any, url: str) -> float:
+    began = time.perf_counter()
+    seen.open(url)
+    return 1000 * (time.perf_counter() - began)
+
+
+def _p95(taken: list[float]) -> float:
+    return sorted(taken)[max(-(-95 * len(taken) // 100) - 1, 0)]
 
 
 def main() -> None:
@@ -333,16 +360,7 @@ def main() -> None:
             now_ms=time.time_ns() // 1_000_000,
         )
     else:
-        run = max((given.folder / "apply_retention").iterdir(), key=lambda one: one.name)
-        measure(
-            given.folder,
-            [
-                "volumes",
-                "runs",
-                f"run?dag_id=apply_retention&run_id={run.name}",
-                "dag?dag_id=apply_retention",
-            ],
-        )
+        measure(given.folder)
 
 
 if __name__ == "__main__":

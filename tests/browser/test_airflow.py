@@ -195,7 +195,8 @@ def test_the_pages_of_kafkats_work_inside_of_airflow(
     airflow: Standalone, page: Page, volumes: Volumes
 ) -> None:
     now_ms = time.time_ns() // 1_000_000
-    run = airflow.trigger("rebuild_time_indexes", {"policy": "/no/policy"}, dag_run_id="for_pages")
+    elsewhere = {"policy": "/no/policy", "folder": str(volumes.place / "elsewhere")}
+    run = airflow.trigger("rebuild_time_indexes", elsewhere, dag_run_id="for_pages")
     ended(volumes.folder, now_ms, volume(f"/{HOSTILE}"), volume("/data/a"), run=run)
     view = Pages(page, airflow)
     view.open_by_menu()

@@ -77,6 +77,15 @@ def test_a_run_from_its_plan_to_its_purge(folder: Path) -> None:
     assert "cannot be undone" in stages(run)["Undo"].said
 
 
+def test_a_run_that_was_cleared_has_no_report_yet(folder: Path) -> None:
+    run = ended(folder, NOW - HOUR_MS, volume("/a"), run="r", outcome="dry run")
+    write(run / "report.json", {"outcome": "dry run", "plans": [PLAN]})
+    assert stages(run)["Report"].state == "done"
+    live(run, NOW - 2000)
+    assert stages(run)["Plan"].state == "running"
+    assert stages(run)["Report"][1:4] == ("not begun", None, "of an earlier try: dry run")
+
+
 def test_a_no_and_what_needs_no_answer(folder: Path) -> None:
     run = folder / DAG / "r"
     question(run)

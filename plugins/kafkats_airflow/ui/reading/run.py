@@ -187,6 +187,8 @@ def _report(run: Detail) -> Stage:
         return Stage("Report", "not begun", None, "")
     failed = bool(run.report.failures) or (run.overview is not None and run.overview.failed)
     at = run.overview.written_ms if run.overview else None
+    if any(one.state == "running" and one.written_ms > (at or 0) for one in run.live):
+        return Stage("Report", "not begun", None, f"of an earlier try: {run.report.outcome}")
     return Stage("Report", "failed" if failed else "done", at, run.report.outcome)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 from fastapi import APIRouter, Request, Response
 
 from kafkats_airflow.ui import rendering
@@ -12,6 +14,21 @@ from kafkats_airflow.ui.reading import run as reading
 router = APIRouter()
 
 
+class Report(NamedTuple):
+    """A page about one run, and the file without which it has nothing to show."""
+
+    path: str
+    name: str
+    file: str
+
+
+REPORTS: Final = (
+    Report("health", "Index health", "segments.parquet"),
+    Report("retention", "Retention", "retention.parquet"),
+)
+"""The pages to which that of a run leads."""
+
+
 @router.get("/run")
 def page(request: Request, run: Asked) -> Response:
     """Show one run, or say that it has no folder that is seen from here."""
@@ -19,7 +36,10 @@ def page(request: Request, run: Asked) -> Response:
         return rendering.page(request, "no_run.html", title=run.run_id, run=run)
     detail, now_ms = reading.detail_of(run.folder), rendering.now_ms()
     stages = reading.stages_of(detail, now_ms)
-    running = any(stage.state in {"running", "silent", "waiting"} for stage in stages)
+    running = any(
+        stage.state in {"running", "silent"} or (stage.name, stage.state) == ("Approval", "waiting")
+        for stage in stages
+    )
     return rendering.page(
         request,
         "run.html",
@@ -29,4 +49,5 @@ def page(request: Request, run: Asked) -> Response:
         stages=stages,
         running=running,
         open=ending.open_of(detail),
+        reports=[one for one in REPORTS if (run.folder / one.file).is_file()],
     )
