@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
+
+expect.set_options(timeout=30_000)  # as long as the rest of Playwright: machines are busy
 
 
 class Seen:

@@ -68,7 +68,9 @@ class Headed:
         self.app = app
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        kept = FOR_EVER if f"/{rendering.STATIC}/" in str(scope.get("path", "")) else FRESH
+        path = str(scope.get("path", ""))
+        static = f"/{rendering.STATIC}/" in path or path.endswith(f"/{rendering.PLOTLY}")
+        kept = FOR_EVER if static else FRESH
 
         async def headed(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -41,13 +41,17 @@ async function plot() {
       { type: "scatter", mode: "markers", name: "records", x: points.map(([ms]) => iso(ms)), y: points.map(([, offset]) => offset), marker: { color: "#e69f00", size: 5, line: { color: "#5b5b66", width: 0.5 } }, hovertemplate: "%{x}<br>record %{y}<extra></extra>" },
     ],
     layout: {
-      hovermode: "closest", xaxis: { type: "date" }, yaxis: { title: { text: "offset" }, tickformat: "d", rangemode: "nonnegative" },
+      hovermode: "x", hoverdistance: -1, xaxis: { type: "date" }, yaxis: { title: { text: "offset" }, tickformat: "d", rangemode: "nonnegative" },
       shapes: at === null || at < 0 || at > LATEST ? [] : [{ type: "line", x0: iso(at), x1: iso(at), y0: 0, y1: 1, yref: "paper", line: { color: isDark ? "#ececf1" : "#1b1b1f", width: 2, dash: "dash" } }],
     },
   }));
   if (listening) return;
   listening = true;
-  box.on("plotly_click", (event) => pick(Date.parse(`${event.points[0].x}`.replace(" ", "T").replace(/Z?$/, "Z"))));
+  // anywhere in the plot: the time is that below the pointer, not that of the nearest point
+  box.on("plotly_click", ({ event }) => {
+    const axis = box._fullLayout.xaxis;
+    pick(Math.round(axis.p2l(event.clientX - box.getBoundingClientRect().left - axis._offset)));
+  });
 }
 
 async function look() {
