@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -145,13 +145,13 @@ def _recovery_seconds(home: Path) -> float:
 
 
 @contextmanager
-def running(home: Path) -> Generator[Path, None, None]:
-    """Run a broker in the `with` block, and kill it at the end.
+def running(home: Path, heap: Sequence[str] = HEAP) -> Generator[Path, None, None]:
+    """Run a broker in the `with` block, and kill it at the end. `heap` are options of Java.
 
     Yields the file of its log lines.
     """
     said = home / "broker.log"
-    options = (*HEAP, f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}")
+    options = (*heap, f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}")
     command = java_command("kafka.Kafka", str(home / "server.properties"), options=options)
     with said.open("wb") as out:
         broker = subprocess.Popen(

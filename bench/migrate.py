@@ -3,11 +3,18 @@ compare both logs record by record, build the indexes, sync, read back and swap.
 threads of the process, warm page cache, kernels loaded.
 
 memcpy + new file  copies the same logs in pieces of 1 MiB through one buffer into new files
+
+The tables have the CPU time of each part in one more round, under a profiler: the kernels with the
+page faults of what they read and write, system calls, hashes, and the rest of Python. New files are
+read back from the disk, not from memory.
 """
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 import shutil
+import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +24,7 @@ import pyarrow as pa
 
 from bench import segments
 from bench.convert import copied_to_file
-from bench.harness import MB, MIB, Figure, Figures, scratch, take_turns, tell, times_cheaper
+from bench.harness import MB, MIB, Figure, Figures, Table, scratch, take_turns, tell, times_cheaper
 from bench.segments import Shape, write_indexes, write_segment
 from kafkats.flow.apply import apply_partition, partition_works
 from kafkats.inspect.verify import VerifyOptions, verify_unit
@@ -31,6 +38,15 @@ from kafkats.plans.units import list_units
 SIZE = 128 * MIB
 SEGMENTS = 2
 ROUNDS = 5
+_CALLS = {
+    "hash": ("blake3", "HASH", "sha256"),
+    "sync": ("fsync",),
+    "read back": ("'readinto' of", "posix_fadvise"),
+    "read": (".pread", "'read' of"),
+    "write": ("'write' of", ".pwrite", "copy_file_range"),
+    "map": ("mmap", "'close' of"),
+}
+"""Parts of built-in functions by words in their names."""
 
 
 def figures(*, small: bool = False) -> Figures:
@@ -69,9 +85,43 @@ def _shape(shape: Shape, root: Path, size: int) -> Figures:
         "x",
         detail=f"MB/s: {told}",
     )
+    copy = statistics.median(costs["memcpy + new file"])
+    profile = cProfile.Profile(time.process_time)
+    _whole(root, root.with_name("ours"), [], profile)
+    parts = _parts(profile)
+    rows = [
+        (name, f"{took:.3f}", f"{took / copy:.2f}")
+        for name, took in sorted(parts.items(), key=lambda part: -part[1])
+    ]
+    title = f"{shape.name} to v2, {total / 1e9:.2f} GB: CPU seconds of each part"
+    yield Table(title, ("part", "seconds", "of memcpy + new file"), tuple(rows))
 
 
-def _whole(root: Path, ours: Path, times: list[dict[str, float]]) -> float:
+def _parts(profile: cProfile.Profile) -> dict[str, float]:
+    """Return the CPU seconds by part."""
+    parts: dict[str, float] = {}
+    for (path, _, name), (_, _, own, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        part = _part_of(path, name)
+        parts[part] = parts.get(part, 0.0) + own
+    return parts
+
+
+def _part_of(path: str, name: str) -> str:
+    """Return the part that a function belongs to; a built-in one has no path."""
+    if "/kernels/" in path:
+        return f"kernel {Path(path).stem}"
+    for part, words in _CALLS.items():
+        if path == "~" and any(word in name for word in words):
+            return part
+    return "Python"
+
+
+def _whole(
+    root: Path,
+    ours: Path,
+    times: list[dict[str, float]],
+    profile: cProfile.Profile | None = None,
+) -> float:
     """Migrate a copy of `root`. Return the CPU seconds, and add those of each step to `times`."""
     shutil.copytree(root, ours)
     target, options = target_of(2, "producer"), MigrateOptions(to_magic=2)
@@ -79,7 +129,7 @@ def _whole(root: Path, ours: Path, times: list[dict[str, float]]) -> float:
 
     def step(name: str, work: Callable[[], pa.Table]) -> pa.Table:
         began = time.process_time()
-        done = work()
+        done = profile.runcall(work) if profile else work()
         took[name] = time.process_time() - began
         return done
 

@@ -9,6 +9,7 @@ The files of a segment share its base offset, zero-padded to 20 digits:
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def partition_name(directory: str) -> PartitionName:
     return parse_partition(directory) or PartitionName("", -1, "")
 
 
+@lru_cache(maxsize=1024)
 def parse_partition(name: str) -> PartitionName | None:
     """Parse a directory name. Return None if Kafka does not take it for a partition's directory."""
     moving = _MOVING.fullmatch(name)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.errors import CorruptIndex, storage
-from kafkats.segment.reader import count_read, open_file
+from kafkats.segment.reader import count_read, open_regular
 
 Entries = NDArray[np.void]
 
@@ -36,12 +36,16 @@ def read_index_bytes(path: str | os.PathLike[str], entry_size: int) -> IndexByte
     Holes are not read, so a preallocated file costs little. Raises Vanished, StorageFailed,
     BadInput, and CorruptIndex for a file larger than any index.
     """
-    with open_file(path) as fd, storage(path, "read"):
-        size = os.fstat(fd).st_size
+    fd, facts = open_regular(path)
+    try:
+        size = facts.st_size
         if size > _MOST:
             raise CorruptIndex(f"{size} bytes are more than an index file can have", path=path)
-        data = os.pread(fd, size, 0) if size <= _CHUNK else _read_extents(fd, size)
-        count_read(len(data))
+        with storage(path, "read"):
+            data = os.pread(fd, size, 0) if size <= _CHUNK else _read_extents(fd, size)
+    finally:
+        os.close(fd)
+    count_read(len(data))
     used = -(-len(data.rstrip(b"\0")) // entry_size) * entry_size
     return IndexBytes(data[:used], size)
 

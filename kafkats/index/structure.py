@@ -93,7 +93,7 @@ def _structure(
                 entry=size // entry_size,
             )
         )
-    falls = np.flatnonzero(~increases)
+    falls = (~increases).nonzero()[0]
     searchable = int(falls[0]) + 1 if falls.size else len(entries)
     if falls.size:
         reason = (
@@ -111,7 +111,7 @@ def _structure(
                 _text(entries, searchable),
             )
         )
-    below = np.flatnonzero(entries["relative_offset"] < 0)
+    below = (entries["relative_offset"] < 0).nonzero()[0]
     if below.size:
         first = int(below[0])
         reason = (

@@ -59,15 +59,13 @@ class _Indexes(NamedTuple):
             return 0
         number = len(self.offset_entries) - 1
         if self.last_time is not None:
-            upto = np.searchsorted(
-                self.offset_entries["relative_offset"], self.last_time[1], side="right"
-            )
+            upto = self.offset_entries["relative_offset"].searchsorted(self.last_time[1], "right")
             number = min(number, int(upto) - 1)
         return int(self.offset_entries["position"][number]) if number >= 0 else 0
 
     def entries_from(self, start: int) -> Entries:
         """Return the offset entries of the batches from `start` on."""
-        first = np.searchsorted(self.offset_entries["position"], start, side="left")
+        first = self.offset_entries["position"].searchsorted(start)
         return self.offset_entries[int(first) :]
 
 
@@ -165,7 +163,7 @@ def _walk(source: Source, base_offset: int, indexes: _Indexes, start: int) -> Wa
     times = indexes.times.data if indexes.times else b""
     if start:  # older entries are of batches that are not read
         entries = whole_entries(times, time_index.ENTRY_SIZE, time_index.ENTRY)
-        first = np.searchsorted(entries["relative_offset"], offsets["relative_offset"][0])
+        first = entries["relative_offset"].searchsorted(offsets["relative_offset"][0])
         times = times[int(first) * time_index.ENTRY_SIZE :]
     return walk(
         source, base_offset, start=start, offset_entries=offsets.tobytes(), time_entries=times

@@ -145,7 +145,7 @@ def evidence_of(
         return iter(())
     tiered = unit.claims.tiered or bool(settings.remote_storage_enable)
     claims = unit.claims if tiered == unit.claims.tiered else unit.claims._replace(tiered=tiered)
-    directory = Path(unit.log_dir, unit.partition_dir)
+    directory = _directory_of(unit.log_dir, unit.partition_dir)
     compacted = "compact" in (settings.cleanup_policy or ())
     return segment_evidence(
         directory,
@@ -155,6 +155,11 @@ def evidence_of(
         next_base_offset=unit.next_base_offset,
         compacted=compacted,
     )
+
+
+@lru_cache(maxsize=1024)
+def _directory_of(log_dir: str, partition_dir: str) -> Path:
+    return Path(log_dir, partition_dir)
 
 
 def _check(

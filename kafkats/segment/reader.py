@@ -85,8 +85,12 @@ def open_segment(path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
 
     Raises Vanished, StorageFailed, BadInput (not a regular file).
     """
-    with open_file(path) as fd, _mapped(fd, _facts(fd, path).st_size, path) as view:
-        yield view
+    fd, facts = open_regular(path)
+    try:
+        with _mapped(fd, facts.st_size, path) as view:
+            yield view
+    finally:
+        os.close(fd)
 
 
 def log_base_offset(path: str | os.PathLike[str]) -> int:
@@ -106,32 +110,44 @@ def open_source(
     Set `mapped` only if no broker can truncate the file meanwhile. Raises Vanished, StorageFailed,
     BadInput (not a regular file).
     """
-    with open_file(path) as fd:
-        facts = _facts(fd, path)
+    fd, facts = open_regular(path)
+    try:
         if not mapped or facts.st_size < BUFFER:
             yield _read_source(fd, facts, path)
             return
         with _mapped(fd, facts.st_size, path) as view:
             yield _mapped_source(fd, facts, view, path)
+    finally:
+        os.close(fd)
 
 
 @contextmanager
 def open_file(path: str | os.PathLike[str]) -> Generator[int, None, None]:
     """Open a regular file and yield its descriptor. Raises Vanished, StorageFailed, BadInput."""
-    with storage(path, "open"):
-        # Do not block on a FIFO at this path.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    fd, _ = open_regular(path)
     try:
-        if not stat.S_ISREG(_facts(fd, path).st_mode):
-            raise BadInput("not a regular file", path=path)
         yield fd
     finally:
         os.close(fd)
 
 
-def _facts(fd: int, path: str | os.PathLike[str]) -> os.stat_result:
-    with storage(path, "looking at the file"):
-        return os.fstat(fd)
+def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
+    """Open a regular file: a descriptor, which the caller closes, and its facts.
+
+    Raises Vanished, StorageFailed, BadInput.
+    """
+    with storage(path, "open"):
+        # Do not block on a FIFO at this path.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        with storage(path, "looking at the file"):
+            facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode):
+            raise BadInput("not a regular file", path=path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd, facts
 
 
 def array_source(view: Bytes, mtime_ms: int = -1) -> Source:

@@ -182,7 +182,7 @@ def _by_kernel(asked: _Asked) -> None:
 
 
 def _cells(table: NDArray[np.int64]) -> Iterator[Cell]:
-    for at in np.flatnonzero(table[:, k.CELL_BATCHES]).tolist():
+    for at in table[:, k.CELL_BATCHES].nonzero()[0].tolist():
         magic, codec, kind = at // (k.CODECS * k.TYPES), at // k.TYPES % k.CODECS, at % k.TYPES
         row = table[at].tolist()
         yield Cell(
@@ -219,11 +219,16 @@ def _facts(
     s = state.tolist()
     batches = s[k.BATCHES]
     m, c, t = [0] * k.MAGICS, [0] * k.CODECS, [0] * k.TYPES
+    wrappers = records = control = transactional = horizons = 0
     for cell in cells:
         m[cell.magic] += cell.bytes
         c[cell.codec] += cell.batches
         t[cell.timestamp_type + 1] += cell.batches
-    wrappers = sum(cell.batches for cell in cells if cell.magic < 2 and cell.codec)
+        wrappers += cell.batches if cell.magic < 2 and cell.codec else 0
+        records += cell.records
+        control += cell.control_batches
+        transactional += cell.transactional_batches
+        horizons += cell.delete_horizon_batches
     stop = _STOPS[s[k.STOP]]
     position = s[k.POSITION]
     if (
@@ -240,7 +245,7 @@ def _facts(
         stop=stop,
         stop_position=position,
         batches=batches,
-        records=-1 if wrappers else sum(cell.records for cell in cells),
+        records=-1 if wrappers else records,
         wrappers=wrappers,
         first_offset=max(s[k.FIRST_OFFSET], -1),
         last_offset=s[k.LAST_OFFSET],
@@ -251,9 +256,9 @@ def _facts(
         magics=(m[0], m[1], m[2]),
         codecs=(c[0], c[1], c[2], c[3], c[4]),
         timestamp_types=(t[0], t[1], t[2]),
-        control_batches=sum(cell.control_batches for cell in cells),
-        transactional_batches=sum(cell.transactional_batches for cell in cells),
-        delete_horizon_batches=sum(cell.delete_horizon_batches for cell in cells),
+        control_batches=control,
+        transactional_batches=transactional,
+        delete_horizon_batches=horizons,
         last_leader_epoch=s[k.LAST_EPOCH],
         last_batch_position=s[k.LAST_BATCH],
         not_increasing_position=s[k.NOT_INCREASING],
