@@ -45,9 +45,14 @@ class Pages:
         expect(self.frame.get_by_text(text, exact=False).first).to_be_visible()
 
     def click(self, text: str, *, leaves: bool = False) -> None:
-        self.frame.get_by_role("link", name=text).first.click()
-        if not leaves:
-            self.ready()
+        """Click a link, and wait for the page that it opens: in the frame, unless it `leaves` that."""
+        link = self.frame.get_by_role("link", name=text).first
+        if leaves:
+            link.click()
+            return
+        with self.page.expect_event("framenavigated", lambda frame: "/kafkats/" in frame.url):
+            link.click()
+        self.ready()
 
     def theme(self) -> str:
         return str(self.frame.locator("html").get_attribute("data-theme"))

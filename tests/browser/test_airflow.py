@@ -206,6 +206,7 @@ def test_the_pages_of_kafkats_work_inside_of_airflow(
     view.click("Runs")
     expect(page).to_have_url(re.compile(r"/plugin/kafkats/kafkats/runs"))
     view.click("for_pages")
+    expect(page).to_have_url(re.compile(r"/plugin/kafkats/kafkats/run\?"))
     view.expect_text("rebuilt and proved")
     page.reload()
     view.expect_text("rebuilt and proved")

@@ -31,6 +31,7 @@ ALLOWED = {
     "kafkats.logdir.root.scan_root": "a whole log dir at once: what the conformance programs look at",
     "kafkats.tables.store.verify": LIBRARY,
     "kafkats_airflow.kafkats_plugin.KafkatsPlugin": BY_NAME,
+    "kafkats_airflow.links.PlanLink.get_link": BY_NAME,
     "kafkats_airflow.spark_job.SparkUiLink.get_link": BY_NAME,
     "pyspark_kafkats.source.DefaultSource": BY_NAME,
 }

@@ -39,10 +39,36 @@ def test_each_figure_is_of_the_newest_run_that_has_it(folder: Path) -> None:
     ended(folder, NOW - 3 * HOUR_MS, census, dag="migrate_message_format")
     (row,) = board(folder).rows
     assert row.mentioned.written_ms == NOW - 3 * HOUR_MS
-    assert (row.seen.volume.bytes, row.kinds()) == (2, [("damage", "empty-index", 3)])
+    assert (row.seen.volume.bytes, row.seen.kinds("damage")) == (2, [("empty-index", 3)])
     assert row.formats.volume.magic_bytes == (0, 40, 60)
     assert row.reclaimable.volume.reclaimable.now_bytes == 77
     assert row.reclaimable.source.dag_id == "apply_retention"
+
+
+def test_a_run_about_some_topics_has_no_figures_of_the_log_directory(
+    client: Any, folder: Path
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    found = volume("/a", bytes=1, kinds={"danger": {"bad-offset": 1}}, reclaimable=reclaimable(1))
+    ended(folder, now_ms - HOUR_MS, found, topics="some-*", run="partly")
+    (row,) = board(folder, now_ms=now_ms).rows
+    assert (row.seen, row.mentioned, row.reclaimable) == (None, None, None)
+    assert row.states(now_ms) == ["danger", "partly"], "what it found is not lost"
+    text = client.get("/kafkats/volumes").text
+    assert "in topics some-*:" in text and "bad-offset 1" in text
+    ended(folder, now_ms - 2 * HOUR_MS, volume("/a", bytes=2), run="all before it")
+    (row,) = board(folder, now_ms=now_ms).rows
+    assert (row.seen.volume.bytes, row.states(now_ms)) == (2, ["danger"])
+    ended(folder, now_ms, volume("/a", bytes=3), run="all after it")
+    (row,) = board(folder, now_ms=now_ms).rows
+    assert (row.seen.volume.bytes, row.partly, row.states(now_ms)) == (3, None, ["sound"])
+
+
+def test_formats_are_those_of_the_newest_run_that_knows_about_all_bytes(folder: Path) -> None:
+    ended(folder, NOW - 3 * HOUR_MS, volume("/a", magic_bytes=[0, 3900, 50]), run="census")
+    ended(folder, NOW - 2 * HOUR_MS, volume("/a", magic_bytes=[0, 0, 7]), run="in doubt")
+    (row,) = board(folder).rows
+    assert row.formats.source.run_id == "census"
 
 
 def test_the_one_in_most_trouble_is_first(folder: Path) -> None:

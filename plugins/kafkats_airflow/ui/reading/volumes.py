@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from kafkats_airflow.overview import Overview, Undo, Volume
 from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of
@@ -17,8 +17,10 @@ from kafkats_airflow.ui.reading.runs import Found, overview_of, run_in
 
 OVERDUE_MS: Final = 36 * 3_600_000
 """A log directory that no run has seen for so long is overdue: runs are daily by default."""
-State: TypeAlias = Literal["danger", "damage", "unseen", "overdue", "older", "sound"]
-STATES: Final[tuple[State, ...]] = ("danger", "damage", "unseen", "overdue", "older", "sound")
+WHOLE: Final = 0.95
+"""The share of the bytes of logs whose magic must be known to be that of a log directory."""
+State: TypeAlias = Literal["danger", "damage", "unseen", "partly", "overdue", "older", "sound"]
+STATES: Final[tuple[State, ...]] = get_args(State)
 """From most trouble to none."""
 
 
@@ -31,10 +33,16 @@ class Source(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What one run says of a log directory."""
+    """What one run says of a log directory. `topics` are those that it looked at."""
 
     source: Source
     volume: Volume
+    topics: str = "*"
+
+    def kinds(self, severity: str) -> list[tuple[str, int]]:
+        """Return (kind, count) of the findings of a severity, the most frequent first."""
+        found = (self.volume.kinds or {}).get(severity, {})
+        return sorted(found.items(), key=lambda one: (-one[1], one[0]))
 
 
 class Kept(NamedTuple):
@@ -51,7 +59,9 @@ class Row:
     """A log directory. `seen` has its size and defects, `formats` its bytes by magic, `reclaimable`
     what retention said. None: no report has it.
 
-    `mentioned` is the newest run that names it. `older`: that run's report has no figures.
+    `mentioned` is the newest run about all topics that names it. `older`: that run's report has no
+    figures. `partly` is a newer run that looked at some topics only: what it found counts as
+    defects, and its other figures are not those of the log directory.
     """
 
     log_dir: str
@@ -61,22 +71,20 @@ class Row:
     seen: Told | None = None
     formats: Told | None = None
     reclaimable: Told | None = None
+    partly: Told | None = None
     undo: list[Kept] = field(default_factory=list)
     undone_since: bool = False
 
     def count(self, severity: str) -> int:
-        """Return the number of findings of a severity."""
-        kinds = (self.seen.volume.kinds or {}) if self.seen else {}
-        return sum(kinds.get(severity, {}).values())
+        """Return the number of findings of a severity; that of the run which found more."""
+        return max(
+            sum(count for _, count in told.kinds(severity)) if told else 0
+            for told in (self.seen, self.partly)
+        )
 
-    def kinds(self) -> list[tuple[str, str, int]]:
-        """Return (severity, kind, count) of the defects, danger first."""
-        found = (self.seen.volume.kinds or {}) if self.seen else {}
-        return [
-            (severity, kind, count)
-            for severity in ("danger", "damage")
-            for kind, count in sorted(found.get(severity, {}).items(), key=lambda kc: -kc[1])
-        ]
+    def looks(self) -> list[Told]:
+        """Return the runs that looked for defects: at all topics, then at some."""
+        return [one for one in (self.seen, self.partly) if one is not None]
 
     def undo_bytes(self) -> int:
         """Return the bytes of files that an undo would put back."""
@@ -91,7 +99,8 @@ class Row:
         holds: Mapping[State, bool] = {
             "danger": self.count("danger") > 0,
             "damage": self.count("damage") > 0,
-            "unseen": self.mentioned is None,
+            "unseen": self.mentioned is None and self.partly is None,
+            "partly": self.mentioned is None and self.partly is not None,
             "overdue": self.mentioned is not None
             and now_ms - self.mentioned.written_ms > OVERDUE_MS,
             "older": self.older,
@@ -161,17 +170,32 @@ def _add(rows: dict[str, Row], found: Found, one: Overview | Older) -> None:
         return
     source = Source(found.dag_id, one.run_id, one.written_ms)
     for volume in one.volumes:
-        row, told = rows.setdefault(volume.log_dir, Row(volume.log_dir)), Told(source, volume)
-        row.mentioned = row.mentioned or source
-        if row.seen is None and volume.kinds is not None:
-            row.seen = told
-            row.older = False
-        if row.formats is None and volume.magic_bytes is not None:
-            row.formats = told
-        if row.reclaimable is None and volume.reclaimable is not None:
-            row.reclaimable = told
+        row = rows.setdefault(volume.log_dir, Row(volume.log_dir))
+        _add_figures(row, Told(source, volume, one.topics))
     for undo in one.undo:
         _add_undo(rows, source, undo, run_in(found.folder, undo.run))
+
+
+def _add_figures(row: Row, told: Told) -> None:
+    volume = told.volume
+    if told.topics != "*":
+        if row.partly is None and row.seen is None and volume.kinds is not None:
+            row.partly = told
+        return
+    row.mentioned = row.mentioned or told.source
+    if row.seen is None and volume.kinds is not None:
+        row.seen, row.older = told, False
+    if volume.magic_bytes is not None and (
+        row.formats is None or (is_whole(volume) and not is_whole(row.formats.volume))
+    ):
+        row.formats = told
+    if row.reclaimable is None and volume.reclaimable is not None:
+        row.reclaimable = told
+
+
+def is_whole(volume: Volume) -> bool:
+    """Whether the magic of about all of its bytes is known."""
+    return sum(volume.magic_bytes or ()) >= WHOLE * (volume.log_bytes or 0)
 
 
 def _add_undo(rows: dict[str, Row], source: Source, undo: Undo, run: Path) -> None:

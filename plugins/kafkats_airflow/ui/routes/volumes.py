@@ -17,6 +17,7 @@ WORDS: Final = {
     "danger": "danger",
     "damage": "damage",
     "unseen": "not seen from here",
+    "partly": "some topics only",
     "overdue": "overdue",
     "older": "older report",
     "sound": "sound",
