@@ -28,6 +28,8 @@ from tests.spark import java_options
 
 ROOT: Final = Path(__file__).parents[2]
 USER: Final = "admin"
+PEOPLE: Final = {USER: "admin", "vera": "viewer", "ulla": "user"}
+"""Who may sign in, with the role of each. All have the same password."""
 ENDED: Final = frozenset({"success", "failed"})
 OVER: Final = ENDED | {"skipped", "upstream_failed"}
 """States of a task that will not ask any more."""
@@ -63,7 +65,7 @@ class Standalone:
         self.url = f"http://127.0.0.1:{ports[0]}"
         self.environment = os.environ | self._settings(ports) | dict(more or {})
         self._process: subprocess.Popen[bytes] | None = None
-        self._token = ""
+        self._tokens: dict[str, str] = {}
         self.answers: dict[tuple[str, str, str], str] = {}
 
     def _settings(self, ports: list[int]) -> dict[str, str]:
@@ -78,7 +80,7 @@ class Standalone:
             "AIRFLOW__CORE__PARALLELISM": "3",
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",  # no DAG changes: parsing each every 30 s is in the way
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(map(":".join, PEOPLE.items())),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
@@ -107,7 +109,7 @@ class Standalone:
         submit.write_text(SUBMIT.format(python=sys.executable, kept=str(self.submitted), real=real))
         submit.chmod(0o755)
         self.submitted.touch()
-        (self.home / "passwords.json").write_text(json.dumps({USER: self.password}))
+        (self.home / "passwords.json").write_text(json.dumps(dict.fromkeys(PEOPLE, self.password)))
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [str(Path(sys.executable).parent / "airflow"), "standalone"],
@@ -162,14 +164,14 @@ class Standalone:
             for part in ("metadatabase", "scheduler", "dag_processor")
         )
 
-    def token(self) -> str:
-        """Of `admin`, for the API, and for a browser as the cookie `_token`."""
-        if not self._token:
+    def token(self, user: str = USER) -> str:
+        """Of a person, for the API, and for a browser as the cookie `_token`."""
+        if user not in self._tokens:
             said = self._call(
-                "POST", "/auth/token", {"username": USER, "password": self.password}, {}
+                "POST", "/auth/token", {"username": user, "password": self.password}, {}
             )
-            self._token = str(said["access_token"])
-        return self._token
+            self._tokens[user] = str(said["access_token"])
+        return self._tokens[user]
 
     def api(self, method: str, path: str, given: Any = None) -> Any:
         """One call of the REST API. Raises Failed with the answer."""

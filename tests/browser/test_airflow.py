@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import attack
+from tests.browser import attack, people
 from tests.browser.forms import Form
 from tests.browser.pages import Pages, status
 from tests.browser.standalone import Failed, Standalone
@@ -229,3 +229,117 @@ def test_the_pages_ask_airflow_who_asks(airflow: Standalone) -> None:
         assert status(f"{airflow.url}/kafkats/{path}") == 401
         assert status(f"{airflow.url}/kafkats/{path}", airflow.token()) == 200
     assert status(f"{airflow.url}/kafkats/dag?dag_id=~", airflow.token()) == 403
+
+
+@pytest.fixture(scope="module")
+def asking(airflow: Standalone, volumes: Volumes) -> people.Asking:
+    return people.Asking(airflow, volumes)
+
+
+def test_a_plan_is_searched_inside_airflow(
+    airflow: Standalone, browser: Browser, asking: people.Asking
+) -> None:
+    with people.person(browser, airflow, "ulla") as page:
+        frame = people.framed(page, airflow, "plan", asking.run)
+        expect(frame.locator("#rows tbody tr")).to_have_count(2)
+        frame.get_by_role("searchbox").fill("zstd-lat")
+        frame.get_by_role("button", name="Show").click()
+        expect(frame.locator("#rows tbody tr")).to_have_count(1)
+        expect(page).to_have_url(re.compile(r"/plugin/kafkats/kafkats/plan\?.*find=zstd-lat"))
+
+
+def test_a_viewer_sees_the_question_and_may_not_answer(
+    airflow: Standalone, browser: Browser, asking: people.Asking
+) -> None:
+    with people.person(browser, airflow, "vera") as page:
+        place = people.approve(people.framed(page, airflow, "plan", asking.run))
+        assert "Nothing was done" in people.said(place, "(403)")
+    assert not asking.answered
+
+
+def test_who_is_not_asked_does_not_answer(
+    airflow: Standalone, browser: Browser, asking: people.Asking
+) -> None:
+    asking.assign("somebody-else")
+    try:
+        with people.person(browser, airflow, "ulla") as page:
+            place = people.approve(people.framed(page, airflow, "plan", asking.run))
+            assert "is not a respondent" in people.said(place, "(403)")
+    finally:
+        asking.assign()
+    assert not asking.answered
+
+
+@pytest.fixture(scope="module")
+def cleared(airflow: Standalone, browser: Browser, asking: people.Asking) -> people.Asking:
+    """The run, cleared while somebody looked at its plan; it asks about another plan now."""
+    first = asking.question()["digest"]
+    with people.person(browser, airflow, "ulla") as page:
+        old = people.framed(page, airflow, "plan", asking.run)
+        (asking.root / people.OTHERS_DAMAGED).unlink()
+        airflow.clear(people.DAG, asking.run)
+        assert "Nothing was answered" in people.said(people.approve(old), "(409)")
+        airflow.asked(people.DAG, asking.run)
+        assert asking.question()["digest"] != first
+        assert "was cleared since" in people.said(people.approve(old), "asks about plan")
+    return asking
+
+
+def test_an_answer_to_the_plan_before_a_clear_is_not_taken(
+    airflow: Standalone, cleared: people.Asking
+) -> None:
+    """As from a form of Airflow's own that was open before: the question stays open."""
+    first = airflow.api("GET", cleared.path())["params"]["digest"]["value"]
+    assert first != cleared.question()["digest"], "Airflow keeps the text of the first question"
+    cleared.send(first)
+    assert not cleared.answered
+    now = airflow.asked(people.DAG, cleared.run)
+    assert not now["response_received"]
+
+
+@pytest.fixture(scope="module")
+def approved(
+    airflow: Standalone, browser: Browser, cleared: people.Asking
+) -> tuple[people.Asking, str, dict[str, bytes]]:
+    """The run after a yes by button, the digest that was shown, and the indexes before it."""
+    airflow.asked(people.DAG, cleared.run)
+    before = people.files(cleared.root)
+    with people.person(browser, airflow, "ulla") as page:
+        frame = people.framed(page, airflow, "plan", cleared.run)
+        shown = str(frame.locator("#question").get_attribute("data-digest"))
+        people.said(people.approve(frame), "Already answered: Approve, by ulla")
+    assert airflow.wait(people.DAG, cleared.run) == "success"
+    return cleared, shown, before
+
+
+def test_a_button_applies_the_plan_that_was_shown(
+    approved: tuple[people.Asking, str, dict[str, bytes]],
+) -> None:
+    asking, shown, before = approved
+    record = json.loads((asking.folder / "approval.json").read_text())
+    assert (record["digests"], record["by"]) == ([shown], "ulla")
+    [run] = asking.folder.glob("*/run-*/run.json")
+    assert json.loads(run.read_text())["digest"] == shown
+    assert len(people.files(asking.root)) == len(before) + 3
+
+
+@pytest.mark.slow(20)
+def test_an_undo_by_button_is_one_run(
+    airflow: Standalone,
+    browser: Browser,
+    approved: tuple[people.Asking, str, dict[str, bytes]],
+) -> None:
+    asking, _, before = approved
+    with people.person(browser, airflow, "vera") as page:
+        place = people.undo(people.framed(page, airflow, "run", asking.run))
+        assert "Nothing was done" in people.said(place, "(403)")
+    assert not any(run.startswith("undo__") for run in airflow.runs("end_run"))
+    with people.person(browser, airflow, "ulla") as page:
+        frame = people.framed(page, airflow, "run", asking.run)
+        people.said(people.undo(frame), "Asked: undo")
+        people.said(people.undo(frame), "Already asked")
+        frame.get_by_role("link", name="Its run in Airflow").click()
+        page.wait_for_url("**/dags/end_run/runs/**")
+    [made] = [run for run in airflow.runs("end_run") if run.startswith(f"undo__{people.DAG}__")]
+    assert airflow.wait("end_run", made) == "success"
+    assert people.files(asking.root) == before
