@@ -40,7 +40,7 @@ done; other runs skip them, or refuse and say who holds them.
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, job_tasks, retention, retention_reports
+from kafkats_airflow import alerts, job_tasks, links, retention, retention_reports
 from kafkats_airflow.guards import GuardApproval
 from kafkats_airflow.params import form
 from kafkats_airflow.results import Answer, Arguments, PlanResult, Work
@@ -88,4 +88,4 @@ with DAG(
     plan >> approve
     apply >> verify >> ended
     stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
-    verify >> release >> report(asked, work, stages)  # type: ignore[arg-type]  # XComs
+    verify >> release >> links.with_results(report(asked, work, stages))  # type: ignore[arg-type]  # XComs

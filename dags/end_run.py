@@ -30,7 +30,7 @@ is not done twice.
 from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import end_run, job_tasks, questions
+from kafkats_airflow import alerts, end_run, job_tasks, links, questions
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
 from kafkats_airflow.settings import OWNED
@@ -45,6 +45,7 @@ with DAG(
     default_args=OWNED,
     tags=["kafkats", "undo"],
     params=form("end"),
+    **alerts.of("end_run"),
 ) as dag:
 
     @task
@@ -62,4 +63,4 @@ with DAG(
     undo = job_tasks.undo(work)
     purge = job_tasks.purge(work.map(end_run.to_purge))
     stages = {one.task_id: one.output for one in (undo, purge)}
-    work >> approve >> [undo, purge] >> report(work, stages)  # type: ignore[arg-type]  # XComs
+    work >> approve >> [undo, purge] >> links.with_results(report(work, stages))  # type: ignore[arg-type]  # XComs

@@ -27,7 +27,7 @@ continue. Segments that cannot be converted are kept and named. `kafkats purge R
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, migration, migration_reports, questions
+from kafkats_airflow import alerts, links, migration, migration_reports, questions
 from kafkats_airflow.approval import CanaryApproval, PlanApproval
 from kafkats_airflow.migration import Results, to_certify, to_convert, to_look
 from kafkats_airflow.migration_reports import StageXComs, Summary
@@ -90,7 +90,7 @@ with DAG(
     certify = certifying.expand_kwargs(work.map(to_certify))
     brokers = record(work, convert.output, certify.output)  # type: ignore[arg-type]  # XComs
     stages = {one.task_id: one.output for one in (look, convert, certify)} | {"parity": proved}
-    said = report(asked, brokers, stages)  # type: ignore[arg-type]  # XComs
+    said = links.with_results(report(asked, brokers, stages))  # type: ignore[arg-type]  # XComs
     approve_canary = CanaryApproval(
         task_id="approve_canary", subject="May the other brokers follow this canary?"
     )

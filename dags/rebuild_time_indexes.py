@@ -37,7 +37,7 @@ purge RUN` deletes the old files and frees their space.
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, job_tasks, reports
+from kafkats_airflow import alerts, job_tasks, links, reports
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
 from kafkats_airflow.results import Arguments
@@ -72,5 +72,5 @@ with DAG(
     verify = job_tasks.verify(work)
     release = job_tasks.release(asked)
     stages = {one.task_id: one.output for one in (plan, apply, verify)}
-    reported = report(asked, stages)  # type: ignore[arg-type]  # XComs
+    reported = links.with_results(report(asked, stages))  # type: ignore[arg-type]  # XComs
     work >> approve >> apply >> verify >> release >> reported

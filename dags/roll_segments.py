@@ -39,7 +39,7 @@ done. Another run skips these volumes; if it names them, it refuses at once and 
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, job_tasks, questions, retention, retention_reports
+from kafkats_airflow import alerts, job_tasks, links, questions, retention, retention_reports
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
 from kafkats_airflow.results import Arguments, PlanResult, Work
@@ -88,4 +88,4 @@ with DAG(
     purge = job_tasks.purge(ended)
     work >> approve >> apply >> verify >> ended
     stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
-    verify >> release >> report(asked, work, stages)  # type: ignore[arg-type]  # XComs
+    verify >> release >> links.with_results(report(asked, work, stages))  # type: ignore[arg-type]  # XComs

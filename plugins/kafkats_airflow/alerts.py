@@ -59,6 +59,23 @@ def of(dag_id: str) -> Alerts:
     return found
 
 
+def question_asked(context: Context, address: str) -> list[str]:
+    """Notify that a run asks a question. Return who was told; nobody without a notifier.
+
+    A notifier that fails does not keep the question from being asked.
+    """
+    if not settings.NOTIFIER:
+        return []
+    dag_id, run_id = context["dag"].dag_id, context["run_id"]
+    said = f"{dag_id}: run {run_id} asks whether its plan may be applied. See {address}"
+    try:
+        notifier(settings.NOTIFIER)({**context, "kafkats": said})
+    except Exception as e:  # whatever the notifier of the deployment raises
+        _LOG.warning("the notifier failed, and nobody was told: %s: %s", type(e).__name__, e)
+        return []
+    return [settings.NOTIFIER]
+
+
 def run_failed(context: Context) -> None:
     """Notify that a DAG run has failed."""
     run = context.get("dag_run")

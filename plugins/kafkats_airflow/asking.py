@@ -18,9 +18,9 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
-from kafkats_airflow import answers, deployment, question_body, questions
+from kafkats_airflow import alerts, answers, deployment, question_body, questions
 from kafkats_airflow.failing import in_our_words
-from kafkats_airflow.links import PlanLink
+from kafkats_airflow.links import PlanLink, page_of
 from kafkats_airflow.params import digest_field
 from kafkats_airflow.results import Answer, PlanResult
 
@@ -61,7 +61,9 @@ class RecordedQuestion(HITLOperator):
             (self.response_timeout or timedelta()) // MILLISECOND,
             default=(self.defaults or [""])[0],
             assigned=self.assigned_users or (),
-            told=[type(one).__name__ for one in self.notifiers],
+            told=alerts.question_asked(
+                context, page_of("plan", context["dag"].dag_id, context["run_id"])
+            ),
         )
         self.params = ParamsDict({answers.DIGEST: digest_field(asked["digest"])})
         self.subject = questions.asked(self.asks, context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
-from kafkats_airflow.links import PlanLink
+from kafkats_airflow.links import PlanLink, ResultsLink
 from kafkats_airflow.metrics import endpoint
 from kafkats_airflow.metrics.endpoint import Metrics
 from kafkats_airflow.spark_job import SparkUiLink
@@ -17,7 +17,7 @@ class KafkatsPlugin(AirflowPlugin):
     # Airflow wants lists.
     # ruff: disable[mutable-class-default]
     name = "kafkats"
-    operator_extra_links = [SparkUiLink(), PlanLink()]
+    operator_extra_links = [SparkUiLink(), PlanLink(), ResultsLink()]
     fastapi_apps = [
         {"app": Pages(), "url_prefix": PREFIX, "name": "kafkats"},
         {"app": Metrics(), "url_prefix": endpoint.PREFIX, "name": "kafkats metrics"},

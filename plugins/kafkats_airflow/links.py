@@ -9,7 +9,7 @@ from airflow.configuration import conf
 from airflow.providers.common.compat.sdk import BaseOperatorLink
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperator
+    from airflow.sdk import BaseOperator, XComArg
     from airflow.sdk.types import TaskInstanceKey
 
 PLACE: Final = "/plugin/kafkats/kafkats"
@@ -23,6 +23,12 @@ def page_of(page: str, dag_id: str, run_id: str) -> str:
     return f"{base}{PLACE}/{page}?{query}"
 
 
+def with_results(reported: XComArg) -> XComArg:
+    """Give the task that reports a link to the page of its run, and return its XCom."""
+    reported.operator.operator_extra_links = (ResultsLink(),)  # type: ignore[attr-defined]
+    return reported
+
+
 class PlanLink(BaseOperatorLink):
     """A link from a task to the page with every row of the run's plans."""
 
@@ -30,3 +36,12 @@ class PlanLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         return page_of("plan", ti_key.dag_id, ti_key.run_id)
+
+
+class ResultsLink(BaseOperatorLink):
+    """A link from a task to the page of its run: stages, results, undo and purge."""
+
+    name = "Results"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        return page_of("run", ti_key.dag_id, ti_key.run_id)

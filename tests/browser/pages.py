@@ -72,10 +72,10 @@ class Pages:
         return str(self.page.evaluate("navigator.clipboard.readText()"))
 
 
-def status(url: str, token: str = "") -> int:
-    """The status of a GET with this token of Airflow."""
+def status(url: str, token: str = "", *, method: str = "GET") -> int:
+    """The status of a request with this token of Airflow."""
     request = urllib.request.Request(
-        url, headers={"Authorization": f"Bearer {token}"} if token else {}
+        url, headers={"Authorization": f"Bearer {token}"} if token else {}, method=method
     )
     try:
         with urllib.request.urlopen(request, timeout=180) as answer:

@@ -254,6 +254,8 @@ def test_a_viewer_sees_the_question_and_may_not_answer(
     with people.person(browser, airflow, "vera") as page:
         place = people.approve(people.framed(page, airflow, "plan", asking.run))
         assert "Nothing was done" in people.said(place, "(403)")
+    for method, path in (("PATCH", asking.path()), ("POST", "/api/v2/dags/end_run/dagRuns")):
+        assert status(airflow.url + path, method=method) == 401, "nobody is signed in"
     assert not asking.answered
 
 

@@ -135,6 +135,37 @@ def test_the_file_of_a_question_says_who_may_answer_and_what_counts_without(
     assert sent["params"]["digest"]["value"] == SHOWN, "the field of Airflow's own form"
 
 
+HEARD: list[str] = []
+
+
+def hear(context: Any) -> None:
+    """A notifier of a deployment."""
+    HEARD.append(context["kafkats"])
+
+
+def fail(context: Any) -> None:
+    """Another one."""
+    raise OSError("no network")
+
+
+@pytest.mark.parametrize(("name", "tells"), [("hear", True), ("fail", False), ("missing", False)])
+def test_the_notifier_is_told_of_a_question(
+    context: Any,
+    upserts: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    tells: bool,
+) -> None:
+    """The question is asked also if the notifier fails, and says that nobody was told."""
+    HEARD.clear()
+    monkeypatch.setattr("kafkats_airflow.settings.NOTIFIER", f"{__name__}.{name}")
+    with pytest.raises(TaskAwaitingInput):
+        approval().execute(context)
+    assert question(context)["told"] == [f"{__name__}.{name}"] * tells
+    assert len(HEARD) == tells and len(upserts) == 1
+    assert all("/plugin/kafkats/kafkats/plan?dag_id=dag&run_id=run" in one for one in HEARD)
+
+
 @pytest.mark.parametrize("kind", [PlanApproval, GuardApproval])
 def test_the_task_has_a_link_to_the_plan(
     kind: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
@@ -147,6 +178,14 @@ def test_the_task_has_a_link_to_the_plan(
         "https://a.example/air/plugin/kafkats/kafkats/plan"
         "?dag_id=dag&run_id=manual__2026-01-01T00%3A00%3A00%2B00%3A00"
     )
+
+
+def test_every_report_of_a_plan_has_a_link_to_its_page(bag: Any) -> None:
+    for dag in bag.dags.values():
+        if "approve" in dag.task_dict:
+            names = [link.name for link in dag.get_task("report").operator_extra_links]
+            assert names == ["Results"], dag.dag_id
+            assert [link.name for link in dag.get_task("approve").operator_extra_links] == ["Plan"]
 
 
 def cells(body: str) -> list[list[str]]:
@@ -166,7 +205,10 @@ def test_a_question_shows_rows_with_their_reasons(
     bag: Any, damaged: Path, here: list[str], answering: dict[str, Any]
 ) -> None:
     answering["says"] = "Approve"
-    rebuild(bag, damaged)
+    run = rebuild(bag, damaged)
+    [ti] = [ti for ti in run.get_task_instances() if ti.task_id == "report"]
+    link = str(ti.xcom_pull(task_ids="report", key="_link_ResultsLink"))
+    assert link.startswith("/plugin/kafkats/kafkats/run?dag_id=rebuild_time_indexes&run_id=")
     assert report(damaged)["outcome"] == "rebuilt and proved"
     [asked] = answering["asked"]
     head = ["partition", "file", "action", "reason", "bytes before", "bytes after"]

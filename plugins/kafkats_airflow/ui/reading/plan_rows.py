@@ -86,7 +86,15 @@ def table_of(folder: Path) -> pa.Table | Unreadable:
             return Unreadable(path, e.reason)
         _last.clear()
         _last[os.fspath(path)] = (state, table)
+        _give_back()
         return table
+
+
+def _give_back() -> None:
+    """Return memory that only the reading needed."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 def _read(path: Path) -> pa.Table:
