@@ -221,9 +221,7 @@ def write_report(
     Only a run of Airflow has a `context`, and with it an overview.json.
     """
     checks.writable(folder)
-    from kafkats.migration.forecast import FORECAST
     from kafkats.migration.plot import magic_bytes, plot_burn_down
-    from kafkats.plans.facts import read_table
     from kafkats.plans.files import write_json
 
     looked = stages["look"]
@@ -232,8 +230,6 @@ def write_report(
     before, after = _censuses(looked), _censuses(ended)
     now = reports.overlaid(before, after, ("log_dir",))
     segments = reports.segments_of(plan["seen"]["report"] for plan in plans if "seen" in plan)
-    tables = [Path(plan["plan"]) / "forecast.parquet" for plan in plans if "undo" not in plan]
-    forecast = reports.concat([read_table(table, FORECAST) for table in tables], FORECAST)
     undone = [Path(plan["plan"]) for plan in plans if "undo" in plan]
     actions = reports.actions_of(folder, *undone)
     report: MigrationReport = {
@@ -258,7 +254,7 @@ def write_report(
     }
     named = {
         "segments": segments,
-        "forecast": forecast,
+        "forecast": _forecast(plans),
         "actions": actions,
         "census": now,
         "census-before": before,
@@ -266,13 +262,35 @@ def write_report(
     _write_tables(folder, named)
     write_json(folder / "report.json", report)
     if context is not None:
-        seen = overview.at_the_end(segments, reports.after_of(folder), reports.SEGMENT)
-        volumes = overview.volumes_of(
-            report["volumes"], seen if plans else None, census=now if now.num_rows else None
-        )
-        overview.write(context, folder, outcome, volumes, failed=outcome.endswith(UNFINISHED))
+        _write_overview(context, folder, report, segments if plans else None, now)
     plot_burn_down(_history(folder.parent, Path(params["folder"])), folder / "burn-down.png")
     return report
+
+
+def _forecast(plans: reports.Plans) -> pa.Table:
+    """Return the forecasts of the plans that convert."""
+    from kafkats.migration.forecast import FORECAST
+    from kafkats.plans.facts import read_table
+
+    tables = [Path(plan["plan"]) / "forecast.parquet" for plan in plans if "undo" not in plan]
+    return reports.concat([read_table(table, FORECAST) for table in tables], FORECAST)
+
+
+def _write_overview(
+    context: Context,
+    folder: Path,
+    report: MigrationReport,
+    segments: pa.Table | None,
+    census: pa.Table,
+) -> None:
+    """Write overview.json. `segments` are those before the run, None without a plan."""
+    after, seen = reports.after_of(folder), None
+    if segments is not None:
+        seen = overview.at_the_end(segments, after, reports.SEGMENT)
+    census = census if census.num_rows else None
+    volumes = overview.volumes_of(report["volumes"], seen, census=census)
+    failed = report["outcome"].endswith(UNFINISHED)
+    overview.write(context, folder, report["outcome"], volumes, failed=failed)
 
 
 def _common(folder: Path, plans: reports.Plans, stages: Stages) -> reports.Common:

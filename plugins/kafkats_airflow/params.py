@@ -7,7 +7,8 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from kafkats.config.option import REQUIRED
-from kafkats_airflow.forms import Box, boxes, form_of
+from kafkats_airflow.boxes import Box, boxes
+from kafkats_airflow.forms import form_of
 
 
 def form(name: str) -> dict[str, Param]:

@@ -13,7 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 from kafkats_airflow import settings
-from kafkats_airflow.forms import FORMS, boxes
+from kafkats_airflow.boxes import boxes
+from kafkats_airflow.forms import FORMS
 
 from kafkats.config import parse_duration, parse_size
 from kafkats.config.option import REQUIRED

@@ -6,7 +6,8 @@ import types
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from kafkats_airflow.forms import FORMS, boxes
+from kafkats_airflow.boxes import boxes
+from kafkats_airflow.forms import FORMS
 from kafkats_airflow.run_params import RunParams, params_of
 
 TYPES = {bool: {"boolean"}, int: {"integer"}, str: {"string"}, list: {"array"}}
