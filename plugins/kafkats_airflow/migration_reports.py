@@ -13,7 +13,8 @@ zero-copy.json        per topic the bytes that brokers of 0.10 to 3.9 convert fo
                       the end
 formats.png           share of bytes by magic, per volume and topic, at the end; formats-before.png
                       before the change
-burn-down.png         bytes by magic over all runs that have their reports beside this one
+burn-down.png         bytes by magic over all runs that have their reports beside this one; also as
+                      burn-down.json
 forecast.png          sizes and times, promised and real
 """
 
@@ -263,7 +264,10 @@ def write_report(
     write_json(folder / "report.json", report)
     if context is not None:
         _write_overview(context, folder, report, segments if plans else None, now)
-    plot_burn_down(_history(folder.parent, Path(params["folder"])), folder / "burn-down.png")
+    history = _history(folder.parent, Path(params["folder"]))
+    points = [{"at_ms": at_ms, "bytes": magic_bytes(census)} for at_ms, census in history]
+    write_json(folder / "burn-down.json", {"points": points})
+    plot_burn_down(history, folder / "burn-down.png")
     return report
 
 

@@ -151,6 +151,9 @@ def test_phase_1_canary_phase_2_and_back(bag: Any, cluster: Path, here: list[str
     assert all(row["parity_before"] == row["parity_after"] != "" for row in logs)
     for picture in ("formats", "formats-before", "burn-down", "forecast"):
         assert (report / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
+    points = json.loads((report / "burn-down.json").read_text())["points"]
+    assert points[0]["bytes"][0] > 0
+    assert points[-1]["bytes"][:2] == [0, 0] < points[-1]["bytes"]
 
     back = phase("rollback", volumes=["2"])
     assert back["outcome"] == "undone"

@@ -15,9 +15,11 @@ from kafkats_airflow.ui import rendering, rights
 from kafkats_airflow.ui.routes import (
     dag,
     health,
+    migration,
     offsets,
     plan,
     plotting,
+    restart,
     retention,
     run,
     runs,
@@ -38,6 +40,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     plotting.router,
     retention.router,
     offsets.router,
+    migration.router,
+    restart.router,
 )
 """Every router of the app."""
 POLICY: Final = "; ".join([

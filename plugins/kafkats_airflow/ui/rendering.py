@@ -33,6 +33,8 @@ PAGES: Final = (
     Page("index-health", "Index health"),
     Page("retention", "Retention"),
     Page("offsets", "Offsets by time"),
+    Page("migration", "Migration"),
+    Page("restart", "Restart"),
 )
 """The row of links on top of every page."""
 

@@ -1,0 +1,100 @@
+"""What the next start of stopped brokers will do, by the last report of recover_log_dirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from kafkats_airflow.ui.reading.files import Unreadable
+from kafkats_airflow.ui.reading.tables import table_of
+
+RECOVERY: Final = "recovery.parquet"
+_COLUMNS: Final = (
+    "log_dir", "partition_dir", "high_watermark", "log_end", "segments", "bytes", "cut_bytes",
+    "dropped_segments", "dropped_bytes", "blocked",
+)  # fmt: skip
+_MOST_ROWS: Final = 500
+
+
+class Partition(NamedTuple):
+    """A partition that a broker would recover, or that the plan has refused (`blocked`).
+
+    `behind`: offsets between the log end after the recovery and the high watermark.
+    """
+
+    log_dir: str
+    partition_dir: str
+    segments: int
+    bytes: int
+    cut_bytes: int
+    dropped_segments: int
+    dropped_bytes: int
+    behind: int
+    blocked: str
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes that a start cuts off or drops."""
+        return self.cut_bytes + self.dropped_bytes
+
+
+class Start(NamedTuple):
+    """The sums of a log directory."""
+
+    log_dir: str
+    partitions: int
+    segments: int
+    bytes: int
+    lost_bytes: int
+    behind: int
+    blocked: int
+
+
+def partitions_of(folder: Path) -> list[Partition] | Unreadable | None:
+    """Return the partitions of a report, those in most trouble first; None if it has none."""
+    table = table_of(folder / RECOVERY, _COLUMNS, coded=("log_dir",))
+    if not isinstance(table, pa.Table):
+        return table
+    rows = [
+        Partition(
+            row["log_dir"],
+            row["partition_dir"],
+            row["segments"],
+            row["bytes"],
+            row["cut_bytes"],
+            row["dropped_segments"],
+            row["dropped_bytes"],
+            max(row["high_watermark"] - row["log_end"], 0),
+            row["blocked"],
+        )
+        for row in table.to_pylist()
+    ]
+    rows.sort(key=lambda one: (not one.blocked, -one.behind, -one.lost_bytes, -one.bytes, one))
+    return rows
+
+
+def starts_of(rows: list[Partition]) -> list[Start]:
+    """Return the sums of each log directory, those in most trouble first."""
+    found: dict[str, list[Partition]] = {}
+    for row in rows:
+        found.setdefault(row.log_dir, []).append(row)
+    starts = [
+        Start(
+            log_dir,
+            len(some),
+            sum(one.segments for one in some),
+            sum(one.bytes for one in some),
+            sum(one.lost_bytes for one in some),
+            sum(one.behind > 0 for one in some),
+            sum(bool(one.blocked) for one in some),
+        )
+        for log_dir, some in found.items()
+    ]
+    return sorted(starts, key=lambda one: (-one.blocked, -one.behind, -one.lost_bytes, one.log_dir))
+
+
+def shown(rows: list[Partition]) -> list[Partition]:
+    """Return the partitions with something to do, as many as a page shows."""
+    return [one for one in rows if one.segments or one.lost_bytes or one.blocked][:_MOST_ROWS]

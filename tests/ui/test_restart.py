@@ -1,0 +1,69 @@
+"""Restart: the page has the figures of a plan of recovery, and says what it cannot read."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from playwright.sync_api import expect
+
+from kafkats.cli import cli
+from kafkats.plans.facts import read_table, write_table
+from kafkats.recovery.look import RECOVERY
+from tests.golden import Unpacked
+from tests.ui.folders import HOSTILE
+from tests.ui.looking import Seen
+
+RUN = "dag_id=recover_log_dirs&run_id=manual__x"
+
+
+@pytest.fixture
+def run(folder: Path, golden: Unpacked, tmp_path: Path) -> Path:
+    """The report of a plan for a broker that was killed."""
+    made = folder / "recover_log_dirs" / "manual__x"
+    made.mkdir(parents=True)
+    root, plan = tmp_path / "data", tmp_path / "plan"
+    shutil.copytree(golden("crash-4.3.1", "before"), root)
+    told = CliRunner().invoke(cli, ["plan", "recover", str(root), "-o", str(plan), "--go-on"])
+    assert told.exit_code == 0, told.output
+    shutil.copy(plan / "recovery.parquet", made)
+    return made
+
+
+def test_the_figures_of_the_plan(client: Any, run: Path) -> None:
+    rows = read_table(run / "recovery.parquet", RECOVERY).to_pylist()
+    [start] = client.get(f"/kafkats/data/restart?{RUN}").json()["starts"]
+    assert start["partitions"] == len(rows)
+    assert start["bytes"] == sum(row["bytes"] for row in rows) > 0
+    assert start["lost_bytes"] == sum(row["cut_bytes"] + row["dropped_bytes"] for row in rows) > 0
+    assert start["blocked"] == sum(bool(row["blocked"]) for row in rows) > 0
+    page = client.get(f"/kafkats/run-restart?{RUN}").text
+    assert f"{start['blocked']} partitions were refused" in page
+    for row in rows:
+        if row["blocked"]:
+            assert row["partition_dir"] in page
+
+
+def test_hostile_names_and_tables_that_cannot_be_read(client: Any, run: Path) -> None:
+    path = run / "recovery.parquet"
+    table = read_table(path, RECOVERY)
+    hostile = [{**row, "partition_dir": HOSTILE, "blocked": HOSTILE} for row in table.to_pylist()]
+    write_table(path, type(table).from_pylist(hostile, schema=RECOVERY))
+    page = client.get(f"/kafkats/run-restart?{RUN}").text
+    assert "<script>document" not in page
+    assert "&lt;script&gt;document" in page
+    path.write_bytes(b"PAR1")
+    assert "cannot be read" in client.get(f"/kafkats/run-restart?{RUN}").text
+    assert client.get(f"/kafkats/data/restart?{RUN}").status_code == 422
+    path.unlink()
+    assert client.get(f"/kafkats/data/restart?{RUN}").status_code == 404
+    assert "recover_log_dirs writes a report" in client.get("/kafkats/restart").text
+
+
+@pytest.mark.slow(6)
+def test_the_bars_draw(seen: Seen, site: str, run: Path) -> None:
+    page = seen.open(f"{site}/run-restart?{RUN}")
+    expect(page.locator("#starts .barlayer .trace")).to_have_count(2)
