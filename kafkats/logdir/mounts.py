@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -50,6 +51,7 @@ def mount_of(path: str | os.PathLike[str], mountinfo: Path = _MOUNTINFO) -> Moun
     return found
 
 
+@lru_cache(maxsize=1024)
 def _parse(line: str) -> Mount | None:
     left, dash, right = line.partition(" - ")
     fields = left.split(" ")

@@ -80,6 +80,7 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
         paths.parse_partition(name) for names in roots.values() for name in names.partitions
     ]
     present = {name._replace(state="") for name in directories if name}
+    read: dict[Path, LogDir] = {}
     for place in places:
         if place.partition is None:
             # Plans and runs are used from other working directories.
@@ -87,7 +88,10 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
                 place.path.absolute(), roots[place.path], present, topics, tiered=tiered
             )
         else:
-            root = read_root(place.root, roots[place.root]) if place.root else None
+            root = None
+            if place.root:
+                root = read.get(place.root) or read_root(place.root, roots[place.root])
+                read[place.root] = root
             live = _live(place.root)
             partition = scan_at_rest(place.partition.absolute(), live=live)
             if not topic_filter(topics).matches(partition.name.topic if partition.name else ""):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases, scan_partition
 from kafkats.logdir.recovery import recovery_of
-from kafkats.logdir.root import read_root
+from kafkats.logdir.root import LogDir, read_root
 from kafkats.logdir.snapshot import NO_PRODUCERS
 from kafkats.logdir.text import read_small
 from kafkats.logdir.workarea import ROOT
@@ -231,7 +232,7 @@ def _unchanged(directory: Path, work: PartitionWork, changed: set[str]) -> dict[
 def _flush(work: PartitionWork, changed: set[str]) -> None:
     """Flush every file of the segments above the recovery point, so that it may be raised."""
     directory = Path(work.log_dir, work.partition_dir)
-    recovered = recovery_of(read_root(work.log_dir), scan_partition(directory)).segments
+    recovered = recovery_of(_root_of(work.log_dir), scan_partition(directory)).segments
     for segment in recovered:
         for file in segment.files.values():
             if file.name not in changed:
@@ -240,6 +241,19 @@ def _flush(work: PartitionWork, changed: set[str]) -> None:
     if recovered:
         with storage(directory, "flushing it"):
             DISK.sync_dir(directory)
+
+
+def _root_of(log_dir: str) -> LogDir:
+    """Return the log directory's own files; they are read once for all of its partitions."""
+    names = (paths.RECOVERY_POINT, paths.CLEAN_SHUTDOWN)
+    with storage(log_dir, "looking at the recovery points"):
+        state = tuple(DISK.identify(Path(log_dir, name)) for name in names)
+    return _read_root(log_dir, state)
+
+
+@lru_cache(maxsize=4)
+def _read_root(log_dir: str, _state: tuple[FileIdentity | None, ...]) -> LogDir:
+    return read_root(log_dir)
 
 
 def _stage_checkpoint(work: PartitionWork, lease: Lease) -> Staged:

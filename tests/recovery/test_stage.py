@@ -15,10 +15,13 @@ from kafkats.flow.apply import partition_works
 from kafkats.flow.applying import undo
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.checkpoints import read_offsets
+from kafkats.logdir.root import LogDir, RootNames, read_root
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.paths import PartitionName
+from kafkats.plans import units
 from kafkats.plans.plan import Plan, make_plan
 from kafkats.plans.run import begin_run, finish_run, run_of
+from kafkats.recovery import stage
 from kafkats.segment.reader import read_so_far
 from tests.builders.certificates import message
 from tests.builders.directories import contents
@@ -103,6 +106,25 @@ def test_apply_does_not_read_logs_without_producers(golden: Unpacked, tmp_path: 
     assert set().union(*outcomes(plan).values()) == {"done"}
     assert read_so_far() == before
     assert read_snapshot(log.with_name("00000000000000000100.snapshot")) == []
+
+
+def test_the_checkpoints_are_read_once_for_all_partitions(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(root, CRASHED, like_kafka=True).plan
+    reads: list[Path] = []
+
+    def counted(path: Path, names: RootNames | None = None) -> LogDir:
+        reads.append(path)
+        return read_root(path, names)
+
+    monkeypatch.setattr(stage, "read_root", counted)
+    monkeypatch.setattr(units, "read_root", counted)
+    assert set().union(*outcomes(plan).values()) == {"done"}
+    assert len(reads) == 1
+    partitions = [root / name for name in (TORN, WELL, CORRUPT)]
+    assert len({unit.partition_dir for unit in units.list_units(partitions)}) == 3
+    assert len(reads) == 2
 
 
 def test_undo_restores_every_byte(root: Path, tmp_path: Path) -> None:
