@@ -20,6 +20,9 @@ of them.
 - `apply` writes the files, each by one atomic rename, and keeps the old ones.
 - `verify` reads logs and indexes again, and proves that each file equals a rebuild.
 - `report` writes numbers, every finding and a plot into `folder`.
+- `recover`, if it is on, starts `recover_log_dirs` on the same volumes, with the same approval. The
+  indexes of what a broker had not flushed are rebuilt again at its start, unless its log
+  directories are recovered first.
 
 **When it fails.** `apply` names the file and the reason: a broker holds the lock, or a file changed
 since the plan. Clear the run to make a new plan. If it was killed half-way, the next try finishes
@@ -40,6 +43,7 @@ from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
 from kafkats_airflow import alerts, job_tasks, links, reports
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.params import form
+from kafkats_airflow.recover_after import RecoverOperator
 from kafkats_airflow.results import Arguments
 from kafkats_airflow.settings import OWNED
 
@@ -73,4 +77,5 @@ with DAG(
     release = job_tasks.release(asked)
     stages = {one.task_id: one.output for one in (plan, apply, verify)}
     reported = links.with_results(report(asked, stages))  # type: ignore[arg-type]  # XComs
-    work >> approve >> apply >> verify >> release >> reported
+    recover = RecoverOperator(task_id="recover")
+    work >> approve >> apply >> verify >> release >> reported >> recover

@@ -12,12 +12,16 @@ changes nothing. There is no schedule.
 **What it does.** The policy file lists the volumes, and the Spark connection whose workers see each
 of them.
 
+- `preflight` reports what each broker would do if it were started as it is, if `kafka` names its
+  release: whether it starts, what it recovers, cuts and loses. It reads only. A broker's volumes
+  must all be in the policy, with its name.
 - `plan` reads every segment from the recovery points on, and writes a plan.
 - `approve` waits for a yes to exactly that plan (one day, then it counts as no).
 - `apply` cuts torn tails, rebuilds what Kafka rebuilds, adds an empty segment at each log end, and
   raises the recovery points. It keeps the old files.
 - `verify` reads again what was written.
-- `report` writes numbers, and a row for each partition, into `folder`.
+- `report` writes numbers, and a row for each partition, into `folder`. `starts.parquet` has what
+  `preflight` found.
 
 **When it fails.** `apply` names the file and the reason: a broker holds the lock, or a log changed
 since the plan. Clear the run to make a new plan. If it was killed half-way, the next try finishes
@@ -58,6 +62,7 @@ with DAG(
         return recover_reports.report(get_current_context(), asked, stages)
 
     asked = job_tasks.applications("recover")
+    preflight = job_tasks.preflight(job_tasks.starts())
     plan = job_tasks.plan(asked)
     work = job_tasks.changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
     approve = PlanApproval(
@@ -68,4 +73,5 @@ with DAG(
     release = job_tasks.release(asked)
     stages = {one.task_id: one.output for one in (plan, apply, verify)}
     reported = links.with_results(report(asked, stages))  # type: ignore[arg-type]  # XComs
+    preflight >> plan
     work >> approve >> apply >> verify >> release >> reported

@@ -30,6 +30,7 @@ def preflight(
     describe: Path | None,
     cluster_id: str,
     node_id: int | None,
+    go_on: bool,
     report: Path | None,
     executor: Executor,
     as_json: bool,
@@ -58,7 +59,7 @@ def preflight(
         for one in start.partitions:
             say(json.dumps(start_row(one)))
     say_summary(totals, as_json, list(sentences(start, recovery_rate)))
-    return int(loses(start))
+    return int(loses(start) and not go_on)
 
 
 def _text(path: Path) -> str:

@@ -54,6 +54,10 @@ class Preflight(Options):
         Field(ge=0),
         Option("The broker's node.id or broker.id", "--node-id", "N"),
     ] = None
+    go_on: Annotated[
+        bool,
+        Option("Exit with 0 although the broker does not start, or loses something", "--go-on"),
+    ] = False
 
 
 class Recover(Options):

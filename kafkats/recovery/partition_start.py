@@ -84,11 +84,14 @@ def predict(
     if not state:  # a moved or deleted copy has no checkpoints of its own
         told = max((w.offset for w in witnesses(claims, epochs)), default=-1)
         known = replace(known, known_end=told)
+    # Snapshots are listed before the epochs are read up to 2.8, afterwards from 3.0 on.
+    snapshots = {name for name in odd if name.endswith(paths.SNAPSHOT)}
+    first = "" if rule.java_checkpoints else stopping_name(snapshots, rule)
     words = stopping_name(odd, rule)
     try:
-        unread = _unread_epochs(partition.path, names, rule, known)
+        unread = None if first else _unread_epochs(partition.path, names, rule, known)
         if unread is not None or words:
-            return unread or replace(known, outcome="stops", words=words)
+            return unread or replace(known, outcome="stops", words=first or words)
         return _loaded(partition, claims, rule, interval, names, known, epochs, state)
     except Stops as e:
         outcome: Outcome = "unknown" if _UNDECIDED in e.words or "overflow" in e.words else "stops"

@@ -27,6 +27,8 @@ from kafkats_airflow.results import Arguments, PlanResult, Work
 from kafkats_airflow.run_params import RunParams, params_of
 from kafkats_airflow.tries import work_of
 
+START: Final = "start"
+"""The folder of a report of preflight, in the folder of its broker."""
 _LONGEST: Final = 200
 
 
@@ -113,6 +115,29 @@ def planning(context: Context, operation: str) -> list[Arguments]:
             ],
         }
         for group in groups_of(params)
+    ]  # fmt: skip
+
+
+@in_our_words
+def starting(context: Context) -> list[Arguments]:
+    """Return arguments of the job preflight, one dict per broker; [] if no release is given.
+
+    Raises as `groups_of`.
+    """
+    params = params_of(context)
+    kafka = (params.get("kafka") or "").strip()
+    if not kafka:
+        return []
+    folder = folder_of(context)
+    return [
+        {
+            "conn_id": group.connection,
+            "application_args": [
+                *group.log_dirs, "--kafka", kafka, "--go-on",
+                "--report", str(folder / group.name / START),
+            ],
+        }
+        for group in groups_of(params, by_broker=True, writes=False)
     ]  # fmt: skip
 
 

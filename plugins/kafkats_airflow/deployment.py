@@ -56,7 +56,7 @@ WORDS: Final[Mapping[str, str]] = {
          "--to-magic", "--accept-loss", "--phase", "--where", "--latest", "--broker", "--reserve",
          "--reserve-until", "--take-over", "--digest", "--holder", "--min-magic",
          "--max-magic", "--every", "--from",
-         "--until", "--depth", "--high-watermark", "--at", "--around", "--by"), _TEXT),
+         "--until", "--depth", "--high-watermark", "--at", "--around", "--by", "--kafka"), _TEXT),
     **dict.fromkeys(
         ("--output", "--into", "--report", "--beyond-guard", "--certify", "--ledger", "--undo",
          "--run", "--approval", "--of-plan", "--of-run"), _PATH),

@@ -82,6 +82,35 @@ class WritingRun(Run):
     dry_run: Annotated[bool, Option("Only plan and report, write nothing")] = False
 
 
+class RecoveringRun(WritingRun):
+    """A run that may also tell what brokers would do at their start."""
+
+    kafka: Annotated[
+        str | None,
+        Option(
+            "The release of the brokers: before the plan, `preflight` reports what each would do if"
+            " it were started as it is",
+            unset="this is not reported",
+            title="Kafka release",
+            examples=("4.3", "3.9.1", "2.8"),
+        ),
+    ] = None
+
+
+class RebuildingRun(WritingRun):
+    """A run that may start a run of recover_log_dirs at its end."""
+
+    recover: Annotated[
+        bool,
+        Option(
+            "After this run, start recover_log_dirs on the same volumes and topics, with the same"
+            " approval: it also recovers what the brokers had not flushed, so that they start at"
+            " once",
+            title="Then recover log directories",
+        ),
+    ] = False
+
+
 class MigrationRun(WritingRun):
     """A run of a migration's phase."""
 
@@ -214,7 +243,7 @@ _AFTER: Final = ("need_approval", "dry_run", "folder")
 
 FORMS: Final[Mapping[str, Form]] = {
     "rebuild": Form(
-        (WritingRun, Rebuild, Topics, Settings),
+        (RebuildingRun, Rebuild, Topics, Settings),
         (
             "policy",
             "volumes",
@@ -222,19 +251,21 @@ FORMS: Final[Mapping[str, Form]] = {
             "rule",
             "depth",
             "only_after_unclean_stop",
+            "recover",
             "need_approval",
             "dry_run",
             "folder",
         ),
     ),
     "recover": Form(
-        (WritingRun, Recover, Topics, Settings),
+        (RecoveringRun, Recover, Topics, Settings),
         (
             "policy",
             "volumes",
             "topics",
             "rule",
             "like_kafka",
+            "kafka",
             "need_approval",
             "dry_run",
             "copy_readable",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from airflow.sdk import TriggerRule, get_current_context, task
 
 from kafkats_airflow import end_run, tries
-from kafkats_airflow.applications import changing, planning
+from kafkats_airflow.applications import changing, planning, starting
 from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.results import Arguments, PlanResult, Work
 from kafkats_airflow.settings import SUBMITTING
@@ -32,6 +32,12 @@ def applications(operation: str) -> list[Arguments]:
     return planning(get_current_context(), operation)
 
 
+@task
+def starts() -> list[Arguments]:
+    """Return the arguments of `preflight`, one dict per broker; [] if it is not asked for."""
+    return starting(get_current_context())
+
+
 @task.short_circuit(ignore_downstream_trigger_rules=False)
 def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:
     """Return what is to be applied. Without any the tasks that write are skipped."""
@@ -39,8 +45,17 @@ def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:
 
 
 def plan(asked: XComArg) -> MappedOperator:
-    """Plan, and reserve the volumes. `asked` yields results.Arguments."""
-    return PlanJobOperator.partial(task_id="plan", job="plan", **NAMED).expand_kwargs(asked)
+    """Plan, and reserve the volumes. `asked` yields results.Arguments.
+
+    Tasks before it may be skipped.
+    """
+    return PlanJobOperator.partial(task_id="plan", job="plan", **AFTER).expand_kwargs(asked)
+
+
+def preflight(asked: XComArg) -> MappedOperator:
+    """Report what brokers would do at their start. `asked` yields results.Arguments."""
+    telling = KafkatsJobOperator.partial(task_id="preflight", job="preflight", **NAMED)
+    return telling.expand_kwargs(asked)
 
 
 def apply(work: XComArg) -> MappedOperator:

@@ -3,19 +3,23 @@
 report.json         in numbers, and where the plans and runs are
 overview.json       the same per log directory, for pages (kafkats_airflow.overview)
 recovery.parquet    kafkats.recovery.look.RECOVERY, one row per partition
+starts.parquet      kafkats.recovery.rows.STARTS, one row per partition: what a broker would have
+                    done with it; only if the form names the release
 actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks, overview, reports
+from kafkats_airflow.applications import START
 from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.reports import PARTITION
@@ -37,6 +41,8 @@ class RecoverReport(reports.Common, reports.Remarked):
     cut_bytes: int
     dropped_segments: int
     behind_high_watermark: int
+    starts: list[Mapping[str, Any]]
+    """What each broker would have done: kafkats.recovery.sentences.summary."""
 
 
 @in_our_words
@@ -53,6 +59,7 @@ def report(
     from kafkats.plans.facts import ACTIONS, read_table, write_table
     from kafkats.plans.files import write_json
     from kafkats.recovery.look import RECOVERY
+    from kafkats.recovery.rows import STARTS
 
     plans = list(stages["plan"] or [])
     folder, params = folder_of(context), params_of(context)
@@ -71,11 +78,17 @@ def report(
         "cut_bytes": sum(one["cut_bytes"] for one in totals),
         "dropped_segments": sum(one["dropped_segments"] for one in totals),
         "behind_high_watermark": sum(one["behind_high_watermark"] for one in totals),
+        "starts": starts_of(folder),
         "report": str(folder),
     }
     tables = [read_table(Path(plan["plan"], "recovery.parquet"), RECOVERY) for plan in plans]
     write_table(folder / "recovery.parquet", reports.concat(tables, RECOVERY))
     write_table(folder / "actions.parquet", reports.actions_of(folder).cast(ACTIONS))
+    if said["starts"]:
+        parts = [
+            read_table(one, STARTS) for one in sorted(folder.glob(f"*/{START}/starts.parquet"))
+        ]
+        write_table(folder / "starts.parquet", reports.concat(parts, STARTS))
     write_json(folder / "report.json", said)
     seen = overview.at_the_end(seen, reports.after_of(folder), PARTITION)
     failed = end.endswith((reports.UNFINISHED, LEFT))
@@ -85,6 +98,12 @@ def report(
     if failed:
         raise unfinished(end, said)
     return said
+
+
+def starts_of(folder: Path) -> list[Mapping[str, Any]]:
+    """Return what preflight reported in the folder of a run, one summary per broker."""
+    found = sorted(folder.glob(f"*/{START}/report.json"))
+    return [json.loads(one.read_text()) for one in found]
 
 
 def _nothing_seen(params: RunParams, plans: Sequence[PlanResult], seen: pa.Table) -> list[str]:

@@ -24,6 +24,8 @@ RunParams = TypedDict(
         "generation": str,
         "only_after_unclean_stop": bool,
         "like_kafka": bool,
+        "kafka": str | None,
+        "recover": bool,
         "phase": str,
         "from_magic": int,
         "to_magic": int,

@@ -27,7 +27,8 @@ DAMAGED = ["none-ct-0/00000000000000000043.timeindex", "zstd-lat-0/0000000000000
 
 
 REBUILD: dict[str, Any] = {
-    "volumes": [], "topics": "*", "rule": "last-offset", "only_after_unclean_stop": False, "need_approval": True, "dry_run": False,
+    "volumes": [], "topics": "*", "rule": "last-offset", "only_after_unclean_stop": False, "recover": False,
+    "need_approval": True, "dry_run": False,
 }  # fmt: skip
 
 

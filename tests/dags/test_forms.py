@@ -19,6 +19,7 @@ from kafkats_airflow.forms import FORMS
 from kafkats.config import parse_duration, parse_size
 from kafkats.config.option import REQUIRED
 from kafkats.config.topics import topic_filter
+from kafkats.recovery.rules import start_rule
 
 ROOT = Path(__file__).parents[2]
 NOT_BY_THE_FORM = {"policy": settings.POLICY, "folder": settings.FOLDER}
@@ -99,6 +100,7 @@ READS = {
     "free": parse_size,
     "step": parse_duration,
     "margin": parse_duration,
+    "kafka": start_rule,
 }
 
 

@@ -26,7 +26,8 @@ DAG = "rebuild_time_indexes"
 COUNTED = frozenset({".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
 DAMAGED = ["none-ct-0/00000000000000000043.timeindex", "zstd-lat-0/00000000000000000000.timeindex"]
 PARAMS = {
-    "volumes": [], "topics": "*", "rule": "last-offset", "only_after_unclean_stop": False, "need_approval": False, "dry_run": False,
+    "volumes": [], "topics": "*", "rule": "last-offset", "only_after_unclean_stop": False, "recover": False,
+    "need_approval": False, "dry_run": False,
 }  # fmt: skip
 
 
@@ -70,6 +71,7 @@ def test_from_damage_to_proof_and_again(
 ) -> None:
     """No logical date, and an approval by Ada; a second run finds nothing and changes nothing."""
     from airflow.models.asset import AssetEvent
+    from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
 
     conf = {"policy": str(policy(volume, owner_stopped=True)), "folder": str(tmp_path / "reports")}
@@ -83,7 +85,8 @@ def test_from_damage_to_proof_and_again(
     assert len(answering["asked"]) == 1
     assert str(first.state) == "success"
     assert first.logical_date is None
-    assert {task for task, state in states(first).items() if state != "success"} == {"release"}
+    skipped = {task for task, state in states(first).items() if state != "success"}
+    assert skipped == {"release", "recover"}
     assert same_as_kafkas_own(volume)
     after = tree(volume)
     assert untouched.items() <= after.items(), "what was not wrong was not touched"
@@ -133,8 +136,11 @@ def test_from_damage_to_proof_and_again(
             < 8000
         ), ti.task_id
 
-    second = bag.dags[DAG].test(run_conf=PARAMS | conf)
+    second = bag.dags[DAG].test(run_conf=PARAMS | conf | {"recover": True})
     assert str(second.state) == "success"
+    [started] = DagRun.find(dag_id="recover_log_dirs", run_id=f"recover__{second.run_id}")
+    same = ("policy", "folder", "volumes", "topics", "rule", "need_approval", "dry_run")
+    assert started.conf == {name: (PARAMS | conf)[name] for name in same}
     assert states(second) | {
         "approve": "skipped",
         "apply": "skipped",

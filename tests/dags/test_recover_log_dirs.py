@@ -21,7 +21,8 @@ from tests.recovery.crashed import CRASHED, some_of
 DAG = "recover_log_dirs"
 PARTITIONS = ("torn-0", "untouched-0")
 PARAMS: dict[str, Any] = {
-    "volumes": [], "topics": "*", "rule": "last-offset", "like_kafka": False, "need_approval": False, "dry_run": False,
+    "volumes": [], "topics": "*", "rule": "last-offset", "like_kafka": False, "kafka": None, "need_approval": False,
+    "dry_run": False,
 }  # fmt: skip
 
 
@@ -44,7 +45,8 @@ def test_until_nothing_is_left(
     folder = tmp_path / "reports"
     conf = PARAMS | {"policy": str(policy(root, owner_stopped=True)), "folder": str(folder)}
     answering["says"] = "Approve"
-    first = bag.dags[DAG].test(run_conf=conf | {"need_approval": True}, logical_date=None)
+    asked = conf | {"need_approval": True, "kafka": CRASHED.kafka}
+    first = bag.dags[DAG].test(run_conf=asked, logical_date=None)
     assert str(first.state) == "success"
     assert "are cut" in str(answering["asked"])
     [report] = reports(folder)
@@ -52,13 +54,22 @@ def test_until_nothing_is_left(
     assert report["files_proved"] == report["files_planned"] > 8
     rows = pq.read_table(Path(report["report"], "recovery.parquet")).to_pylist()
     assert {row["partition_dir"] for row in rows} == set(PARTITIONS)
+    [start] = report["starts"]
+    assert (start["outcome"], start["partitions"]) == ("loads", len(PARTITIONS))
+    assert start["recovered_segments"] >= len(PARTITIONS) and start["cut_bytes"] > 0
+    starts = pq.read_table(Path(report["report"], "starts.parquet")).to_pylist()
+    assert {row["partition_dir"]: row["log_end_offset"] for row in starts} == {
+        row["partition_dir"]: row["log_end"] for row in rows
+    }
     points = read_offsets(root / paths.RECOVERY_POINT)
     for name, point in points.items():
         assert ends_empty(root / str(name), point)
 
     second = bag.dags[DAG].test(run_conf=conf, logical_date=None)
     assert str(second.state) == "success"
-    assert states(second)["apply"] == "skipped"
+    found = states(second)
+    assert found["apply"] == found["preflight"] == "skipped"
+    assert not reports(folder)[-1]["starts"]
     assert reports(folder)[-1]["outcome"] == "nothing to recover"
 
 

@@ -1,0 +1,13 @@
+"""kafkats preflight as a Spark job: spark-submit spark_jobs/preflight.py LOG_DIR... --kafka 4.3
+
+The LOG_DIRs are those of one broker. With --go-on the job succeeds whatever that broker would do.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from fanout import run_job
+
+if __name__ == "__main__":
+    sys.exit(run_job("preflight"))
