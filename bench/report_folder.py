@@ -320,7 +320,7 @@ def paths(folder: Path) -> list[str]:
     """The pages that are measured; those about one run show the newest."""
     newest = max((folder / "apply_retention").iterdir(), key=lambda one: one.name)
     run = f"dag_id=apply_retention&run_id={newest.name}"
-    return ["volumes", "runs", f"run?{run}", "dag?dag_id=apply_retention"]
+    return ["volumes", "runs", f"run?{run}", "dag?dag_id=apply_retention", f"health?{run}"]
 
 
 def _answered(url: str) -> tuple[float, float, int]:

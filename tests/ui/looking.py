@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import axe_playwright_python
 from playwright.sync_api import Browser, Page, expect
+
+AXE: Final = Path(axe_playwright_python.__file__).parent / "axe.min.js"
+"""It is evaluated: a script element would be refused by the content security policy."""
 
 expect.set_options(timeout=30_000)  # as long as the rest of Playwright: machines are busy
 
@@ -33,6 +37,17 @@ class Seen:
 
     def ready(self) -> None:
         self.page.locator("html[data-ready]").wait_for(state="attached")
+
+    def axe(self) -> list[tuple[str, str, str]]:
+        """Serious findings of axe on what is open: the rule, the first element, how to mend it."""
+        self.page.evaluate(AXE.read_text(encoding="utf-8"))
+        result = self.page.evaluate("axe.run()")
+        assert result["passes"], "it has looked"
+        return [
+            (one["id"], one["nodes"][0]["html"], one["nodes"][0]["failureSummary"])
+            for one in result["violations"]
+            if one["impact"] in {"serious", "critical"}
+        ]
 
     def picture(self, path: Path) -> None:
         self.page.screenshot(path=path, animations="disabled", caret="hide")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.ui.folders import HOSTILE, HOUR_MS, ended, live, reclaimable, volume, write
+from tests.ui.folders import HOSTILE, HOUR_MS, change, ended, live, reclaimable, volume, write
+from tests.ui.golden_runs import REBUILT, RETAINED, write_health, write_retention
 from tests.ui.looking import Seen, looking
 
 DAG = "rebuild_time_indexes"
@@ -101,3 +102,33 @@ def test_a_run_renews_itself_until_it_has_ended(browser: Any, site: str, folder:
         expect(page.locator("[data-stage=Report]")).to_contain_text("dry run")
         assert page.locator("#main").get_attribute("data-refresh") is None, "it rests"
         assert seen.complaints == []
+
+
+def test_axe_has_no_serious_findings(seen: Seen, site: str, folder: Path, golden: Any) -> None:
+    defects = {"danger": {"bad-offset": 1}, "damage": {"empty-index": 3}}
+    run = folder / DAG / "r"
+    undo = change(run, "d" * 64, {"/a": 7}, now_ms() + HOUR_MS)
+    found = volume("/a", kinds=defects, reclaimable=reclaimable(), magic_bytes=[1, 2, 3])
+    ended(folder, now_ms() - HOUR_MS, found, volume("/b"), run="r", undo=[undo])
+    ended(folder, now_ms(), volume("/c"), run="failed", failed=True)
+    live(folder / DAG / "live", now_ms())
+    (folder / DAG / "half").mkdir()
+    write(folder / DAG / "half" / "overview.json", "{")
+    write_health(folder, golden)
+    write_retention(folder, golden)
+    for path in (
+        "volumes",
+        "runs",
+        f"run?dag_id={DAG}&run_id=r",
+        f"health?{REBUILT}",
+        f"retention?{RETAINED}",
+    ):
+        seen.open(f"{site}/{path}")
+        assert seen.axe() == [], path
+
+
+def test_axe_finds_what_is_wrong(browser: Any, site: str) -> None:
+    with looking(browser) as seen:
+        page = seen.open(f"{site}/volumes")
+        page.evaluate("document.querySelector('#main').append(document.createElement('button'))")
+        assert [name for name, *_ in seen.axe()] == ["button-name"]

@@ -238,3 +238,15 @@ def test_every_order_of_the_table(client: Any, folder: Path, sort: str) -> None:
         else order
     )
     assert client.get("/kafkats/volumes?sort=size%00").status_code == 422
+
+
+def test_the_large_folder_of_the_benchmark_is_one_of_the_product(client: Any, folder: Path) -> None:
+    from bench.report_folder import make
+
+    make(folder, runs=5, partitions=120, segments=3, now_ms=time.time_ns() // 1_000_000)
+    for page in ("volumes", "runs", "index-health"):
+        answer = client.get(f"/kafkats/{page}")
+        assert answer.status_code == 200, page
+        assert "The figures leave" not in answer.text, "every file can be read"
+    assert "torn-tail-marked-clean" in client.get("/kafkats/volumes").text
+    assert "Runs 1 to 5 of 5." in client.get("/kafkats/runs").text
