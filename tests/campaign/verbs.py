@@ -74,6 +74,14 @@ VERBS: Final[dict[str, Callable[[Random, Change, Path, Path], Words]]] = {
     "plan split": lambda rng, change, root, out: [
         "plan", "split", str(root), "-o", str(out / "plan"), "--json", "--where", "rolled", "--segment-bytes", "1KiB",
     ],
+    "plan recover": lambda rng, change, root, out: [
+        "plan", "recover", str(root), "-o", str(out / "plan"), "--json", *rng.choice((
+            (), ("--like-kafka",), ("--accept-loss", "offsets"), ("--copy-readable", str(out / "copies")),
+        )),
+    ],
+    "preflight": lambda rng, change, root, out: [
+        "preflight", str(root), "--json", "--kafka", rng.choice(("4.3", "3.9", "2.8", "1.1", "0.11")),
+    ],
     "simulate retain": lambda rng, change, root, out: [
         "simulate", "retain", str(root), "--json", "--now", NOW, *_LIMITS,
     ],

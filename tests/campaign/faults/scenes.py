@@ -58,6 +58,8 @@ SCENES: Final = (
         "split", "matrix-4.3.1-v2:data", ("none-ct-0",),
         ("split", "--where", "rolled", "--segment-bytes", "1KiB"),
     ),
+    Scene("recover", "crash-4.3.1:before", ("torn-0", "swap-complete-0"), ("recover",)),
+    Scene("tiny recover", "crash-4.3.1:before", ("few-bytes-0",), ("recover",), tiny=True),
     Scene("tiny rebuild", "rolling-4.3.1:data", ("by-ms-old-0",), ("rebuild",), _without_its_time_index, tiny=True),
     Scene("tiny migrate", "timestamps-0.10.2.2:data", ("ts-negative-0",), ("migrate", "--to-magic", "2"), tiny=True),
     Scene(
