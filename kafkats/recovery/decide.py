@@ -130,12 +130,16 @@ def partition_blocked(
         return Blocked(log, "a log is a link or could not be examined, so its end is not known")
     if remote or (remote is None and claims.tiered and 0 <= claims.log_start < claims.first_base):
         return Blocked(log, "the topic has remote storage, which only a broker can compare")
-    end = max(end_of(row) for row in rows)
-    if claims.log_start > end:
+    return end_blocked(claims, max(end_of(row) for row in rows))
+
+
+def end_blocked(claims: Claims, log_end: int) -> Blocked | None:
+    """Return why a partition with this log end is left to the broker, None if it is not."""
+    if claims.log_start > log_end:
         return Blocked(
             paths.LOG_START,
-            f"{paths.LOG_START} says {claims.log_start}, and the log ends at {end}: a broker would"
-            " delete the whole log",
+            f"{paths.LOG_START} says {claims.log_start}, and the log ends at {log_end}: a broker"
+            " would delete the whole log",
         )
     return None
 

@@ -8,31 +8,31 @@ controller that nothing was lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kafkats import paths
 from kafkats.generations import INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
 from kafkats.hashes import EMPTY_SHA256
-from kafkats.logdir.identity import FileRow
+from kafkats.logdir.identity import FileRow, listed_row
+from kafkats.logdir.partition import FileFacts
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item, SegmentRow
 from kafkats.recovery.decide import Decision
 
 
-def empty_segment(decision: Decision, rule: str) -> Iterator[Item]:
+def empty_segment(decision: Decision, there: Mapping[str, FileFacts], rule: str) -> Iterator[Item]:
     """Yield the items of the empty segment at the log end.
 
-    Its `.log` replaces that of a dropped segment which begins there. Brokers before 0.10.1 have no
-    time indexes.
+    `there` has the partition's files by name: of a dropped segment that begins there, or indexes
+    without a log. Brokers before 0.10.1 have no time indexes.
     """
     last = decision.kept[-1]
     kinds = (paths.LOG, paths.OFFSET_INDEX, *((paths.TIME_INDEX,) if last["timeindex"] else ()))
-    beside = next((d for d in decision.dropped if d["base_offset"] == decision.log_end), None)
     for kind in kinds:
-        before = file_of(beside, kind) if beside else None
         name = paths.segment_file(decision.log_end, kind)
+        before = listed_row(there[name]) if name in there else None
         item = item_of(last, name, rule, "replace" if before else "add", _EMPTY)
         yield item | {
             "base_offset": decision.log_end,

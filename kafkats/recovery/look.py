@@ -20,6 +20,7 @@ from kafkats.recovery.decide import (
     Blocked,
     Decision,
     decide,
+    end_blocked,
     end_of,
     is_recovered,
     log_bytes,
@@ -131,11 +132,11 @@ def _found(
         swaps = read_swaps(partition.directory, listed.others, partition.building)
         left = left_to_a_broker(swaps, listed.others)
         rows = partition.rows if left else rows_after(swaps, partition.rows)
-        found = _decided(partition, rows, options)
+        found = _not_loaded(listed) or _decided(partition, rows, options)
         copied = _copied(partition, found, options)
         if isinstance(found, Blocked):
             return found, copied, []
-        left = left or left_by(found, swaps)
+        left = left or left_by(found, swaps) or end_blocked(partition.claims, found.log_end)
         if left:
             return left, copied, []
         return found, copied, list(_items(partition, listed, swaps, found, options))
@@ -143,6 +144,14 @@ def _found(
         file = Path(e.path or partition.directory).name
         why = f"{file}: {e.reason}; a broker does not load this partition"
         return Blocked(file, why), 0, []
+
+
+def _not_loaded(listed: PartitionDir) -> Blocked | None:
+    """Return the name that keeps a broker from loading the directory, None without one."""
+    for finding in listed.findings:
+        if finding.kind == "stops-the-broker":
+            return Blocked(finding.file, f"{finding.file}: {finding.reason}")
+    return None
 
 
 def _copied(partition: Partition, found: Decision | Blocked, options: RecoverOptions) -> int:
@@ -206,13 +215,15 @@ def _items(
     """Yield the changes; none for a partition that is as its recovery would leave it."""
     rule = options.rule
     recovered = any(map(is_recovered, partition.rows))
-    ending = list(empty_segment(decision, rule)) if recovered and decision.added else []
+    there = {f.name: f for f in listed.others}
+    there |= {f.name: f for segment in listed.segments for f in segment.files.values()}
+    ending = list(empty_segment(decision, there, rule)) if recovered and decision.added else []
     replaced = {item["file"] for item in ending}
     changes = [
         *cut_items(decision, rule),
         *index_items(decision, rule, lambda base: any(swap.covers(base) for swap in swaps)),
         *swap_items(swaps, partition.rows, partition.building, decision.first),
-        *leftovers(listed, decision, rule),
+        *(item for item in leftovers(listed, decision, rule) if item["file"] not in replaced),
         *(item for item in dropped(decision, rule) if item["file"] not in replaced),
         *(small_items(listed, swaps, decision, rule) if partition.newer else ()),
         *ending,

@@ -16,7 +16,7 @@ from kafkats.config.topics import topic_filter
 from kafkats.errors import Refused, exists
 from kafkats.plans.contradictions import interval_remarks
 from kafkats.plans.facts import unseen_logs
-from kafkats.plans.missing import missing_records, options_of
+from kafkats.plans.missing import Missing, missing_records, options_of, with_blocked
 from kafkats.plans.operation import Planned, Stages
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
 from kafkats.plans.rows import (
@@ -173,6 +173,7 @@ def plan_recover(found: pa.Table, segments: pa.Table, options: RecoverOptions) -
     items = pa.Table.from_pylist(
         [item for row in found["items"].to_pylist() for item in row], schema=ITEMS
     )
+    items = with_blocked(items, segments, _missing(segments, options), options.rule)
     points = items.filter(pc.equal(items["file"], paths.RECOVERY_POINT))
     by_log_dir: dict[str, list[str]] = {}
     for row in points.select(PartitionKey._fields).to_pylist():
@@ -183,6 +184,17 @@ def plan_recover(found: pa.Table, segments: pa.Table, options: RecoverOptions) -
     ]
     items = pa.concat_tables([items, pa.Table.from_pylist(roots, schema=ITEMS)])
     return make_plan(OPERATION, options_of(options), _totals(items, found, segments), items)
+
+
+def _missing(segments: pa.Table, options: RecoverOptions) -> Missing:
+    """Return the partitions with missing records, also those without any log."""
+    wanted = topic_filter(options.topics)
+    missing = missing_records(segments, options.accept_loss)
+    return {
+        where: why
+        for where, why in missing.items()
+        if (name := paths.parse_partition(where.partition_dir)) and wanted.matches(name.topic)
+    }
 
 
 def _totals(items: pa.Table, found: pa.Table, segments: pa.Table) -> Totals:
