@@ -248,5 +248,5 @@ def test_the_large_folder_of_the_benchmark_is_one_of_the_product(client: Any, fo
         answer = client.get(f"/kafkats/{page}")
         assert answer.status_code == 200, page
         assert "The figures leave" not in answer.text, "every file can be read"
-    assert "torn-tail-marked-clean" in client.get("/kafkats/volumes").text
+    assert "empty-index" in client.get("/kafkats/volumes").text
     assert "Runs 1 to 5 of 5." in client.get("/kafkats/runs").text
