@@ -1,7 +1,9 @@
 """Rebuild's apply in worker processes of this machine, as `kafkats apply --jobs` runs it: every index
-of a log directory is built, synced, read back and swapped. Wall time, warm page cache.
+of a log directory is built, synced, read back and swapped. And what a plan reads, in threads. Wall
+time, warm page cache.
 
 two workers        beside one worker of the same kind; both have loaded everything before
+two threads        every segment verified, beside one thread
 memory per worker  RssAnon that applying one partition adds to a process, which has imported
                    everything and applied a partition of one batch
 """
@@ -34,6 +36,7 @@ from bench.memory import anonymous, most_while
 from bench.segments import V1_100, write_segment
 from kafkats.execution import LocalExecutor
 from kafkats.flow.apply import apply_partition, partition_works
+from kafkats.flow.looking import verify
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.paths import CLEAN_SHUTDOWN, LOCK, LOG
 from kafkats.plans.facts import ACTIONS, SEGMENTS
@@ -54,6 +57,7 @@ def figures(*, small: bool = False) -> Figures:
         for n in range(PARTITIONS):
             write_segment(logs / f"rebuilt-{n}", V1_100, SIZE // (16 if small else 1))
         yield _two(folder, logs)
+        yield _two_threads(logs)
         yield _memory(folder, (1024 if not small else 32) * MIB)
 
 
@@ -75,6 +79,26 @@ def _two(folder: Path, logs: Path) -> Figure:
         1.7,
         detail=f"{total / 1e9:.2f} GB of {V1_100.name} in {PARTITIONS} partitions:"
         f" {seconds['two']:.2f} / {seconds['one']:.2f} s",
+    )
+
+
+def _two_threads(logs: Path) -> Figure:
+    units = list(list_units([log.parent for log in logs.rglob(f"*{LOG}")]))
+    with LocalExecutor(1) as one, LocalExecutor(2) as two:
+        costs = take_turns(
+            {
+                name: partial(wall_seconds, partial(verify, executor, units, VerifyOptions()))
+                for name, executor in (("one", one), ("two", two))
+            },
+            ROUNDS,
+        )
+    seconds = {name: statistics.median(cost) for name, cost in costs.items()}
+    return Figure(
+        "verify in two threads / in one",
+        times_cheaper(costs, "two", "one"),
+        "x",
+        1.7,
+        detail=f"{seconds['two']:.2f} / {seconds['one']:.2f} s",
     )
 
 
