@@ -63,4 +63,5 @@ with DAG(
     undo = job_tasks.undo(work)
     purge = job_tasks.purge(work.map(end_run.to_purge))
     stages = {one.task_id: one.output for one in (undo, purge)}
-    work >> approve >> [undo, purge] >> links.with_results(report(work, stages))  # type: ignore[arg-type]  # XComs
+    reported = report(work, stages)  # type: ignore[arg-type]  # XComs
+    work >> approve >> [undo, purge] >> links.with_results(reported)

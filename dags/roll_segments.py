@@ -88,4 +88,5 @@ with DAG(
     purge = job_tasks.purge(ended)
     work >> approve >> apply >> verify >> ended
     stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
-    verify >> release >> links.with_results(report(asked, work, stages))  # type: ignore[arg-type]  # XComs
+    reported = report(asked, work, stages)  # type: ignore[arg-type]  # XComs
+    verify >> release >> links.with_results(reported)
