@@ -227,3 +227,36 @@ def test_a_run_that_can_be_ended_has_buttons_with_its_numbers(
     with pytest.raises(SystemExit):
         main(["undo", str(run)])
     assert 'data-verb="undo"' not in client.get("/kafkats/run", params=ASK).text
+
+
+def test_a_question_about_guards_gives_the_numbers_of_each_answer(
+    client: Any, planned: Path
+) -> None:
+    """More than the guards let, what they let, and nothing."""
+    within, beyond = "a" * 64, "b" * 64
+    plans = [
+        {
+            "plan": str(planned),
+            "digest": digest,
+            "totals": TOTALS | {"files": n, "freed_bytes": n << 30},
+        }
+        for digest, n in ((within, 2), (beyond, 41))
+    ]
+    options = {
+        "Delete over the guard": [beyond],
+        "Keep to the guard": [within],
+        "Delete nothing": [],
+    }
+    question(planned, options=options, plans=plans, digest="c" * 64, default="Delete nothing")
+    text = page(client)
+    assert "Delete over the guard: 41 files, 41.0\xa0GiB to free</button>" in text
+    assert "Keep to the guard: 2 files, 2.0\xa0GiB to free</button>" in text
+    assert 'data-option="Delete nothing">Delete nothing: nothing is written</button>' in text
+
+
+def test_a_question_about_runs_to_undo_counts_their_files(client: Any, planned: Path) -> None:
+    """The digests of its options are those of the RUNs."""
+    plans = [{"plan": "/elsewhere/run-1", "digest": "c" * 64, "totals": TOTALS | {"files": 5}}]
+    options = {"Approve": ["a" * 64, "b" * 64], "Reject": []}
+    question(planned, options=options, plans=plans, digest="c" * 64)
+    assert "Approve: 5 files</button>" in page(client)

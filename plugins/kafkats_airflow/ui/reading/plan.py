@@ -27,12 +27,16 @@ class Made(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """An answer that can be given: how many plans and files it lets be applied."""
+    """An answer that can be given: what it lets be applied. `plans` is 0 for a no.
+
+    `write_bytes` are written, and a purge frees `freed_bytes`.
+    """
 
     option: str
     plans: int
     files: int
-    bytes: int
+    write_bytes: int
+    freed_bytes: int
 
 
 def plans_of(run: Detail) -> list[Made]:
@@ -114,12 +118,15 @@ def offers(question: Question) -> list[Offer]:
     found = []
     for option, digests in question.options.items():
         plans = [by_digest[digest] for digest in digests if digest in by_digest]
+        if digests and not plans:  # the digests are those of RUNs to end
+            plans = question.plans
         found.append(
             Offer(
                 option,
                 len(digests),
                 sum(one.totals.files for one in plans),
                 sum(one.totals.write_bytes for one in plans),
+                sum(one.totals.freed_bytes or 0 for one in plans),
             )
         )
     return found
