@@ -248,6 +248,20 @@ def test_a_plan_is_searched_inside_airflow(
         expect(page).to_have_url(re.compile(r"/plugin/kafkats/kafkats/plan\?.*find=zstd-lat"))
 
 
+def test_airflows_own_form_shows_the_rows_and_has_the_digest(
+    airflow: Standalone, browser: Browser, asking: people.Asking
+) -> None:
+    with people.person(browser, airflow, "ulla") as page:
+        of = f"/dags/{people.DAG}/runs/{asking.run}/tasks/approve/required_actions"
+        page.goto(f"{airflow.url}{of}")
+        expect(page.get_by_role("cell", name="none-ct-0")).to_be_visible()
+        link = page.get_by_role("link", name="Every row of this plan")
+        expect(link).to_have_attribute("href", re.compile(r"/plugin/kafkats/kafkats/plan\?dag_id="))
+        digest = asking.question()["digest"]
+        expect(page.locator("#element_digest")).to_have_value(digest)
+        page.goto("about:blank")
+
+
 def test_a_viewer_sees_the_question_and_may_not_answer(
     airflow: Standalone, browser: Browser, asking: people.Asking
 ) -> None:
