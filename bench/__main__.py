@@ -23,6 +23,7 @@ FAMILIES = (
     "lookup",
     "broker",
     "restart",
+    "recovery",
     "dumplog",
     "memory",
     "many",

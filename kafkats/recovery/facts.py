@@ -30,6 +30,10 @@ class Recovered(NamedTuple):
     """Size of the log afterwards."""
     next_offset: int
     """The offset after the last batch that remains."""
+    batches: int = 0
+    """Batches of magic 2 that are read."""
+    messages: int = 0
+    """Messages and wrappers of magic 0 and 1 that are read."""
 
     @property
     def cut_bytes(self) -> int:

@@ -24,6 +24,13 @@ from kafkats.recovery.rules import StartRule
 from kafkats.recovery.snapshots import Snapshots
 
 
+def recovered(base: int, why: Why, done: Recovery) -> Recovered:
+    """Return the row of one recovery."""
+    return Recovered(
+        base, why, done.log_bytes, done.cut_to, done.next_offset, done.batches, done.messages
+    )
+
+
 @dataclass
 class Load:
     """The state of one load."""
@@ -75,7 +82,7 @@ class Load:
             done = recover(log, base, self.interval)
         else:
             done = done._replace(log_bytes=done.cut_to)
-        one = Recovered(base, why, done.log_bytes, done.cut_to, done.next_offset)
+        one = recovered(base, why, done)
         if self.rule.producers:
             self.snapshots.rebuild(self.bases, self.log_start, base)
             self.snapshots.recovered(done.next_offset)

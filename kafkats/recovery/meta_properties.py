@@ -140,8 +140,8 @@ def _differing(metas: Sequence[tuple[str, MetaProperties]], rule: StartRule) -> 
             before = directories.setdefault(meta.directory_id, path)
             if before != path:
                 words.append(
-                    f"Duplicate directory ID {meta.directory_id} found. It was the ID of {before},"
-                    f" but also of {path}"
+                    f"Duplicate directory ID Optional[{meta.directory_id}] found. It was the ID of"
+                    f" {before}, but also of {path}"
                 )
     return words
 

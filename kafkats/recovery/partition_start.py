@@ -30,9 +30,9 @@ from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.partition import PartitionDir
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.recovery.checkpoints import EPOCHS, read_failure
-from kafkats.recovery.facts import Outcome, PartitionStart, Recovered, Why
+from kafkats.recovery.facts import Outcome, PartitionStart, Why
 from kafkats.recovery.judging import Seen, start_findings
-from kafkats.recovery.load import Load
+from kafkats.recovery.load import Load, recovered
 from kafkats.recovery.loading import Files, load_names, stopping_name
 from kafkats.recovery.reading import (
     End,
@@ -233,9 +233,7 @@ def _finish_swaps(load: Load) -> None:
         if load.rule.producers:
             load.snapshots.rebuild(load.bases, load.log_start, base)
             load.snapshots.recovered(done.next_offset)
-        load.recovered.append(
-            Recovered(base, "swap", done.log_bytes, done.cut_to, done.next_offset)
-        )
+        load.recovered.append(recovered(base, "swap", done))
         for covered in [b for b in load.bases if base <= b < done.next_offset or b == base]:
             load.bases.remove(covered)
             load.recoveries.pop(covered, None)

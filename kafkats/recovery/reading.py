@@ -60,6 +60,10 @@ class Recovery(NamedTuple):
     """Why the log ends at `cut_to`: a kind of findings.KINDS, "" for the end of the file."""
     seen_to: int = -1
     """The offset after the last batch whose header can be read, also behind `cut_to`."""
+    batches: int = 0
+    """Batches of magic 2 that are read."""
+    messages: int = 0
+    """The same of messages and wrappers of magic 0 and 1."""
 
 
 def read_end(log: Path, index: Path | None, base_offset: int, rule: StartRule) -> End:
@@ -121,6 +125,8 @@ def recover(log: Path, base_offset: int, interval: int = INDEX_INTERVAL_BYTES) -
             span.last_epoch,
             str(span.stop or ""),
             max(span.next_offset, _seen_to(source, span, base_offset)),
+            span.batches,
+            span.messages,
         )
 
 

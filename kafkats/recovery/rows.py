@@ -22,7 +22,8 @@ _FINDING: Final = pa.struct([
 ])  # fmt: skip
 _RECOVERED: Final = pa.struct([
     ("base_offset", pa.int64()), ("why", pa.string()), ("log_bytes", pa.int64()),
-    ("cut_to", pa.int64()), ("next_offset", pa.int64()),
+    ("cut_to", pa.int64()), ("next_offset", pa.int64()), ("batches", pa.int64()),
+    ("messages", pa.int64()),
 ])  # fmt: skip
 _EPOCH: Final = pa.struct([("epoch", pa.int64()), ("start_offset", pa.int64())])
 _TYPES: Final = {"str": pa.string(), "int": pa.int64(), "Outcome": pa.string()}

@@ -49,9 +49,6 @@ class StartRule:
     `stray` also sets directories aside that the cluster does not know."""
     marker_epoch: bool
     """The clean-shutdown marker holds the broker epoch that is told to the controller."""
-    recovery_rate: int = 40_000_000
-    """Bytes per second that one thread recovers of batches of 100 bytes, as measured; larger
-    batches take less."""
 
     @property
     def java_checkpoints(self) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from kafkats.recovery.facts import BrokerStart, PartitionStart, RootStart
+from kafkats.recovery.facts import BrokerStart, PartitionStart, Recovered, RootStart
+from kafkats.recovery.rates import measured_rate
 
 _SHOWN: Final = 20
 _COLUMNS: Final = 100
@@ -49,6 +50,9 @@ def _root_row(start: BrokerStart, root: RootStart) -> dict[str, object]:
         "partitions": len(own),
         "recovered_segments": sum(len(p.recovered) for p in own),
         "recovered_bytes": sum(p.recovered_bytes for p in own),
+        "recovery_seconds": round(
+            measured_rate(start.rule).seconds(one for p in own for one in p.recovered), 3
+        ),
     }
 
 
@@ -119,8 +123,9 @@ def _root_lines(
         yield from (f"  {what}: {line}" for line in root.words)
     recovered = [one for p in own for one in p.recovered]
     size = sum(one.log_bytes for one in recovered)
-    time = _time(size, recovery_rate or start.rule.recovery_rate)
-    yield f"  recovers {len(recovered)} segments, {_bytes(size)}{time}"
+    yield f"  recovers {len(recovered)} segments, {_bytes(size)}"
+    if size:
+        yield f"  {_time(start, recovered, recovery_rate)}"
     cut, deleted = sum(p.cut_bytes for p in own), sum(len(p.deleted) for p in own)
     if cut:
         yield f"  cuts {_bytes(cut)} from {sum(bool(p.cut_bytes) for p in own)} partitions"
@@ -147,12 +152,23 @@ def _stop(root: RootStart) -> str:
     return "stopped cleanly" if root.clean else "not stopped cleanly"
 
 
-def _time(size: int, rate: int) -> str:
-    if not size:
-        return ""
-    seconds = size / rate
-    told = f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
-    return f": about {told} with one thread ({_bytes(rate)} a second)"
+def _time(start: BrokerStart, recovered: Sequence[Recovered], given: int | None) -> str:
+    """Return how long a recovery takes, and where the rate is from."""
+    if given is not None:
+        seconds = sum(one.log_bytes for one in recovered) / given
+        return f"that takes about {_duration(seconds)}, at {_bytes(given)} a second as given"
+    rate = measured_rate(start.rule)
+    batches = sum(one.batches + one.messages for one in recovered)
+    return (
+        f"that takes about {_duration(rate.seconds(recovered))} with one thread: {batches} batches,"
+        f" at the rate measured with {rate.kafka}, logs in memory; --recovery-rate overrides it"
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
 
 
 def _told(start: BrokerStart) -> Iterator[str]:

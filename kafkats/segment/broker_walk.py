@@ -34,14 +34,21 @@ class Span(NamedTuple):
     """A batch begins at or below an offset before it."""
     out_of_range: int
     """Position of the first batch below the base offset or too far above it, -1 without one."""
+    batches: int = 0
+    """Batches of magic 2."""
+    messages: int = 0
+    """Messages and wrappers of magic 0 and 1."""
 
 
 def read_on(source: Source, base_offset: int, *, start: int = 0, checksums: bool) -> Span:
     """Walk from position `start`. Raises Vanished, StorageFailed."""
     seen = Span(start, base_offset, -1, -1, None, False, -1)
     while True:
-        facts = walk(source, base_offset, start=seen.end, checksums=checksums).facts
+        facts, *_, cells, _ = walk(source, base_offset, start=seen.end, checksums=checksums)
+        new = sum(cell.batches for cell in cells if cell.magic >= v2.MAGIC)
+        old = sum(cell.batches for cell in cells) - new
         seen = _joined(seen, facts, source)
+        seen = seen._replace(batches=seen.batches + new, messages=seen.messages + old)
         after = (
             _unknown_magic(source, seen, checksums) if facts.stop == StopReason.BAD_MAGIC else None
         )
@@ -65,6 +72,8 @@ def _joined(seen: Span, facts: SegmentFacts, source: Source) -> Span:
         facts.stop,
         seen.not_increasing or disordered,
         seen.out_of_range if seen.out_of_range >= 0 else facts.out_of_range_position,
+        seen.batches,
+        seen.messages,
     )
 
 

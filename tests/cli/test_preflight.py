@@ -32,10 +32,26 @@ def test_a_start_that_loses_nothing(golden: Unpacked, capsys: pytest.CaptureFixt
     before = _state(root)
     code, lines, _ = _run([str(root), "--kafka", "4.3", "--recovery-rate", "100KiB"], capsys)
     assert (code, lines[0]) == (0, "This broker (4.3) will start, and loses nothing.")
-    assert (
-        "  recovers 40 segments, 150.4 KiB: about 2 s with one thread (100.0 KiB a second)" in lines
-    )
+    assert "  recovers 40 segments, 150.4 KiB" in lines
+    assert "  that takes about 1.5 s, at 100.0 KiB a second as given" in lines
     assert _state(root) == before
+
+
+def test_the_time_of_a_recovery_says_where_its_rate_is_from(
+    golden: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = golden("adopt-4.3.1-unclean", "before")
+    _, lines, _ = _run([str(root), "--kafka", "4.3"], capsys)
+    said = " ".join(line.strip() for line in lines)
+    assert "at the rate measured with 4.3.1, logs in memory; --recovery-rate overrides it" in said
+    _, lines, _ = _run([str(root), "--kafka", "2.8", "--json"], capsys)
+    rows = [json.loads(line) for line in lines]
+    recovered = [one for row in rows[:-1] for one in row["recovered"]]
+    batches, messages = (sum(one[name] for one in recovered) for name in ("batches", "messages"))
+    assert batches > 100 and messages > 100
+    [root_row] = rows[-1]["summary"]["log_dirs"]
+    seconds = 0.47 * root_row["recovered_bytes"] / 1e9 + batches * 1.36e-6 + messages * 1.77e-6
+    assert root_row["recovery_seconds"] == pytest.approx(seconds, abs=0.001)
 
 
 def test_a_start_that_loses_says_what(golden: Unpacked, capsys: pytest.CaptureFixture[str]) -> None:
