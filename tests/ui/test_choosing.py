@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.golden import Unpacked
-from tests.ui.golden_runs import write_health, write_retention
+from tests.ui.golden_runs import (
+    LOOKED_UP,
+    REBUILT,
+    RETAINED,
+    write_health,
+    write_offsets,
+    write_retention,
+)
 
 VIEWER = {"Authorization": "Bearer viewer"}
 
@@ -35,3 +44,21 @@ def test_without_a_report(client: Any, folder: Path, path: str) -> None:
     said = client.get(f"/kafkats/{path}")
     assert said.status_code == 200
     assert "cannot see the folder of all runs" in said.text
+
+
+def test_the_page_of_a_run_leads_to_the_reports_that_it_has(
+    client: Any, folder: Path, golden: Unpacked, tmp_path: Path
+) -> None:
+    write_health(folder, golden)
+    write_retention(folder, golden)
+    write_offsets(folder, golden, tmp_path / "table")
+    for run, names in (
+        (REBUILT, {"health"}),
+        (RETAINED, {"health", "run-retention"}),
+        (LOOKED_UP, {"run-offsets"}),
+    ):
+        page = client.get(f"/kafkats/run?{run}").text
+        links = set(re.findall(r'href="([a-z-]+\?[^"]*)"', page))
+        assert {link.partition("?")[0] for link in links} == names
+        for link in links:
+            assert client.get(f"/kafkats/{html.unescape(link)}").status_code == 200

@@ -15,7 +15,7 @@ router = APIRouter()
 
 
 class Report(NamedTuple):
-    """A page about one run, and the file without which it has nothing to show."""
+    """A page about one run, and the files without which it has nothing to show (a glob)."""
 
     path: str
     name: str
@@ -24,7 +24,10 @@ class Report(NamedTuple):
 
 REPORTS: Final = (
     Report("health", "Index health", "segments.parquet"),
-    Report("retention", "Retention", "retention.parquet"),
+    Report("run-retention", "Retention", "board.json"),
+    Report("run-offsets", "Offsets by time", "*/clouds.parquet"),
+    Report("run-migration", "Migration", "census.parquet"),
+    Report("run-restart", "Restart", "recovery.parquet"),
 )
 """The pages to which that of a run leads."""
 
@@ -49,5 +52,5 @@ def page(request: Request, run: Asked) -> Response:
         stages=stages,
         running=running,
         open=ending.open_of(detail),
-        reports=[one for one in REPORTS if (run.folder / one.file).is_file()],
+        reports=[one for one in REPORTS if any(run.folder.glob(one.file))],
     )
