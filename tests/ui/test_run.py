@@ -69,7 +69,7 @@ def test_a_run_from_its_plan_to_its_purge(folder: Path) -> None:
     live(run, NOW - 200, task="verify", job="verify", state="done")
     ended(folder, NOW, volume("/a"), run="r", undo=[undo])
     write(run / "report.json", {"outcome": "rebuilt and proved", "plans": [PLAN]})
-    assert states(run) == ["done", "done", "done", "done", "done", "waiting"]
+    assert states(run) == ["done", "done", "done", "done", "done", "open"]
     assert stages(run)["Undo"].until_ms == NOW + DAY_MS
     assert "next run purges" in stages(run, NOW + 2 * DAY_MS)["Undo"].said
     write(change_folder / "purge.json", {"at_ms": NOW + DAY_MS, "freed_bytes": 7})

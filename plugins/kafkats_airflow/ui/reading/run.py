@@ -14,7 +14,15 @@ from kafkats_airflow.ui.reading.records import Answer, Change, Question, Report
 from kafkats_airflow.ui.reading.runs import SILENT_MS, overview_of, progress_of
 
 State: TypeAlias = Literal[
-    "not begun", "running", "silent", "waiting", "done", "failed", "rejected", "not needed"
+    "not begun",
+    "running",
+    "silent",
+    "waiting",
+    "open",
+    "done",
+    "failed",
+    "rejected",
+    "not needed",
 ]
 STAGES: Final[Mapping[str, str]] = {
     "plan": "Plan",
@@ -205,6 +213,6 @@ def _undo(run: Detail, now_ms: int) -> Stage:
     untils = [kept[one.folder.name].until_ms for one in standing if one.folder.name in kept]
     until = min((one for one in untils if one is not None), default=None)
     if until is None:
-        return Stage("Undo", "waiting", None, "possible until a person purges it")
-    word = "possible" if now_ms < until else "possible: the next run purges it"
-    return Stage("Undo", "waiting", None, word, until)
+        return Stage("Undo", "open", None, "possible until a person purges the old files")
+    word = "possible until the purge" if now_ms < until else "possible until the next run purges"
+    return Stage("Undo", "open", None, word, until)
