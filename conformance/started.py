@@ -295,6 +295,8 @@ class Started(Broker):
         own = super()._own()
         own.pop("metadata.log.dir", None)
         own["log.dirs"] = ",".join(map(str, self.roots))
+        if self.release.zookeeper:
+            own["zookeeper.session.timeout.ms"] = 40_000  # the most that this ZooKeeper grants
         return own | {
             "log.retention.ms": -1,
             "log.initial.task.delay.ms": 3_600_000,
