@@ -66,9 +66,10 @@ digests of the approved plans. `apply` writes nothing else, also after *Mark suc
 ([folders, answers and tries](decisions/dag-runs.md)).
 
 **Forms.** A box without a red star may stay empty. A box that was filled in and cleared counts as
-empty. Files and folders, which a deployment sets, are in a section of their own that is closed at
-first. A box with suggestions takes any text, too. The import of a DAG reads no file
-([why](decisions/forms.md)). Text in a form, a run id or a note is never rendered as a template: `{{ conn.x.password }}`
+empty. What most runs leave as it is, and files and folders, which a deployment sets, are in two
+sections that are closed at first. A box with suggestions takes any text, too. The topics and volumes
+of the policy that `KAFKATS_POLICY` names are suggested, if the DAG processor can read it
+([how](decisions/forms.md)). Text in a form, a run id or a note is never rendered as a template: `{{ conn.x.password }}`
 is passed on literally ([why](decisions/templates.md)).
 
 **Times.** Every time needs its offset from UTC (`2026-01-31T10:00:00Z`). A scheduled run and a

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Required, TypedDict
 
-from kafkats.config.option import REQUIRED, Declared
-from kafkats_airflow.forms import DEPLOYMENT, Form, declared_in
+from kafkats.config.option import FILES, REQUIRED, Declared
+from kafkats_airflow.forms import DEPLOYMENT, RARE, Form, declared_in
+
+_SECTIONS: Final = ("", RARE, FILES)
+
+
+class Labels(TypedDict, total=False):
+    """Keys of a schema, as Airflow's form reads them."""
+
+    title: Required[str]
+    section: str
+    examples: list[str]
 
 
 class Box(NamedTuple):
@@ -15,17 +25,18 @@ class Box(NamedTuple):
     """REQUIRED if there is none."""
     schema: dict[str, Any]
     description: str
-    labels: dict[str, str | list[str]]
-    """`title`, and `section` and `examples` if there are any, as Airflow's form reads them."""
+    labels: Labels
 
 
 def boxes(form: Form) -> dict[str, Box]:
     """Return what a form shows, by id, in its order: those with a section come last."""
-    found = {name: _box(one) for name, one in declared_in(form).items()}
-    return dict(sorted(found.items(), key=lambda one: "section" in one[1].labels))
+    found = {name: _box(one, rare=name in form.rare) for name, one in declared_in(form).items()}
+    return dict(
+        sorted(found.items(), key=lambda one: _SECTIONS.index(one[1].labels.get("section", "")))
+    )
 
 
-def _box(one: Declared) -> Box:
+def _box(one: Declared, *, rare: bool) -> Box:
     option, default = one.option, one.default
     if one.param in DEPLOYMENT:
         default = DEPLOYMENT[one.param]
@@ -38,13 +49,15 @@ def _box(one: Declared) -> Box:
         schema["type"] = schema["type"][-1]
     if option.choices:
         schema["enum"] = list(option.choices)
-    return Box(default, schema, _description(one, required=default is REQUIRED), _labels(one))
+    return Box(
+        default, schema, _description(one, required=default is REQUIRED), _labels(one, rare=rare)
+    )
 
 
-def _labels(one: Declared) -> dict[str, str | list[str]]:
-    labels: dict[str, str | list[str]] = {"title": one.title}
-    if one.option.section:
-        labels["section"] = one.option.section
+def _labels(one: Declared, *, rare: bool) -> Labels:
+    labels: Labels = {"title": one.title}
+    if section := one.option.section or (RARE if rare else ""):
+        labels["section"] = section
     if one.option.examples:
         labels["examples"] = list(one.option.examples)
     return labels

@@ -9,11 +9,26 @@ from airflow.sdk import Param
 from kafkats.config.option import REQUIRED
 from kafkats_airflow.boxes import Box, boxes
 from kafkats_airflow.forms import form_of
+from kafkats_airflow.suggestions import Suggestions, suggestions
 
 
 def form(name: str) -> dict[str, Param]:
     """Return the Params of a form (kafkats_airflow.forms.form_of)."""
-    return {one: _param(box) for one, box in boxes(form_of(name)).items()}
+    known = suggestions()
+    return {one: _param(with_known(one, box, known)) for one, box in boxes(form_of(name)).items()}
+
+
+def with_known(name: str, box: Box, known: Suggestions) -> Box:
+    """Return a box with what the deployment's policy names.
+
+    Topics become suggestions below the box. Those of a list would be the only ones that Airflow's
+    form takes, so that no glob could be written: volumes are told in the description.
+    """
+    if name == "topics" and known.topics:
+        return box._replace(labels={**box.labels, "examples": ["*", *known.topics]})
+    if name == "volumes" and known.volumes:
+        return box._replace(description=f"{box.description}. Known: {', '.join(known.volumes)}")
+    return box
 
 
 def _param(box: Box) -> Param:

@@ -14,10 +14,10 @@ import jsonschema
 import pytest
 from kafkats_airflow import settings
 from kafkats_airflow.boxes import boxes
-from kafkats_airflow.forms import FORMS
+from kafkats_airflow.forms import FORMS, RARE
 
 from kafkats.config import parse_duration, parse_size
-from kafkats.config.option import REQUIRED
+from kafkats.config.option import FILES, REQUIRED
 from kafkats.config.topics import topic_filter
 from kafkats.recovery.rules import start_rule
 
@@ -131,3 +131,16 @@ def test_a_policy_that_hangs_does_not_hang_the_import(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, str(policy) in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_run_by_default_opens_no_section(name: str) -> None:
+    """What is folded away has a default; what must be given, and what decides about writing, is seen."""
+    shown = boxes(FORMS[name])
+    folded_ids = {param for param, box in shown.items() if box.labels.get("section") == RARE}
+    assert folded_ids == set(FORMS[name].rare)
+    assert {box.labels.get("section") for box in shown.values()} <= {None, RARE, FILES}
+    for param, box in shown.items():
+        folded = "section" in box.labels
+        assert not (folded and box.default is REQUIRED)
+        assert not (folded and param in {"volumes", "topics", "need_approval", "dry_run", "phase"})
