@@ -1,0 +1,411 @@
+"""The forms that trigger the DAGs: which options each has, and what only a run of a DAG has.
+
+The options of the operations are declared in `kafkats/<room>/options.py` (kafkats.config.option).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, NamedTuple
+
+from pydantic import Field
+
+from kafkats.config.option import FILES, Choice, Declared, Option, Options, declared
+from kafkats.config.options import Settings, Topics
+from kafkats.lookup.options import Export, Search, Table
+from kafkats.migration.options import PHASES, Migrate, Migration, Step
+from kafkats.operations import OPERATIONS
+from kafkats.rebuild.options import Rebuild
+from kafkats.recovery.options import Recover
+from kafkats.retention.options import Retain
+from kafkats.rolling.options import Roll
+from kafkats.split.options import SPLITS, Split
+from kafkats_airflow import settings
+
+DEPLOYMENT: Final = {"policy": settings.POLICY, "folder": settings.FOLDER}
+"""Params whose default a deployment sets, in the variable KAFKATS_<PARAM>."""
+APPROVAL: Final = "Ask for approval"
+RARE: Final = "Rarely needed"
+"""The section of options that most runs leave as they are."""
+
+
+class Run(Options):
+    """Params of every DAG run."""
+
+    volumes: Annotated[
+        tuple[str, ...],
+        Option("Only these volumes: globs over paths or broker names", unset="all"),
+    ] = ()
+    folder: Annotated[
+        str,
+        Option("Where plans, runs and reports are written", title="Folder", section=FILES),
+    ]
+
+
+class ReadingRun(Run):
+    """A run that answers which offset it was."""
+
+    exact: Annotated[
+        bool,
+        Option(
+            "Read all batch headers and checksums instead of the time indexes (--depth full):"
+            " slower",
+            title="Read all batches",
+        ),
+    ] = False
+    source: Annotated[
+        str,
+        Choice(("volumes", "tables")),
+        Option(
+            "volumes: search the log directories; tables: read the table of build_lookup_tables"
+        ),
+    ] = "volumes"
+    tables: Annotated[
+        str | None,
+        Option(
+            "Where the tables are",
+            unset="lookup in the folder",
+            title="Folder of the tables",
+            section=FILES,
+        ),
+    ] = None
+    folder: Annotated[
+        str,
+        Option("Where exports and reports are written", title="Folder", section=FILES),
+    ]
+
+
+class WritingRun(Run):
+    """A run that may change log directories."""
+
+    need_approval: Annotated[
+        bool, Option("Ask a person before anything is written", title=APPROVAL)
+    ] = True
+    dry_run: Annotated[bool, Option("Only plan and report, write nothing")] = False
+
+
+class RecoveringRun(WritingRun):
+    """A run that may also tell what brokers would do at their start."""
+
+    kafka: Annotated[
+        str | None,
+        Option(
+            "The release of the brokers: before the plan, `preflight` reports what each would do if"
+            " it were started as it is",
+            unset="this is not reported",
+            title="Kafka release",
+            examples=("4.3", "3.9.1", "2.8"),
+        ),
+    ] = None
+
+
+class RebuildingRun(WritingRun):
+    """A run that may start a run of recover_log_dirs at its end."""
+
+    recover: Annotated[
+        bool,
+        Option(
+            "After this run, start recover_log_dirs on the same volumes and topics, with the same"
+            " approval: it also recovers what the brokers had not flushed, so that they start at"
+            " once",
+            title="Then recover log directories",
+        ),
+    ] = False
+
+
+class MigrationRun(WritingRun):
+    """A run of a migration's phase."""
+
+    phase: Annotated[
+        str,
+        Choice(("census", *PHASES)),
+        Option("Which phase of the migration to run; census only counts"),
+    ] = "census"
+    attested_by: Annotated[
+        str | None,
+        Option("Phase 1: the name of the person who vouches that the brokers understand to_magic"),
+    ] = None
+    need_approval: Annotated[
+        bool,
+        Option("Ask a person before anything is written, and after a canary", title=APPROVAL),
+    ] = True
+
+
+class RollingRun(WritingRun):
+    """A run that writes if dry_run is off, and purges old runs.
+
+    KAFKATS_RETENTION=apply turns dry_run off by default.
+    """
+
+    need_approval: Annotated[
+        bool, Option("Ask a person before anything is written", title=APPROVAL)
+    ] = False
+    undo_days: Annotated[
+        int,
+        Field(ge=0),
+        Option(
+            "Purge runs that ended at least this many days ago; they cannot be undone any more",
+            title="Days to undo",
+        ),
+    ] = settings.UNDO_DAYS
+    dry_run: Annotated[
+        bool,
+        Option("Only plan and report, write nothing. On unless KAFKATS_RETENTION=apply"),
+    ] = settings.DRY_RUN
+
+
+class SplittingRun(RollingRun):
+    """A run that closes active segments or splits the segments there are."""
+
+    split: Annotated[
+        str,
+        Choice(("no", *SPLITS)),
+        Option(
+            "no: close active segments. Otherwise split segments instead, active ones too; rolled:"
+            " where segment_bytes or segment_ms would have rolled; mixed: around implausible"
+            " timestamps; expired: after the records that are older than before"
+        ),
+    ] = "no"
+
+
+class RetentionRun(RollingRun):
+    """A run that asks only about the guards of the policy."""
+
+    need_approval: Annotated[
+        bool,
+        Option(
+            "Ask a person whether to delete what a guard of the policy keeps. Off: it is kept",
+            title=APPROVAL,
+        ),
+    ] = True
+
+
+class CleaningRun(Options):
+    """A run that removes the folders of old runs. KAFKATS_CLEAN_REPORTS=apply turns dry_run off."""
+
+    folder: Annotated[
+        str,
+        Option("Where plans, runs and reports are", title="Folder", section=FILES),
+    ]
+    keep_days: Annotated[
+        int,
+        Field(ge=1),
+        Option(
+            "Keep every folder in which anything has changed within so many days",
+            title="Days to keep",
+        ),
+    ] = 90
+    dry_run: Annotated[
+        bool,
+        Option("Only report what may be removed. On unless KAFKATS_CLEAN_REPORTS=apply"),
+    ] = settings.CLEAN_DRY_RUN
+
+
+class EndingRun(WritingRun):
+    """A run that undoes or purges what another DAG run has written."""
+
+    verb: Annotated[
+        str,
+        Choice(("undo", "purge")),
+        Option(
+            "undo: put back every old file; purge: delete the old files and free their space",
+            title="Undo or purge",
+        ),
+    ] = "undo"
+    of_dag: Annotated[
+        str | None, Option("The DAG whose run is to be undone or purged", title="DAG of the run")
+    ] = None
+    of_run: Annotated[str | None, Option("The run of that DAG, by its run id", title="Run id")] = (
+        None
+    )
+    digest: Annotated[
+        str | None,
+        Option(
+            "The digest of what the run wrote, as its page shows it; at least 8 digits",
+            title="Digest of the run",
+        ),
+    ] = None
+    need_approval: Annotated[
+        bool, Option("Ask a person before anything is undone or purged", title=APPROVAL)
+    ] = False
+
+
+class Form(NamedTuple):
+    """The form of a DAG: `ids` in the order that a person sees.
+
+    `models` declare the options. Of two options with the same id the first one counts. `rare` ones
+    are folded away, in a section of their own.
+    """
+
+    models: tuple[type[Options], ...]
+    ids: tuple[str, ...]
+    rare: tuple[str, ...] = ()
+
+
+_BEFORE: Final = ("policy", "volumes", "topics")
+_AFTER: Final = ("need_approval", "dry_run", "folder")
+
+FORMS: Final[Mapping[str, Form]] = {
+    "rebuild": Form(
+        (RebuildingRun, Rebuild, Topics, Settings),
+        (
+            "policy",
+            "volumes",
+            "topics",
+            "rule",
+            "depth",
+            "only_after_unclean_stop",
+            "recover",
+            "need_approval",
+            "dry_run",
+            "folder",
+        ),
+        rare=("rule", "only_after_unclean_stop"),
+    ),
+    "recover": Form(
+        (RecoveringRun, Recover, Topics, Settings),
+        (
+            "policy",
+            "volumes",
+            "topics",
+            "rule",
+            "like_kafka",
+            "kafka",
+            "need_approval",
+            "dry_run",
+            "copy_readable",
+            "folder",
+        ),
+        rare=("rule",),
+    ),
+    "migrate": Form(
+        (MigrationRun, Migration, Migrate, Step, Settings),
+        (
+            "policy",
+            "volumes",
+            "phase",
+            "from_magic",
+            "to_magic",
+            "compression_type",
+            "rule",
+            "accept_loss",
+            "attested_by",
+            "need_approval",
+            "dry_run",
+            "ledger",
+            "folder",
+        ),
+        rare=("compression_type", "rule", "accept_loss"),
+    ),
+    "retain": Form(
+        (RetentionRun, Retain, Topics, Settings),
+        (
+            "policy",
+            "volumes",
+            "topics",
+            "generation",
+            "as_of",
+            "before",
+            "free",
+            "inside_segments",
+            "last_segment",
+            "need_approval",
+            "undo_days",
+            "dry_run",
+            "folder",
+        ),
+        rare=("generation", "as_of", "inside_segments", "last_segment", "undo_days"),
+    ),
+    "roll": Form(
+        (SplittingRun, Roll, Split, Topics, Settings),
+        (
+            "policy",
+            "volumes",
+            "topics",
+            "generation",
+            "as_of",
+            "split",
+            "segment_bytes",
+            "segment_ms",
+            "earliest",
+            "before",
+            "need_approval",
+            "undo_days",
+            "dry_run",
+            "folder",
+        ),
+        rare=(
+            "generation",
+            "as_of",
+            "segment_bytes",
+            "segment_ms",
+            "earliest",
+            "before",
+            "undo_days",
+        ),
+    ),
+    "clean": Form((CleaningRun,), ("keep_days", "dry_run", "folder")),
+    "end": Form(
+        (EndingRun, Settings),
+        ("verb", "of_dag", "of_run", "digest", "need_approval", "policy", "folder"),
+    ),
+    "table": Form(
+        (ReadingRun, Table, Search, Topics, Settings),
+        (
+            "policy",
+            "volumes",
+            "topics",
+            "step",
+            "exact",
+            "high_watermark",
+            "from",
+            "to",
+            "tables",
+            "folder",
+        ),
+        rare=("exact", "high_watermark", "from", "to"),
+    ),
+    "export": Form(
+        (ReadingRun, Export, Search, Topics, Settings),
+        (
+            "time",
+            "topics",
+            "format",
+            "until",
+            "margin",
+            "missing",
+            "group",
+            "high_watermark",
+            "source",
+            "policy",
+            "volumes",
+            "tables",
+            "folder",
+        ),
+        rare=("margin", "high_watermark", "source"),
+    ),
+}
+
+
+def form_of(name: str) -> Form:
+    """Return a form of FORMS; for any other operation the form with all its options."""
+    if name in FORMS:
+        return FORMS[name]
+    models = OPERATIONS[name].models
+    own = (one.param for model in models for one in declared(model) if one.option.flags)
+    return Form((WritingRun, *models, Topics, Settings), (*_BEFORE, *own, *_AFTER))
+
+
+def declared_in(form: Form) -> dict[str, Declared]:
+    """Return the options of a form, by id, in its order."""
+    found: dict[str, Declared] = {}
+    for model in form.models:
+        for one in declared(model):
+            found.setdefault(one.param, one)
+    return {name: found[name] for name in form.ids}
+
+
+def flag_of(one: Declared) -> str:
+    """Return the word of an option on the command line, the long one of several."""
+    words = one.option.flags.partition("/")[0].split()
+    return next((word for word in words if word.startswith("--")), words[0])
