@@ -21,6 +21,7 @@ from kafkats.retention.options import Retain
 from kafkats.rolling.options import Roll
 from kafkats.split.options import SPLITS, Split
 from kafkats_airflow import settings
+from kafkats_airflow.cleaning_options import CleaningRun
 
 DEPLOYMENT: Final = {"policy": settings.POLICY, "folder": settings.FOLDER}
 """Params whose default a deployment sets, in the variable KAFKATS_<PARAM>."""
@@ -178,27 +179,6 @@ class RetentionRun(RollingRun):
             title=APPROVAL,
         ),
     ] = True
-
-
-class CleaningRun(Options):
-    """A run that removes the folders of old runs. KAFKATS_CLEAN_REPORTS=apply turns dry_run off."""
-
-    folder: Annotated[
-        str,
-        Option("Where plans, runs and reports are", title="Folder", section=FILES),
-    ]
-    keep_days: Annotated[
-        int,
-        Field(ge=1),
-        Option(
-            "Keep every folder in which anything has changed within so many days",
-            title="Days to keep",
-        ),
-    ] = 90
-    dry_run: Annotated[
-        bool,
-        Option("Only report what may be removed. On unless KAFKATS_CLEAN_REPORTS=apply"),
-    ] = settings.CLEAN_DRY_RUN
 
 
 class EndingRun(WritingRun):
