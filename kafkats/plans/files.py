@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +76,9 @@ def whole(path: Path) -> Generator[IO[bytes], None, None]:
 def read_json(path: Path) -> dict[str, Json]:
     """Read one JSON object. Raises CorruptPlan for other content, StorageFailed."""
     with storage(path, "reading"):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe has no end
+            raise CorruptPlan("a pipe or a device, no file", path=path)
         text = path.read_bytes()
     try:
         content: Json = strict_json.loads(text)

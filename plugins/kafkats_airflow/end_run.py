@@ -91,6 +91,7 @@ def changing(context: Context) -> list[Ending]:
     params = params_of(context)
     folder, verb = _asked(params)
     paths = _chosen(context, folder, params.get("digest") or "")
+    _check_inside(paths, folder)
     if verb == PURGE:
         _check_floor(paths)
     connections = {str(one.path): one.connection for one in checks.policy_of(params).volumes}
@@ -107,7 +108,24 @@ def _asked(params: RunParams) -> tuple[Path, str]:
     if not of_dag or not of_run:
         raise UsageError("of_dag and of_run name the DAG run to undo or to purge")
     checks.writable(params["folder"])
-    return run_folder(params["folder"], of_dag, of_run), params["verb"]
+    folder = run_folder(params["folder"], of_dag, of_run)
+    if folder.is_symlink() or folder.parent.is_symlink():
+        raise Refused(
+            "a link: it may lead to the RUNs of another DAG; name the run where it lies",
+            path=folder,
+        )
+    return folder, params["verb"]
+
+
+def _check_inside(paths: Sequence[Path], folder: Path) -> None:
+    """Raise Refused for a RUN that lies elsewhere, also by a link."""
+    for path in paths:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise Refused(
+                f"this RUN does not lie in the folder of the run that was named, {folder}: name the"
+                " run that wrote it, or end it by the command line",
+                path=path,
+            )
 
 
 def _chosen(context: Context, folder: Path, digest: str) -> list[Path]:

@@ -22,6 +22,8 @@ from kafkats.errors import Changed, Refused, storage
 
 REMOVING: Final = ".removing-"
 REMOVED: Final = ".removed-"
+DEEPEST: Final = 100
+"""Folders of ours are 3 deep. Python deletes no tree that is much deeper than this."""
 
 
 class Tree(NamedTuple):
@@ -37,13 +39,15 @@ class Tree(NamedTuple):
 
 
 def tree_of(folder: Path) -> Tree:
-    """Return what is in a folder. Links are not followed. Raises StorageFailed."""
+    """Return what is in a folder. Links are not followed. Raises StorageFailed, Refused for a tree
+    deeper than DEEPEST.
+    """
     files, size, foreign = [], 0, ""
     digest = hashlib.sha256()
     with storage(folder, "looking at a run's folder"):
         top = folder.lstat()
         newest = top.st_mtime_ns
-        for path, state in _walk(folder):
+        for path, state in _walk(folder, folder):
             newest = max(newest, state.st_mtime_ns)
             name = path.relative_to(folder)
             if state.st_dev != top.st_dev:
@@ -56,13 +60,15 @@ def tree_of(folder: Path) -> Tree:
     return Tree(tuple(files), size, newest, foreign, digest.hexdigest())
 
 
-def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def _walk(folder: Path, top: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    if len(folder.parts) - len(top.parts) > DEEPEST:
+        raise Refused(f"nested more than {DEEPEST} folders deep: remove it by hand", path=top)
     with os.scandir(folder) as listed:
         for one in sorted(listed, key=lambda one: one.name):
             state = one.stat(follow_symlinks=False)
             yield Path(one.path), state
             if stat.S_ISDIR(state.st_mode):
-                yield from _walk(Path(one.path))
+                yield from _walk(Path(one.path), top)
 
 
 def remove(folder: Path, digest: str) -> None:

@@ -229,6 +229,34 @@ def test_it_is_needed(scene: Scene, make: Callable[[Scene], None], why: str) -> 
     assert kept.why == why
 
 
+@pytest.mark.parametrize("name", ["report.json", "overview.json", "question.json"])
+def test_a_pipe_stops_nobody(scene: Scene, name: str) -> None:
+    """Who opens a pipe waits for its other end: one in an old folder must not stop all cleaning."""
+    scene.purge()
+    for one in ("overview.json", "approval.json", name):
+        (scene.run / one).unlink(missing_ok=True)
+    os.mkfifo(scene.run / name)
+    age(scene.run)
+    found = run_folder(scene.run, scene.root)
+    if isinstance(found, RunFolder):
+        kept = scene()
+        assert (kept.why if kept else "") == ("unreadable" if name == "question.json" else "")
+    else:
+        assert found.what == "report.json is no file"
+
+
+def test_a_tree_too_deep_to_be_deleted_is_kept(scene: Scene) -> None:
+    scene.purge()
+    deep = scene.run / "/".join("d" * 900)
+    deep.mkdir(parents=True)
+    with pytest.raises(KafkatsError, match="nested more than 100 folders deep"):
+        scene()
+    for above in (deep, *deep.parents):
+        if above == scene.run:
+            break
+        above.rmdir()
+
+
 def test_a_question_that_ended_needs_nothing(scene: Scene) -> None:
     open_question(scene)
     (scene.run / "question.json").write_text('{"until_ms": 1}')

@@ -6,6 +6,7 @@ import json
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from kafkats_airflow import end_run, settings
 
 from kafkats.config.approvers import read_approvers
 from tests.dags.runs import data, places, rebuild, states
+from tests.ui.folders import change
 
 ALICE, MALLORY = {"id": "alice", "name": "alice"}, {"id": "mallory", "name": "mallory"}
 
@@ -122,6 +124,27 @@ def test_what_is_not_as_it_was_shown_is_left_alone(
     assert str(ended.state) == "failed"
     assert says in failure(ended, "changes")
     assert files(damaged) == after and "undo" not in here
+
+
+@pytest.mark.parametrize("linked", ["dag", "run", "group"])
+def test_no_link_leads_to_the_runs_of_another(tmp_path: Path, linked: str) -> None:
+    other = tmp_path / "elsewhere" / "apply_retention" / "secret"
+    change(other, "f" * 64, {"/data": 5}, None)
+    folder = tmp_path / "reports" / "rebuild_time_indexes" / "mine"
+    link, to = {
+        "dag": (folder.parent, other.parent),
+        "run": (folder, other),
+        "group": (folder / "spark_default", other / "spark_default"),
+    }[linked]
+    link.parent.mkdir(parents=True)
+    link.symlink_to(to)
+    params = {
+        "folder": str(tmp_path / "reports"), "of_dag": "rebuild_time_indexes", "verb": "purge",
+        "of_run": "secret" if linked == "dag" else "mine", "digest": "f" * 64,
+    }  # fmt: skip
+    context = {"params": params, "dag": SimpleNamespace(dag_id="end_run"), "run_id": "r1"}
+    with pytest.raises(Exception, match=r"a link|does not lie in the folder"):
+        end_run.changing(context)  # type: ignore[arg-type]
 
 
 def test_approvers_are_asked(

@@ -312,6 +312,16 @@ def test_a_token_in_a_file(client: Client, tmp_path: Path, monkeypatch: pytest.M
         assert client.metrics("Bearer ").status_code == 404
 
 
+def test_what_is_no_file_holds_no_token(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe would hold the thread of the request for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/zero", f"{tmp_path}/a\0b"):
+        monkeypatch.setattr(settings, "METRICS_TOKEN_FILE", str(path))
+        assert client.metrics("Bearer ").status_code == 404
+
+
 def test_it_is_registered_and_loads_little() -> None:
     """Every component of Airflow loads plugins."""
     import subprocess

@@ -134,7 +134,7 @@ def test_undo_material_counts_until_it_is_purged_or_undone(folder: Path) -> None
             "written_ms",
         ),
         ("\udcff", "half-written or corrupt"),
-        ("[" * 100_000, "corrupt: it is nested too deeply"),
+        ("[" * 100_000, "corrupt: nested too deeply"),
     ],
 )
 def test_a_report_that_cannot_be_read_is_shown_as_such(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import stat
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cache
 from pathlib import Path
@@ -88,10 +89,13 @@ def token() -> bytes:
     """Return the token, empty if there is none or its file cannot be read."""
     if not settings.METRICS_TOKEN_FILE:
         return settings.METRICS_TOKEN.strip().encode()
+    path = Path(settings.METRICS_TOKEN_FILE)
     try:
-        with Path(settings.METRICS_TOKEN_FILE).open("rb") as file:
+        if not stat.S_ISREG(path.stat().st_mode):  # who opens a pipe waits for its other end
+            raise OSError("no plain file")
+        with path.open("rb") as file:
             found = file.read(LARGEST_TOKEN_BYTES + 1).strip()
-    except OSError as e:
+    except (OSError, ValueError) as e:  # a NUL in the path
         _LOG.error("KAFKATS_METRICS_TOKEN_FILE cannot be read, so there are no metrics: %s", e)
         return b""
     return found if len(found) <= LARGEST_TOKEN_BYTES else b""

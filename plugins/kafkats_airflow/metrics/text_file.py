@@ -25,7 +25,7 @@ def refresh(folder: str | Path) -> None:
         return
     try:
         write(Path(settings.METRICS_FILE))
-    except OSError as e:
+    except (OSError, ValueError) as e:  # a NUL in the path
         _LOG.warning("remark: KAFKATS_METRICS_FILE %s: %s", settings.METRICS_FILE, e)
 
 

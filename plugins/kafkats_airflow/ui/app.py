@@ -112,4 +112,7 @@ def _misasked(request: Request, error: Exception) -> Response:
 
 def _broken(request: Request, error: Exception) -> Response:
     said = "This page has failed. The log of the api-server says why."
-    return rendering.error(request, 500, said)
+    response = rendering.error(request, 500, said)
+    # Starlette answers this outside of every middleware, so Headed does not see it.
+    response.headers.update(HEADERS | {"cache-control": FRESH})
+    return response

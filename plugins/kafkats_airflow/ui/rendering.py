@@ -65,7 +65,7 @@ PLOTLY: Final = f"static/plotly-{version('plotly')}/plotly.min.js"
 def link(path: str, **query: object) -> str:
     """Return a relative link. Values that are None or empty are left out."""
     given = {name: str(value) for name, value in query.items() if value not in {None, ""}}
-    return f"{path}?{urlencode(given, quote_via=quote)}" if given else path
+    return f"{path}?{urlencode(given, quote_via=quote, errors='replace')}" if given else path
 
 
 _TEMPLATES.globals.update(link=link, static=STATIC, pages=PAGES, plotly=PLOTLY)
@@ -83,7 +83,9 @@ def page(request: Request, template: str, *, status: int = 200, **values: object
     """Render a template. It has `now_ms` and the request's path besides `values`."""
     here = request.url.path.rsplit("/", 1)[-1]
     given = {"now_ms": now_ms(), "here": here, "query": request.query_params} | values
-    return HTMLResponse(_TEMPLATES.get_template(template).render(given), status)
+    text = _TEMPLATES.get_template(template).render(given)
+    # names on a disk may be any bytes, also such as UTF-8 cannot write
+    return HTMLResponse(text.encode("utf-8", "backslashreplace"), status)
 
 
 def error(request: Request, status: int, said: str) -> Response:

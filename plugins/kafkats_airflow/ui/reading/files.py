@@ -18,11 +18,14 @@ from typing import Final, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from kafkats.errors import KafkatsError
+from kafkats.logdir import strict_json
 
 T = TypeVar("T")
 
 KEPT: Final = 20_000
 """Parsed files that are kept, the least used go first."""
+KEPT_BYTES: Final = 64 * 1024**2
+"""The size of all files that are kept parsed: a folder of large reports fills no memory."""
 LARGEST_BYTES: Final = 16 * 1024**2
 """A JSON file above this is not read: no report of ours is that large."""
 
@@ -45,6 +48,7 @@ class _State(NamedTuple):
 
 _lock: Final = threading.Lock()
 _parsed: Final[OrderedDict[tuple[str, str], tuple[_State, object]]] = OrderedDict()
+_bytes: Final = [0]  # of the files in _parsed
 
 
 def cached(path: Path, parse: Callable[[Path], T]) -> T | Unreadable | None:
@@ -65,10 +69,12 @@ def cached(path: Path, parse: Callable[[Path], T]) -> T | Unreadable | None:
             return known
     parsed = _parse(path, parse)
     with _lock:
+        if key in _parsed:
+            _bytes[0] -= _parsed.pop(key)[0].size
         _parsed[key] = (state, parsed)
-        _parsed.move_to_end(key)
-        while len(_parsed) > KEPT:
-            _parsed.popitem(last=False)
+        _bytes[0] += state.size
+        while len(_parsed) > KEPT or (_bytes[0] > KEPT_BYTES and len(_parsed) > 1):
+            _bytes[0] -= _parsed.popitem(last=False)[1][0].size
     return parsed
 
 
@@ -89,10 +95,29 @@ def json_of(path: Path) -> dict[str, object]:
     """Return the JSON object in a file. Raises ValueError, OSError."""
     if (size := path.stat().st_size) > LARGEST_BYTES:
         raise ValueError(f"its {size} bytes are more than a page reads ({LARGEST_BYTES})")
-    content = json.loads(path.read_bytes())
+    with path.open("rb") as file:
+        text = file.read(LARGEST_BYTES + 1)  # it may have grown since
+    try:
+        content = strict_json.loads(text)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError as e:
+        raise ValueError(f"corrupt: {e}") from e
     if not isinstance(content, dict):
         raise ValueError("it is no JSON object")
     return content
+
+
+def listed(folder: Path, pattern: str) -> list[Path]:
+    """Return the paths below a run's folder that match, sorted. No link is followed: it may lead
+    into the folder of a DAG whose runs the person may not read.
+    """
+    found = []
+    for path in sorted(folder.glob(pattern)):
+        depth = len(path.relative_to(folder).parts) - 1
+        if not any(above.is_symlink() for above in path.parents[:depth]):
+            found.append(path)
+    return found
 
 
 def _parse(path: Path, parse: Callable[[Path], T]) -> T | Unreadable:

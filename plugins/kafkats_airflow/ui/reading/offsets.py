@@ -16,7 +16,7 @@ from kafkats.lookup.marks import Mark, marks_in, read_marks
 from kafkats.lookup.record_scatter import CLOUDS
 from kafkats.search.answers import REASONS
 from kafkats.tables import TABLE, View, busiest, closed, read
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, state_of
+from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, listed, state_of
 from kafkats_airflow.ui.reading.tables import table_of
 
 DAGS: Final = frozenset({"build_lookup_tables", "export_offsets"})
@@ -79,7 +79,7 @@ def sources_of(folder: Path) -> list[Source] | Unreadable | None:
     built = report.get("tables")
     found = [one for one in map(_of_table, built if isinstance(built, list) else ()) if one]
     if not found:
-        kept = sorted(folder.glob("*/cells.parquet"))
+        kept = listed(folder, "*/cells.parquet")
         found = [Source(path.parent.name, path, False) for path in kept]
     return found or None
 
@@ -163,7 +163,7 @@ def _cells(view: View, topic: str, partition: int) -> pa.Table:
 
 def _points(folder: Path, topic: str, partition: int) -> list[tuple[int, int]]:
     """Return a sample of the records that the run has kept of a partition."""
-    for path in sorted(folder.glob("*/clouds.parquet")):
+    for path in listed(folder, "*/clouds.parquet"):
         table = table_of(path, CLOUDS.names)
         if not isinstance(table, pa.Table):
             continue

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kafkats_airflow.ui import words
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of
+from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, listed
 from kafkats_airflow.ui.reading.records import Plan, Question
 from kafkats_airflow.ui.reading.run import Detail
 
@@ -48,7 +48,7 @@ def plans_of(run: Detail) -> list[Made]:
     elif run.report is not None and run.report.plans:
         named = run.report.plans
     else:
-        read = [cached(path, _parse) for path in sorted(run.folder.glob("*/plan-*/plan.json"))]
+        read = [cached(path, _parse) for path in listed(run.folder, "*/plan-*/plan.json")]
         named = [one for one in read if isinstance(one, Plan)]
     options = run.question.options if run.question else {}
     return [_made(run, one, options) for one in named]
@@ -137,6 +137,8 @@ def refusal(run: Detail, digest: str, now_ms: int) -> str:
     question = run.question
     if question is None:
         return "This run asks nothing: it was cleared since, or has not come to its question."
+    if not question.digest:
+        return "An earlier version asked this question: answer it in Airflow's required actions."
     if question.digest != digest:
         return (
             f"This run was cleared since: it asks about plan {question.digest[:16]} now, not about"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.errors import CorruptPlan
 from kafkats_airflow.ui.reading.files import Unreadable, state_of
+from kafkats_airflow.ui.reading.tables import MOST_BYTES, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,14 +111,33 @@ def _read(path: Path) -> pa.Table:
                     f"its {whole.metadata.num_rows} rows are more than a page reads ({MOST});"
                     " `kafkats show` lists them"
                 )
+            if (size := unpacked(whole)) > MOST_BYTES:
+                raise CorruptPlan(f"its {size} bytes are more than a page reads ({MOST_BYTES})")
             table = whole.read(columns=list(_COLUMNS)).unify_dictionaries().combine_chunks()
     except (pa.ArrowException, OSError, KeyError) as e:
         raise CorruptPlan(f"not a readable table: {e}") from e
+    _check(table)
+    return table
+
+
+def _check(table: pa.Table) -> None:
+    """Check the columns, their types and their texts. Raises CorruptPlan."""
+    import pyarrow as pa
+
     if missing := {*_WORDS, "directory_ctime_ns", "after_bytes", "before", "log"} - {
         *table.column_names
     }:
         raise CorruptPlan(f"not the rows of a plan: it has no {', '.join(sorted(missing))}")
-    return table
+    file = pa.struct([("size", pa.int64()), ("mtime_ns", pa.int64())])
+    wanted = {"directory_ctime_ns": pa.int64(), "after_bytes": pa.int64(), "before": file}
+    wanted |= {name: pa.dictionary(pa.int32(), pa.string()) for name in _WORDS}
+    for name, kind in wanted.items():
+        if table[name].type != kind:
+            raise CorruptPlan(f"not the rows of a plan: {name} is {table[name].type}, not {kind}")
+    try:
+        table.validate(full=True)
+    except pa.ArrowException as e:
+        raise CorruptPlan(f"not a readable table: {e}") from e
 
 
 def find(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of
+from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, listed
 
 
 class _Record(BaseModel):
@@ -133,7 +133,7 @@ def parse_report(path: Path) -> Report:
 
 def changes_of(folder: Path) -> list[Change | Unreadable]:
     """Return the RUNs of a DAG run, the earliest first, then those that cannot be read."""
-    found = [_change(run.parent) for run in sorted(folder.glob("*/run-*/run.json"))]
+    found = [_change(run.parent) for run in listed(folder, "*/run-*/run.json")]
     return sorted(found, key=lambda one: (isinstance(one, Change), getattr(one, "began_ms", 0)))
 
 

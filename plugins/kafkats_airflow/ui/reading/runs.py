@@ -11,7 +11,7 @@ from kafkats_airflow.folders import file_name, run_folder
 from kafkats_airflow.overview import NAME as OVERVIEW
 from kafkats_airflow.overview import Overview
 from kafkats_airflow.progress import FILES, Live
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of
+from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, listed
 
 SILENT_MS: Final = 60_000
 """A job tells of its progress every few seconds. After this time it counts as silent."""
@@ -33,9 +33,12 @@ def runs_in(folder: Path, dag_ids: Iterable[str]) -> list[Found]:
     os.scandir(folder).close()
     found = []
     for dag_id in dag_ids:
+        of_dag = folder / file_name(dag_id)
+        if of_dag.is_symlink():  # it may lead to the runs of another DAG
+            continue
         try:
-            with os.scandir(folder / file_name(dag_id)) as listed:
-                for one in listed:
+            with os.scandir(of_dag) as inside:
+                for one in inside:
                     if one.is_dir(follow_symlinks=False):
                         changed = one.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
                         found.append(Found(dag_id, Path(one.path), changed))
@@ -53,7 +56,7 @@ def folder_asked(folder: Path, dag_id: str, run_id: str) -> Path | None:
     by_name = [named] if run_id == named.name and run_id not in {"", ".", ".."} else []
     for one in (run_folder(str(folder), dag_id, run_id), *by_name):
         try:
-            if one.is_dir() and not one.is_symlink():
+            if one.is_dir() and not (one.is_symlink() or one.parent.is_symlink()):
                 return one
         except (OSError, ValueError):  # too long a name, a NUL
             continue
@@ -72,7 +75,7 @@ def parse_overview(path: Path) -> Overview:
 
 def progress_of(folder: Path) -> list[Live | Unreadable]:
     """Return the progress of the tasks of a run, in the order in which they began."""
-    read = [cached(path, parse_progress) for path in sorted(folder.glob(FILES))]
+    read = [cached(path, parse_progress) for path in listed(folder, FILES)]
     given: Sequence[Live | Unreadable] = [one for one in read if one is not None]
     return sorted(given, key=lambda one: one.began_ms if isinstance(one, Live) else 0)
 

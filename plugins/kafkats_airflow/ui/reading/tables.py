@@ -13,6 +13,14 @@ from kafkats_airflow.ui.reading.files import Unreadable, state_of
 
 MOST_ROWS: Final = 5_000_000
 """A table with more rows is not read: the api-server has to answer others, too."""
+MOST_BYTES: Final = 1024**3
+"""The same for its bytes when they are unpacked."""
+
+
+def unpacked(file: pq.ParquetFile) -> int:
+    """Return the bytes of a table when they are unpacked: a small file may hold very many."""
+    metadata = file.metadata
+    return sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
 
 
 def table_of(
@@ -31,6 +39,10 @@ def table_of(
             if opened.metadata.num_rows > MOST_ROWS:
                 rows = opened.metadata.num_rows
                 return Unreadable(path, f"its {rows} rows are more than a page reads ({MOST_ROWS})")
+            if (size := unpacked(opened)) > MOST_BYTES:
+                return Unreadable(
+                    path, f"its {size} bytes are more than a page reads ({MOST_BYTES})"
+                )
             table = opened.read(columns=list(columns))
             table.validate(full=True)
         missing = set(columns) - set(table.column_names)

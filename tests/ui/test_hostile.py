@@ -1,0 +1,197 @@
+"""What is in the folder of all runs may be broken or hostile: a page says so, and neither fails, hangs nor runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.ui.folders import change, ended, live, volume, write
+from tests.ui.test_rights import every_route
+
+NOW_MS = time.time_ns() // 1_000_000
+RUN = "dag_id=rebuild_time_indexes&run_id=r1"
+DATA = "&partition=t-0&log_dir=/data&topic=t&retention_ms=5&at=now"
+HUGE = 10**400
+LONE = "\ud800"
+
+
+def everything(client: Any) -> dict[str, Any]:
+    """Every route's answer about the run, by path."""
+    found = {}
+    for path in every_route():
+        more = DATA.replace("at=now", "at=5&to=json&partition=0") if "offsets" in path else DATA
+        answer = client.get(f"/kafkats{path}?{RUN}{more}", follow_redirects=False)
+        found[path] = answer
+    return found
+
+
+def none_fails(client: Any) -> None:
+    for path, answer in everything(client).items():
+        assert answer.status_code < 500, (path, answer.text[:2000])
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'"), path
+
+
+def question(**more: Any) -> dict[str, Any]:
+    plan = {"plan": "/x/plan-1", "digest": "d" * 64, "totals": {"files": 3}}
+    return {
+        "options": {"apply": ["d" * 64], "reject": []},
+        "plans": [plan],
+        "asked_ms": NOW_MS,
+        "until_ms": NOW_MS + 10**6,
+        "run_id": "r1",
+        "digest": "e" * 64,
+        "task_id": "approve",
+    } | more
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "overview.json", "report.json", "question.json", "approval.json", "progress-plan-0.json",
+        "board.json", "what-if.json", "spark_default/run-1/run.json", "spark_default/run-1/report.json",
+        "spark_default/plan-1/plan.json",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    ["[]", '{"a":' * 100_000, "\ud800", '{"format": NaN, "volumes": "x", "tables": [3]}'],
+    ids=["list", "deep", "no-utf8", "types"],
+)
+def test_a_broken_file_breaks_no_page(client: Any, folder: Path, name: str, content: str) -> None:
+    run = ended(folder, NOW_MS, volume("/data"), run="r1")
+    (run / name).parent.mkdir(parents=True, exist_ok=True)
+    (run / name).write_bytes(content.encode(errors="surrogatepass"))
+    none_fails(client)
+
+
+@pytest.mark.parametrize("number", [HUGE, 2**63, 10**18])
+def test_numbers_that_no_time_or_size_has(client: Any, folder: Path, number: int) -> None:
+    run = ended(
+        folder, number, volume("/data", bytes=number, kinds={"damage": {"k": number}}), run="r1"
+    )
+    live(run, number, task="plan", bytes=number, of_bytes=number, seconds_left=number)
+    write(run / "question.json", question(asked_ms=number, until_ms=number))
+    undo = change(run, "f" * 64, {"/data": number}, number)
+    overview = json.loads((run / "overview.json").read_text()) | {"undo": [undo]}
+    write(run / "overview.json", overview)
+    none_fails(client)
+    (run / "overview.json").unlink()
+    (run / "report.json").unlink()
+    none_fails(client)
+
+
+def test_texts_that_utf8_cannot_write(client: Any, folder: Path) -> None:
+    run = ended(folder, NOW_MS, run="r1")
+    (run / "overview.json").unlink()
+    write(run / "report.json", {"outcome": LONE, "volumes": [f"/data/{LONE}"]})
+    none_fails(client)
+    os.mkdir(os.fsencode(run.parent) + b"/\xff\xfe")
+    none_fails(client)
+
+
+def test_parquet_of_other_types(client: Any, folder: Path) -> None:
+    run = ended(folder, NOW_MS, volume("/data"), run="r1")
+    plan = run / "spark_default" / "plan-1"
+    write(
+        run / "question.json",
+        question(plans=[{"plan": str(plan), "digest": "d" * 64, "totals": {"files": 1}}]),
+    )
+    write(plan / "plan.json", {"operation": "rebuild"})
+    bad = pa.array([b"\xff\xfe"]).cast(pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 1, bad.buffers())
+    names = ["log_dir", "partition_dir", "file", "action", "reason"]
+    state = pa.array([{"size": 1}])
+    for cell in (text, pa.array([1]), pa.array(["a\0b"]), pa.array([None], pa.string())):
+        for before in (
+            state,
+            pa.array([5]),
+            pa.array([{"size": None, "mtime_ns": 3}]),
+            pa.array([{"size": "x", "mtime_ns": "y"}]),
+        ):
+            columns = dict.fromkeys(names, cell) | {
+                "directory_ctime_ns": pa.array([1]), "after_bytes": pa.array(["x"]), "before": before, "log": before,
+            }  # fmt: skip
+            pq.write_table(pa.table(columns), plan / "items.parquet")
+            none_fails(client)
+            answer = client.get(f"/kafkats/plan?{RUN}&find=a&action=b")
+            assert answer.status_code == 200, answer.text
+    for name in (
+        "segments.parquet",
+        "after.parquet",
+        "retention.parquet",
+        "x/cells.parquet",
+        "x/clouds.parquet",
+    ):
+        (run / name).parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table(columns), run / name)
+    none_fails(client)
+
+
+def test_no_link_pipe_or_device_is_read(client: Any, folder: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    other = ended(secret, NOW_MS, volume("/secret"), run="r1")
+    change(other, "f" * 64, {"/secret": 5}, None)
+    write(
+        other / "spark_default/run-ffffffffffffffff/run.json",
+        {"operation": "SECRET", "run_id": "SECRET", "digest": "SECRET"},
+    )
+    run = folder / "rebuild_time_indexes" / "r1"
+    run.mkdir(parents=True)
+    (run / "spark_default").symlink_to(other / "spark_default")
+    (run / "overview.json").symlink_to(other / "overview.json")
+    os.mkfifo(run / "report.json")
+    (run / "question.json").symlink_to("/dev/zero")
+    (run / "loop").symlink_to(run)
+    for path, answer in everything(client).items():
+        assert answer.status_code < 500, path
+        assert "secret" not in answer.text.lower(), (path, answer.text)
+
+
+def test_a_dag_folder_that_is_a_link_is_not_read(client: Any, folder: Path, tmp_path: Path) -> None:
+    other = ended(tmp_path / "other", NOW_MS, volume("/secret"), dag="apply_retention", run="r1")
+    (folder / "rebuild_time_indexes").symlink_to(other.parent)
+    for path, answer in everything(client).items():
+        assert "/secret" not in answer.text, path
+
+
+def test_a_failure_has_the_headers_too(
+    client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkats_airflow.ui.reading import runs
+
+    def broken(*_: Any) -> None:
+        raise RuntimeError("/secret")
+
+    monkeypatch.setattr(runs, "runs_in", broken)
+    answer = client.get("/kafkats/runs")
+    assert answer.status_code == 500
+    assert "/secret" not in answer.text
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/run/", "/volumes//", "//run", "/%2e%2e/run", "/run%2f", "/static/%2e%2e/app.py"],
+)
+def test_other_methods_and_spellings_give_nothing_away(
+    client: Any, folder: Path, path: str
+) -> None:
+    ended(folder, NOW_MS, volume("/secret"), run="r1")
+    address = f"/kafkats{path}?dag_id=apply_retention&run_id=r1"
+    for method in ("HEAD", "OPTIONS", "POST", "TRACE"):
+        for token in ("", "viewer"):
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = client.request(method, address, headers=headers, follow_redirects=False)
+            assert 300 <= answer.status_code < 500, answer
+            assert "/secret" not in answer.text
+            assert "content-security-policy" in answer.headers
+            assert answer.headers["cache-control"] == "no-store"
