@@ -294,8 +294,9 @@ def _group_csv(request: _Request) -> Export:
         raise UsageError(
             "a group has one offset in each partition: it cannot be given the end of a range"
         )
-    if any(c in group for c in '",\r\n'):
-        raise UsageError(f"the CSV of Kafka's tool has no way to write the group {group!r}")
+    for what, name in (("group", group), *(("topic", mark.topic) for mark in starts)):
+        if any(c in name for c in '",\r\n'):  # it would become a line about another partition
+            raise UsageError(f"the CSV of Kafka's tool has no way to write the {what} {name!r}")
     filled = _filled(starts, "start", missing)
     unknown = [
         f.mark

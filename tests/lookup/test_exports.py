@@ -129,6 +129,13 @@ def test_group_csv() -> None:
     assert made.partitions == 1
 
 
+@pytest.mark.parametrize("topic", ["a,0,1\n__consumer_offsets", "a,b", 'a"b', "a\rb"])
+def test_a_topic_adds_no_line_to_the_group_csv(topic: str) -> None:
+    """Kafka's tool knows no quotes: the name would reset a partition of another topic."""
+    with pytest.raises(UsageError, match="no way to write the topic"):
+        export([FOUND, FOUND._replace(topic=topic)], to="group-csv")
+
+
 def test_group_csv_never_has_a_word_for_an_offset() -> None:
     for mark, missing in ((LATE._replace(log_end=-1), "fail"), (BROKEN, "all"), (BROKEN, "none")):
         with pytest.raises(BadInput, match="no offset to write"):
