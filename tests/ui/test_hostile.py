@@ -161,6 +161,21 @@ def test_a_dag_folder_that_is_a_link_is_not_read(client: Any, folder: Path, tmp_
         assert "/secret" not in answer.text, path
 
 
+def test_paths_that_cannot_be_looked_at(client: Any, folder: Path) -> None:
+    """The system refuses them with an error that pathlib raises, as it does for a broker's folder."""
+    long = "/" + "x" * 5000
+    run = ended(folder, NOW_MS, volume(long), dag="build_lookup_tables", run="r1")
+    report = {"outcome": "built", "tables": [{"table": long, "from_ms": 1, "to_ms": 2}]}
+    write(run / "report.json", report)
+    answer = client.get("/kafkats/run-offsets?dag_id=build_lookup_tables&run_id=r1")
+    assert answer.status_code == 200, answer.text
+    run = ended(folder, NOW_MS, volume(long), run="r1")
+    undo = change(run, "f" * 64, {long: 5}, None) | {"run": long}
+    overview = json.loads((run / "overview.json").read_text()) | {"undo": [undo]}
+    write(run / "overview.json", overview)
+    none_fails(client)
+
+
 def test_a_failure_has_the_headers_too(
     client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

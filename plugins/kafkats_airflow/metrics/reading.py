@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats_airflow.overview import Overview, Reclaimable, Volume
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, state_of
+from kafkats_airflow.ui.reading.files import Unreadable, cached, is_file, json_of, state_of
 from kafkats_airflow.ui.reading.runs import Found, overview_of, run_in, runs_in
 
 STATES: Final = ("read", "older", "unreadable")
@@ -97,7 +97,7 @@ def _add(volumes: dict[str, Facts], found: Found, overview: Overview) -> None:
             facts.reclaimable, facts.board = one.reclaimable, found.folder / "board.json"
     for undo in overview.undo:
         run = run_in(found.folder, undo.run)
-        if (run / "purge.json").exists() or (run / "undone.json").exists():
+        if is_file(run / "purge.json") or is_file(run / "undone.json"):
             continue
         for log_dir, size in undo.bytes.items():
             if size:

@@ -91,6 +91,18 @@ def state_of(path: Path) -> _State | Unreadable | None:
     return _State(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
+def is_file(path: Path) -> bool:
+    """Whether a file is seen from here. Path.is_file raises where a folder above it may not be
+    entered, such as a broker's log directory.
+    """
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def is_dir(path: Path) -> bool:
+    """Whether a directory is seen from here. Never raises, unlike Path.is_dir."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
 def json_of(path: Path) -> dict[str, object]:
     """Return the JSON object in a file. Raises ValueError, OSError."""
     if (size := path.stat().st_size) > LARGEST_BYTES:

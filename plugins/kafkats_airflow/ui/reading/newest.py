@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from kafkats_airflow.ui.reading.files import is_file
 from kafkats_airflow.ui.reading.runs import Found, runs_in
 
 CHOICES: Final = 30
@@ -18,7 +19,7 @@ def runs_with(folder: Path, dag_ids: Iterable[str], file: str) -> list[Found]:
     """Return the newest runs of these DAGs whose report has `file`. Raises OSError."""
     found = []
     for one in runs_in(folder, dag_ids)[:_LOOKED_AT]:
-        if (one.folder / file).is_file():
+        if is_file(one.folder / file):
             found.append(one)
             if len(found) == CHOICES:
                 break

@@ -16,7 +16,7 @@ from kafkats.lookup.marks import Mark, marks_in, read_marks
 from kafkats.lookup.record_scatter import CLOUDS
 from kafkats.search.answers import REASONS
 from kafkats.tables import TABLE, View, busiest, closed, read
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, listed, state_of
+from kafkats_airflow.ui.reading.files import Unreadable, cached, is_file, json_of, listed, state_of
 from kafkats_airflow.ui.reading.tables import table_of
 
 DAGS: Final = frozenset({"build_lookup_tables", "export_offsets"})
@@ -95,7 +95,7 @@ def _of_table(told: object) -> Source | None:
 
 def seen_from_here(source: Source) -> bool:
     """Whether the api-server sees a source. A table may lie where only workers see it."""
-    return (source.path / _MANIFEST if source.is_table else source.path).is_file()
+    return is_file(source.path / _MANIFEST if source.is_table else source.path)
 
 
 def view_of(source: Source) -> View | Unreadable:

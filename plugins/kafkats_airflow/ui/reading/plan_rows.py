@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.errors import CorruptPlan
-from kafkats_airflow.ui.reading.files import Unreadable, state_of
+from kafkats_airflow.ui.reading.files import Unreadable, is_dir, state_of
 from kafkats_airflow.ui.reading.tables import MOST_BYTES, unpacked
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _now(path: Path, planned: object) -> str:
     try:
         found = path.lstat()
     except FileNotFoundError:
-        return "" if _size(planned) is None or not path.parent.parent.is_dir() else "gone since"
+        return "" if _size(planned) is None or not is_dir(path.parent.parent) else "gone since"
     except (OSError, ValueError):
         return ""
     if _size(planned) is None:
@@ -255,7 +255,7 @@ def since(table: pa.Table) -> Since:
         if partition_dir == ".":  # checkpoints of the log directory change all the time
             continue
         if log_dir not in seen:
-            seen[log_dir] = Path(log_dir).is_dir()
+            seen[log_dir] = is_dir(Path(log_dir))
         if not seen[log_dir]:
             continue
         looked += 1

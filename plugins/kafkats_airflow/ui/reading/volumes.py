@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from kafkats_airflow.overview import Overview, Undo, Volume
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of
+from kafkats_airflow.ui.reading.files import Unreadable, cached, is_file, json_of
 from kafkats_airflow.ui.reading.runs import Found, overview_of, run_in
 
 OVERDUE_MS: Final = 36 * 3_600_000
@@ -200,9 +200,9 @@ def is_whole(volume: Volume) -> bool:
 
 def _add_undo(rows: dict[str, Row], source: Source, undo: Undo, run: Path) -> None:
     """Add material that still is on the disk: neither undone nor purged since."""
-    if (run / "purge.json").exists():
+    if is_file(run / "purge.json"):
         return
-    undone = (run / "undone.json").exists()
+    undone = is_file(run / "undone.json")
     for log_dir, size in undo.bytes.items():
         row = rows.setdefault(log_dir, Row(log_dir))
         if undone:
