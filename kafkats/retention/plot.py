@@ -28,7 +28,7 @@ STATES: Final = {
     "expired, the last segment stays": "#f0e442",
     "expired, pinned": "#d55e00",
     "pins others": "#cc79a7",
-    "stays": "#bdbdbd",
+    "kept": "#bdbdbd",
 }
 """States of segments, with their colours (of Okabe and Ito). Every segment has one."""
 DAY_MS: Final = 86_400_000
@@ -71,7 +71,7 @@ def _state(row: VerdictRow, pins: Collection[SegmentKey], now_ms: int) -> str:
         return "deleted within a day"
     if since is not None and since <= now_ms + 7 * DAY_MS:
         return "deleted within a week"
-    return "stays"
+    return "kept"
 
 
 def _deleted(veto: str) -> str:
@@ -95,7 +95,7 @@ def reclaimable(verdicts: pa.Table, now_ms: int) -> list[tuple[str, dict[str, in
     for topic, size, state in zip(*columns, strict=True):
         sizes = topics.setdefault(topic, dict.fromkeys(STATES, 0))
         sizes[state] += size
-    return sorted(topics.items(), key=lambda one: (one[1]["stays"] - sum(one[1].values()), one[0]))
+    return sorted(topics.items(), key=lambda one: (one[1]["kept"] - sum(one[1].values()), one[0]))
 
 
 def plot_reclaimable(
@@ -171,7 +171,7 @@ def _panels(verdicts: pa.Table, now_ms: int) -> list[tuple[str, list[_Bar]]]:
             "expired, pinned",
             "expired, kept by kafkats",
             "deleted now",
-            "stays",
+            "kept",
         )
         return [-sum(bar.row["bytes"] for bar in bars if bar.state == state) for state in order]
 

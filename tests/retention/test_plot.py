@@ -53,7 +53,7 @@ TABLE = pa.Table.from_pylist(
 def test_one_state_each() -> None:
     assert segment_states(TABLE, NOW) == [
         *_expected("now", "kafkats", "last", "pins", "pinned", "day", "week"),
-        *["stays"] * 4,
+        *["kept"] * 4,
     ]
     assert set(segment_states(TABLE, NOW)) == set(STATES)
 
@@ -68,7 +68,7 @@ def test_bytes_by_topic_add_up_and_the_most_eventful_come_first() -> None:
     bars = reclaimable(TABLE, NOW)
     assert [topic for topic, _ in bars] == ["orders", "late", "odd"]
     assert sum(sum(sizes.values()) for _, sizes in bars) == 1100
-    assert dict(bars)["late"]["stays"] == 100
+    assert dict(bars)["late"]["kept"] == 100
 
 
 @pytest.mark.parametrize("table", [TABLE, TABLE.slice(8, 1), RETENTION.empty_table()])

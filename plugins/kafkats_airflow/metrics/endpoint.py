@@ -10,10 +10,9 @@ from __future__ import annotations
 import hmac
 import logging
 import stat
-from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkats_airflow import settings
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
 
 PREFIX: Final = "/kafkats-metrics"
 PATH: Final = "/metrics"
@@ -33,12 +33,7 @@ class Metrics:
     plugins, and only the api-server answers.
     """
 
-    async def __call__(
-        self,
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
-        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         from starlette.concurrency import run_in_threadpool
@@ -70,6 +65,7 @@ def answer(request: Request) -> Response:
 def _metrics(accept: str) -> Response:
     from prometheus_client import exposition
     from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
 
     encode, content_type = exposition.choose_encoder(accept)
     return Response(

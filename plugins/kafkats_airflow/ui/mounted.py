@@ -4,23 +4,18 @@ api-server needs the pages: they are imported at the first request.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from starlette.types import Receive, Scope, Send
 
 
 class Pages:
     """An ASGI app that becomes `kafkats_airflow.ui.app` at its first request."""
 
-    async def __call__(
-        self,
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
-        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await _app()(scope, receive, send)
 
 
