@@ -65,7 +65,6 @@ def answer(request: Request) -> Response:
 def _metrics(accept: str) -> Response:
     from prometheus_client import exposition
     from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
 
     encode, content_type = exposition.choose_encoder(accept)
     return Response(

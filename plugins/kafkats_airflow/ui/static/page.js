@@ -58,7 +58,7 @@ export async function copy(text) {
 }
 
 /** Read the page again every few seconds, and replace what it shows, while it is looked at. What a
- * button has said is kept: it has `data-hold`. */
+ * button has said is not overwritten: it has `data-hold`. */
 function refresh() {
   const seconds = Number(document.getElementById("main").dataset.refresh);
   if (!seconds) return;
