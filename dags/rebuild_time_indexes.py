@@ -77,5 +77,7 @@ with DAG(
     release = job_tasks.release(asked)
     stages = {one.task_id: one.output for one in (plan, apply, verify)}
     reported = links.with_results(report(asked, stages))  # type: ignore[arg-type]  # XComs
-    recover = RecoverOperator(task_id="recover")
-    work >> approve >> apply >> verify >> release >> reported >> recover
+    work >> approve >> apply >> verify >> release >> reported
+    # Not after the report: the last task of a run says whether it failed.
+    recover = RecoverOperator(task_id="recover", trigger_rule=TriggerRule.NONE_FAILED)
+    [plan, approve, apply, verify, release] >> recover

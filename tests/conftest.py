@@ -33,6 +33,20 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Unpacked:
 
 
 @pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium for all tests of this process: Playwright starts once in a process.
+
+    Without one these tests are skipped, or fail where KAFKATS_BROWSER=required.
+    """
+    from tests.browser.forms import CHROMIUM, chromium
+
+    if not os.access(CHROMIUM, os.X_OK) and os.environ.get("KAFKATS_BROWSER") != "required":
+        pytest.skip(f"there is no Chromium at {CHROMIUM}")
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
 def java() -> dict[str, str]:
     """The environment for a spark-submit."""
     return os.environ | of_spark.JAVA

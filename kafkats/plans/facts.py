@@ -255,13 +255,18 @@ def write_table(path: Path, table: pa.Table) -> None:
         pq.write_table(table, file, compression="zstd")
 
 
+_ROWS_FOR_THREADS: Final = 100_000
+
+
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     """Read a table that `write_table` wrote. Raises CorruptPlan for other files, StorageFailed."""
     if not path.is_file():
         raise CorruptPlan("is missing", path=path)
     try:
         with storage(path, "reading"), path.open("rb") as file:
-            table = pq.ParquetFile(file).read()  # pq.read_table imports pyarrow.dataset
+            source = pq.ParquetFile(file)  # pq.read_table imports pyarrow.dataset
+            # Threads of Arrow may hold the file a little longer; a process that ends then aborts.
+            table = source.read(use_threads=source.metadata.num_rows > _ROWS_FOR_THREADS)
         table = table.select(schema.names).cast(schema)
         table.validate(full=True)  # damage that no checksum detects, such as broken UTF-8
     except (pa.ArrowException, KeyError) as e:

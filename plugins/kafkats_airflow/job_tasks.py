@@ -26,10 +26,15 @@ AFTER: Final = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
 ALWAYS: Final = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
 
 
-@task
-def applications(operation: str) -> list[Arguments]:
+def applications(operation: str) -> XComArg:
     """Return the arguments of `plan`, one dict per application."""
-    return planning(get_current_context(), operation)
+
+    # A closure: Airflow renders the arguments of a task as templates.
+    @task(task_id="applications")
+    def planned() -> list[Arguments]:
+        return planning(get_current_context(), operation)
+
+    return planned()
 
 
 @task

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.browser.attack import PLANTED
-from tests.browser.forms import CHROMIUM, chromium, signed_in
+from tests.browser.forms import CHROMIUM, signed_in
 from tests.browser.standalone import Standalone, standalone
 from tests.browser.volumes import Volumes
 
@@ -42,12 +42,6 @@ def volumes(place: Path) -> Volumes:
 @pytest.fixture(scope="session")
 def airflow(place: Path, volumes: Volumes) -> Iterator[Standalone]:
     with standalone(place / "airflow", volumes.environment | PLANTED) as started:
-        yield started
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
         yield started
 
 

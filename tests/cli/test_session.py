@@ -50,9 +50,10 @@ class Counting(LocalExecutor):
         schema: pa.Schema,
         *,
         size: Callable[[Any], int],
+        threads: bool = False,
     ) -> pa.Table:
         self.stages.append(stage)
-        return super().map(stage, units, do, schema, size=size)
+        return super().map(stage, units, do, schema, size=size, threads=threads)
 
 
 def scheduled(*words: object) -> Session:

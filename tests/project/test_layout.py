@@ -26,6 +26,7 @@ EXCEPTIONS: Final = {
     "dags/test_policy.py": "what every DAG file keeps to",
     "project/test_composition.py": "what commands and jobs have in common",
     "project/test_layout.py": "this file",
+    "ui/test_hostile.py": "all pages, with hostile folders",
 }
 SHARED_BY_TESTS: Final = {
     "dags/test_migrate_message_format_tries.py": "the pretended jobs of that DAG's tests",

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tests.browser.forms import CHROMIUM, chromium
 from tests.ui.harness import pages, served
 from tests.ui.looking import Seen, looking
 
@@ -28,15 +27,6 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "runs"
     made.mkdir()
     return made
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """One Chromium for all tests of this process. Without one they are skipped, or fail where KAFKATS_BROWSER=required."""
-    if not os.access(CHROMIUM, os.X_OK) and os.environ.get("KAFKATS_BROWSER") != "required":
-        pytest.skip(f"there is no Chromium at {CHROMIUM}")
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,18 @@ DAGS: Final = OURS | {"another_dag"}
 """`another_dag` is none of kafkats."""
 SEEN: Final = frozenset({"rebuild_time_indexes", "another_dag"})
 PEOPLE: Final = {"admin": DAGS, "viewer": SEEN, "nobody": frozenset[str]()}
+
+
+def every_route() -> Iterator[str]:
+    """The paths of all pages and data, none of which writes."""
+    from fastapi.routing import APIRoute
+    from kafkats_airflow.ui.app import ROUTERS
+
+    for router in ROUTERS:
+        for route in router.routes:
+            assert isinstance(route, APIRoute)
+            assert route.methods == {"GET"}, "the app has no route that writes"
+            yield route.path
 
 
 class Person:

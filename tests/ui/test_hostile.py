@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.ui.folders import change, ended, live, volume, write
-from tests.ui.test_rights import every_route
+from tests.ui.harness import every_route
 
 NOW_MS = time.time_ns() // 1_000_000
 RUN = "dag_id=rebuild_time_indexes&run_id=r1"

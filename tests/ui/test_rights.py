@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.ui.harness import every_route
+
 RUN = "dag_id=rebuild_time_indexes&run_id=manual__1"
-
-
-def every_route() -> Iterator[str]:
-    from fastapi.routing import APIRoute
-    from kafkats_airflow.ui.app import ROUTERS
-
-    for router in ROUTERS:
-        for route in router.routes:
-            assert isinstance(route, APIRoute)
-            assert route.methods == {"GET"}, "the app has no route that writes"
-            yield route.path
 
 
 def asked(path: str) -> str:
