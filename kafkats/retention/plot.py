@@ -49,7 +49,14 @@ class _Bar(NamedTuple):
 
 def segment_states(verdicts: pa.Table, now_ms: int) -> list[str]:
     """Return the state (STATES) of each row of plan.RETENTION, decided for `now_ms`."""
-    columns = (*SegmentKey._fields, "deletes", "veto", "deletable_from_ms", "blocked_by")
+    columns = (
+        *SegmentKey._fields,
+        "deletes",
+        "veto",
+        "lasting",
+        "deletable_from_ms",
+        "blocked_by",
+    )
     rows: list[VerdictRow] = verdicts.select(columns).to_pylist()
     pins = {
         SegmentKey(*partition_of(row), row["blocked_by"])
@@ -60,7 +67,7 @@ def segment_states(verdicts: pa.Table, now_ms: int) -> list[str]:
 
 
 def _state(row: VerdictRow, pins: Collection[SegmentKey], now_ms: int) -> str:
-    since = row["deletable_from_ms"]
+    since = None if row["lasting"] else row["deletable_from_ms"]
     if row["deletes"]:
         return _deleted(row["veto"])
     if key_of(row) in pins:

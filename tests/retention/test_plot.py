@@ -28,7 +28,7 @@ def row(base: int, partition: str = "orders-0", **columns: Any) -> dict[str, Any
         "log_dir": "/data", "partition_dir": partition, "topic": partition.rpartition("-")[0], "base_offset": base,
         "end_offset": base + 10, "bytes": 100, "first_timestamp": NOW - 10_000, "largest_timestamp": NOW - 5000,
         "mtime_ms": NOW, "evidence": "timestamp", "deletes": False, "by": "", "reason": "", "veto": "",
-        "deletable_from_ms": None, "blocked_by": None,
+        "lasting": "", "deletable_from_ms": None, "blocked_by": None,
     } | columns  # fmt: skip
 
 
@@ -62,6 +62,12 @@ def _expected(*words: str) -> list[str]:
     return [
         next(state for state in STATES if word in state.replace(",", "").split()) for word in words
     ]
+
+
+def test_a_segment_that_is_kept_at_any_age_is_kept() -> None:
+    last = row(10, deletable_from_ms=NOW, lasting="the last segment stays")
+    table = pa.Table.from_pylist([row(0, deletable_from_ms=NOW), last], schema=RETENTION)
+    assert segment_states(table, NOW) == ["deleted within a day", "kept"]
 
 
 def test_bytes_by_topic_add_up_and_the_most_eventful_come_first() -> None:
