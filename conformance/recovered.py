@@ -170,12 +170,7 @@ def _served(broker: Broker, to: Path, ends: dict[str, int], producers: Sequence[
     page_cache.drop(logs)
     if page_cache.cached(logs):
         raise RuntimeError(f"the kernel keeps the pages of {broker.root}: READ cannot be compared")
-    broker.start(at_rest=True)
-    until(
-        lambda: _STARTED.search(said.read_text(errors="replace")) is not None,
-        START_S,
-        "the broker did not start",
-    )
+    _start(broker, said)
     read, read_compacted = (
         _read([log for log in logs if ("compacted" in log.parent.name) == compacted])
         for compacted in (False, True)
@@ -190,6 +185,18 @@ def _served(broker: Broker, to: Path, ends: dict[str, int], producers: Sequence[
         if one.is_open
     ]
     return Served(to, said.read_text(errors="replace"), read, read_compacted, told, aborted)
+
+
+def _start(broker: Broker, said: Path) -> None:
+    """Start the broker and wait for its word."""
+
+    def started() -> bool:
+        return _STARTED.search(said.read_text(errors="replace")) is not None
+
+    broker.start(at_rest=True)
+    until(lambda: started() or broker.ended, START_S, f"the broker did not start: see {said}")
+    if not started():
+        raise RuntimeError("the broker ended:\n" + said.read_text(errors="replace")[-2000:])
 
 
 def _read(logs: Sequence[Path]) -> float:

@@ -78,6 +78,8 @@ class Broker:
             self._format()
         elif self._zookeeper is None:
             self._start_zookeeper()
+        else:
+            until(lambda: not self._registered(), START_S, "ZooKeeper keeps the killed broker")
         properties = _BOTH | (_AT_REST if at_rest else {}) | self._own()
         file = self.work / "server.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
@@ -90,6 +92,11 @@ class Broker:
         self._process.kill()
         self._process.wait()
         self._process = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
 
     def stop(self) -> None:
         """A clean stop."""
@@ -137,10 +144,18 @@ class Broker:
         file.write_text(
             f"dataDir={self.work}/zookeeper\nclientPort={self._controller}\nclientPortAddress=127.0.0.1\n"
             "admin.enableServer=false\ntickTime=2000\nmaxClientCnxns=0\n"
+            "4lw.commands.whitelist=dump\n"
         )
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         self._zookeeper = self._java("zookeeper", main, str(file), memory="128m")
         self._until_answers(self._zookeeper, self._controller, "zookeeper")
+
+    def _registered(self) -> bool:
+        """Whether ZooKeeper still holds the session of a killed broker. Then a start would fail."""
+        with socket.create_connection(("127.0.0.1", self._controller), timeout=10) as connection:
+            connection.sendall(b"dump")
+            with connection.makefile("rb") as answer:
+                return b"/brokers/ids/1" in answer.read()
 
     def _java(self, what: str, main: str, *words: str, memory: str) -> subprocess.Popen[bytes]:
         options = (
