@@ -152,12 +152,13 @@ def _unit_bytes(facts: pa.Table) -> float:
     units = [
         Unit(
             "/data",
-            *where,
-            NOW + n,
-            NOW + n,
+            directory,
+            base,
+            bytes=NOW + n,
+            next_base_offset=NOW + n,
             files=tuple(FileIdentity(NOW + k, NOW + n, NOW + n, n) for k in range(3)),
         )
-        for n, where in enumerate(zip(*names, strict=True))
+        for n, (directory, base) in enumerate(zip(*names, strict=True))
     ]
     return (anonymous() - before) / len(units)
 

@@ -46,6 +46,7 @@ from bench.harness import (
     wall_seconds,
 )
 from bench.segments import Shape, write_indexes, write_segment
+from kafkats.formats.model import Codec
 from kafkats.paths import LOG
 from kafkats.records import ReadOptions, plan_read, read_piece
 from kafkats.search import open_partition
@@ -57,7 +58,7 @@ ROUNDS = 3
 SHAPES = {
     segments.V2_100: 64 * MIB,
     segments.V2_1K: 256 * MIB,
-    Shape("v2 lz4 100 B", 2, 100, per_batch=0, codec=segments.Codec.LZ4): 32 * MIB,
+    Shape("v2 lz4 100 B", 2, 100, per_batch=0, codec=Codec.LZ4): 32 * MIB,
 }
 """The size of a segment by shape: some million records, or a run of some seconds."""
 SPARK_KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
@@ -102,15 +103,15 @@ def _shape(
     *,
     with_kafka: bool,
 ) -> Figures:
-    partition = broker._create_topic(home)
+    (partition,) = broker.create_topic(home)
     records = _write(partition, shape, size)
     size = sum(log.stat().st_size for log in partition.glob(f"*{LOG}"))
     names = ",".join((*SPARKS, *OURS))
     sparks = ",".join(SPARKS)
     batch = home / "batch.arrow"
     tasks = _write_batch(partition, batch, names.split(","))
-    with broker._broker(home) as said:
-        broker._wait_for(said, "Kafka Server started")
+    with broker.running(home) as said:
+        broker.wait_for(said, "Kafka Server started")
         address = _address(home)
 
         def ours(columns: str) -> DataFrame:

@@ -43,10 +43,10 @@ def conform(tally: Tally, work: Path) -> None:
     repairs = []
     with stage(tally.console, "damaging and repairing", len(roots)) as advance:
         for case, state, rule, damage in roots:
-            one = repair.prepare(case, state, rule, work, damage=damage)
-            repair.repair(one, tally)
-            repair.compare_written(one, recovered, tally)
-            repairs.append(one)
+            prepared = repair.prepare(case, state, rule, work, damage=damage)
+            repair.repair(prepared, tally)
+            repair.compare_written(prepared, recovered, tally)
+            repairs.append(prepared)
             advance()
     with (
         stage(tally.console, "loading, searching and dumping", 2 * len(repairs)) as advance,
@@ -54,11 +54,11 @@ def conform(tally: Tally, work: Path) -> None:
         Judge("2.8.2", temporary=work, log=work / "judge-load-old.log") as old,
     ):
         for judge in (newest, old):
-            for one in repairs:
+            for repaired in repairs:
                 advance()
-                if judge is newest or one.is_for_2_8():
-                    repair.load(one, judge, tally)
-                    repair.ask_times(one, judge, tally)
+                if judge is newest or repaired.is_for_2_8():
+                    repair.load(repaired, judge, tally)
+                    repair.ask_times(repaired, judge, tally)
         selftest.test_repaired(_subject(repairs), recovered, newest, tally)
         dump_written(repairs, tally, work, newest)
     selftest.test_dump_log(_subject(repairs), tally)
