@@ -15,8 +15,7 @@ KafkatsError                path, position, base offset, reason, exit code, retr
 │   ├── Fenced              a newer attempt has taken over
 │   ├── NotEqual            the new files do not equal their source
 │   └── NotPermitted        owner, group, mode or xattrs could not be kept
-├── WorkerLost              a worker process ended, or memory did, before its unit was done   exit
-                            2, retryable
+├── WorkerLost              a worker process died, or its memory ran out   exit 2, retryable
 └── StorageFailed           the file system refused a read or write                 exit 2
     ├── Vanished            a file was deleted meanwhile, as by a live broker       retryable
     ├── DiskFull                                                                    retryable
@@ -199,12 +198,15 @@ class storage:  # noqa: N801  # used like a function, for each file: a generator
 
 
 def exists(path: str | os.PathLike[str], doing: str) -> bool:
-    """Whether there is something at `path`, where links are followed. Raises StorageFailed."""
+    """Return whether there is something at `path`. Links are followed. Raises StorageFailed."""
     with storage(path, doing):
         return Path(path).exists()
 
 
 def is_file(path: str | os.PathLike[str], doing: str) -> bool:
-    """Whether there is a regular file at `path`, where links are followed. Raises StorageFailed."""
+    """Return whether there is a regular file at `path`. Links are followed.
+
+    Raises StorageFailed.
+    """
     with storage(path, doing):
         return Path(path).is_file()

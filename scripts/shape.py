@@ -75,7 +75,7 @@ def _count(names: list[str]) -> str:
 
 
 def clones(tree: Path) -> str:
-    """What jscpd says; the reason where it cannot be had."""
+    """Return the result of jscpd, or the reason why there is none."""
     if shutil.which("npx") is None:
         return "no npx"
     with tempfile.TemporaryDirectory() as into:

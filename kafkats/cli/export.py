@@ -111,12 +111,12 @@ def sentences(made: exports.Export, output: Path | None) -> list[str]:
     """Return a sentence per reason for which another offset replaces a missing answer, and one
     naming the partitions left out.
     """
-    said = [f"{made.partitions} partitions" + (f" in {output}" if output else "")]
+    first = [f"{made.partitions} partitions" + (f" in {output}" if output else "")]
     words = {None: "no answer", -1: "the latest", -2: "the earliest"}
-    told = [
+    notes = [
         f"{n.topic}-{n.partition} has no {n.side} ({n.reason}):"
         f" {words.get(n.wrote, f'offset {n.wrote}')}"
         for n in made.notes
     ]
-    more = [f"and {len(told) - _SHOWN} more without an answer"] if len(told) > _SHOWN else []
-    return said + told[:_SHOWN] + more
+    more = [f"and {len(notes) - _SHOWN} more without an answer"] if len(notes) > _SHOWN else []
+    return first + notes[:_SHOWN] + more

@@ -195,13 +195,13 @@ def certify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_jso
     certificate = looking.certify(executor, units, options)
     show_rows(certificate.refusals, (*_WHERE, "kind", "reason"), as_json)
     show_rows(certificate.exceptions, (*_WHERE, "magic_batches", "magic_bytes"), as_json)
-    told, sentences = keep_certificate(certificate, asked.output)
-    summary = {"log_dirs": list(options.log_dirs), **about, **told, "digest": certificate.digest}
+    kept, statement = keep_certificate(certificate, asked.output)
+    summary = {"log_dirs": list(options.log_dirs), **about, **kept, "digest": certificate.digest}
     if asked.report:
         table = looking.count_formats(executor, units)
         summary |= {"census": keep_census(table, asked.report), "report": str(asked.report)}
-    said = proof_sentences(proof) if proof else []
-    say_summary(summary, as_json, said + sentences)
+    sentences = proof_sentences(proof) if proof else []
+    say_summary(summary, as_json, sentences + statement)
     wrong = bool(proof and proof.not_equal)
     if certificate.certified and not wrong:
         _tell_certified(given, certificate)
@@ -249,12 +249,12 @@ def keep_certificate(
     from kafkats.migration.certificate import write_certificate
 
     written = folder is not None and certificate.certified
-    said = [certificate.statement, f"digest {certificate.digest}"]
+    sentences = [certificate.statement, f"digest {certificate.digest}"]
     if folder is not None and written:
         write_certificate(
             certificate, folder, at=datetime.now(tz=UTC).isoformat(timespec="seconds")
         )
-        said.append(f"certificate {folder}; to look again: kafkats certify --check {folder}")
+        sentences.append(f"certificate {folder}; to look again: kafkats certify --check {folder}")
     return {
         "certificate": str(folder) if written else "",
         "certified": certificate.certified,
@@ -264,7 +264,7 @@ def keep_certificate(
         "refusals": len(certificate.refusals),
         "min_magic": certificate.options.min_magic,
         "max_magic": certificate.options.max_magic,
-    }, said
+    }, sentences
 
 
 def _check(folder: Path, executor: Executor, as_json: bool) -> int:
@@ -277,7 +277,7 @@ def _check(folder: Path, executor: Executor, as_json: bool) -> int:
     show_rows(
         rows, ("what", "log_dir", "partition_dir", "base_offset", "was", "now", "breaks"), as_json
     )
-    said = "holds" if found.holds else "does not hold any more"
+    state = "holds" if found.holds else "does not hold any more"
     rest = f"; {len(rows)} segments differ from the certificate" if rows else ""
     rest += ", all through normal work of the broker" if rows and found.unchanged else ""
     summary = {
@@ -286,5 +286,5 @@ def _check(folder: Path, executor: Executor, as_json: bool) -> int:
         "differences": len(rows),
         "statement": certificate.statement,
     }
-    say_summary(summary, as_json, [certificate.statement, f"{said}{rest}"])
+    say_summary(summary, as_json, [certificate.statement, f"{state}{rest}"])
     return int(not found.unchanged)

@@ -148,10 +148,10 @@ _UNITS: Final[Mapping[str, Mapping[str, int]]] = {
 
 def _help(one: Declared) -> str:
     """Return the sentence, and what holds without the option."""
-    option, said = one.option, one.option.sentence
-    said += "" if said.endswith(("?", ".")) else "."
-    said += f" If not given: {option.unset}." if option.unset else ""
-    return said + (" May be repeated." if one.kind.many and not one.kind.commas else "")
+    option, sentence = one.option, one.option.sentence
+    sentence += "" if sentence.endswith(("?", ".")) else "."
+    sentence += f" If not given: {option.unset}." if option.unset else ""
+    return sentence + (" May be repeated." if one.kind.many and not one.kind.commas else "")
 
 
 def _type(kind: Kind) -> click.ParamType[Any]:

@@ -124,14 +124,14 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
     show_rows(rows, _LATENCY, as_json)
     most = {source: operation.most_ms(table, source) for source in ("append-time", "mtime")}
     failed = sum(bool(row["reason"]) for row in rows)
-    said = [
+    sentences = [
         f"at most {most['append-time']} ms by append time, {most['mtime']} ms by the files' times;"
         f" {failed} unreadable"
     ]
     say_summary(
         {"append_time_ms": most["append-time"], "mtime_ms": most["mtime"], "unreadable": failed},
         as_json,
-        said,
+        sentences,
     )
     return int(failed > 0)
 
@@ -191,14 +191,14 @@ def diff(
         **total,
         "most_again": max(partitions["most_again"].to_pylist()),
     }
-    said = [
+    sentences = [
         f"{summary['partitions']} partitions, {total['times']} times: both have {total['both']},"
         " only the first"
         f" {total['only_first']}, only the second {total['only_second']}, neither"
         f" {total['neither']}; {total['unreadable']}"
         f" could not be told; at most {max(summary['most_again'], 0)} offsets come twice"
     ]
-    say_summary(summary, as_json, said)
+    say_summary(summary, as_json, sentences)
     return int(any(total[name] for name in ("only_first", "only_second", "unreadable")))
 
 

@@ -65,12 +65,12 @@ def layouts(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """How large other indexes by time would be, and how well they lead, beside Kafka's .timeindex:
-    those that were proposed and never shipped, by minutes, by seconds, and with positions
-    (enriched).
+    """Compare Kafka's .timeindex with indexes by time that were proposed and never shipped.
 
-    Builds each from the logs, and asks it for times: does a search begin at the batch with the
-    first record that late, how many bytes before it, or behind it, so that records are missed?
+    These have an entry per minute or per second, or entries with positions (enriched). kafkats
+    builds each from the logs, and searches it for times. The output shows their sizes, and where a
+    search begins: at the batch with the first record that late, so many bytes before it, or behind
+    it, so that it misses records.
     Exits with 1 when a segment could not be read.
     """
     from kafkats.lookup import layouts as operation
@@ -94,12 +94,12 @@ def layouts(
     summary = total | {
         "segments": len({(r["log_dir"], r["partition_dir"], r["base_offset"]) for r in found})
     }
-    said = [
+    sentences = [
         f"{summary['segments']} segments: {total['times']} searches, {total['exact']} begin at the"
         f" batch, {total['early']} before,"
         f" {total['late']} too late; {failed} segments could not be read"
     ]
     if output is not None:
-        said.append(f"the files are in {output}")
-    say_summary(summary | {"unreadable": failed}, as_json, said)
+        sentences.append(f"the files are in {output}")
+    say_summary(summary | {"unreadable": failed}, as_json, sentences)
     return int(failed > 0)

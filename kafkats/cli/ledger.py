@@ -65,13 +65,13 @@ def show(file: Path, as_json: bool) -> None:
     migration = phases.state(found.entries)
     rows = phases.rows(migration) if migration else []
     show_rows([row | {"runs": ", ".join(row["runs"])} for row in rows], _COLUMNS, as_json)
-    said = [f"{len(found.entries)} entries"]
+    sentences = [f"{len(found.entries)} entries"]
     if migration:
-        said = [f"from magic {migration.from_magic} to {migration.to_magic}, {said[0]}"]
+        sentences = [f"from magic {migration.from_magic} to {migration.to_magic}, {sentences[0]}"]
     if found.torn:
-        said.append(f"the last entry was cut short and does not count ({found.torn} bytes)")
+        sentences.append(f"the last entry was cut short and does not count ({found.torn} bytes)")
     summary = {"entries": len(found.entries), "torn": found.torn}
-    say_summary(summary, as_json, said)
+    say_summary(summary, as_json, sentences)
 
 
 def _add(

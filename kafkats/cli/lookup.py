@@ -250,11 +250,11 @@ def _show_answers(
             summary["cells_step_ms"] = keep_around(executor, report, units, found, around)
         write_json(report / "report.json", summary)
         summary["report"] = str(report)
-    said = [
+    sentences = [
         f"{len(units)} partitions, {times} times: {other} answers of a broker differ, {failed}"
         " could not be told"
     ]
-    say_summary(summary, as_json, said + above_sentences(above))
+    say_summary(summary, as_json, sentences + above_sentences(above))
     return failed
 
 
@@ -270,11 +270,11 @@ def above_sentences(above: Mapping[str, int]) -> list[str]:
     if not above:
         return []
     most = sorted(above, key=lambda name: (-above[name], name))[:_NAMED]
-    told = ", ".join(f"{name} {above[name]}" for name in most) + (
+    counts = ", ".join(f"{name} {above[name]}" for name in most) + (
         ", ..." if len(above) > _NAMED else ""
     )
     return [
-        f"{sum(above.values())} offsets are above the checkpointed high watermark ({told})."
+        f"{sum(above.values())} offsets are above the checkpointed high watermark ({counts})."
         " Brokers write"
         " it every 5 s, so it is old after a kill. --high-watermark log-end counts every record"
     ]
@@ -305,8 +305,10 @@ def _from_table(
         mark.reason in ("not-covered", "unreadable", "other-log", "beyond-end") for mark in marks
     )
     partitions = len({(mark.topic, mark.partition) for mark in marks})
-    said = [f"{partitions} partitions, {len(targets)} times: {untold} could not be told"]
-    say_summary({"partitions": partitions, "times": len(targets), "untold": untold}, as_json, said)
+    sentences = [f"{partitions} partitions, {len(targets)} times: {untold} could not be told"]
+    say_summary(
+        {"partitions": partitions, "times": len(targets), "untold": untold}, as_json, sentences
+    )
     return int(untold > 0)
 
 

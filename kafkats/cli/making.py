@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 class Decision:
     """The result of a decision: a plan, or that runs which wrote in `undone` are to be undone.
 
-    `more` are further fields of the summary, `remarks` are for whoever plans, `said` are sentences.
+    `more` are further fields of the summary, `remarks` are for whoever plans, `sentences` are the
+    rest of the output.
     """
 
     planned: Planned | None
     more: Mapping[str, Any] = field(default_factory=dict)
     remarks: Sequence[str] = ()
-    said: Sequence[str] = ()
+    sentences: Sequence[str] = ()
     undone: Collection[str] = ()
 
 
@@ -80,7 +81,7 @@ class Making:
             say_summary(
                 more | ours.summary(),
                 self.as_json,
-                [*ours.remarks, *ours.sentences(), *decision.said],
+                [*ours.remarks, *ours.sentences(), *decision.sentences],
             )
             return 0
         plan = decision.planned.plan
@@ -90,7 +91,7 @@ class Making:
             folder,
             self.as_json,
             remarks,
-            [*ours.sentences(), *decision.said],
+            [*ours.sentences(), *decision.sentences],
             more | ours.summary(),
         )
         return 0 if self.go_on else plan.exit_code
@@ -171,10 +172,10 @@ def show_plan(
     folder: Path,
     as_json: bool,
     remarks: Sequence[str] = (),
-    said: Sequence[str] = (),
+    sentences: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Show the plan. `remarks`, `said` and `more` are for whoever plans, and no part of it."""
+    """Show the plan. `remarks`, `sentences` and `more` are for whoever plans, and no part of it."""
     rows = made.items.select([
         "action",
         "log_dir",
@@ -190,5 +191,5 @@ def show_plan(
     totals = dict(made.header["totals"])
     summary = {"plan": str(folder), "digest": made.digest, **totals, "totals": totals}
     summary |= {**(more or {}), "remarks": remarks}
-    said = [*first_remarks(remarks), *said, *plan_sentences(made, folder)]
-    say_summary(summary, as_json, said)
+    sentences = [*first_remarks(remarks), *sentences, *plan_sentences(made, folder)]
+    say_summary(summary, as_json, sentences)

@@ -110,7 +110,7 @@ def _plan(request: Request, ours: Planning) -> Decision:
     if operation.by_topic:
         topics, reads = given.of(Topics).topics, operation.reads(given)
         remarks = policy_remarks(request.policy, units, topics, reads)
-    return Decision(planned, more, remarks, planned.said)
+    return Decision(planned, more, remarks, planned.sentences)
 
 
 def _write_beyond(planned: Planned, request: Request, ours: Planning) -> dict[str, object]:
@@ -142,19 +142,21 @@ def _migrate(request: Request, ours: Planning) -> Decision:
     making, executor, back = request.making, request.executor, request.given.of(Back)
     units = request.units(ours)
     more: dict[str, object] = {}
-    said: Sequence[str] = ()
+    sentences: Sequence[str] = ()
     if making.report:
         more["census"] = keep_census(looking.count_formats(executor, units), making.report)
     if back.runs and not closed(executor, back.runs):
-        said = [f"can be undone, so nothing is planned: {' '.join(map(str, back.runs))}"]
-        return Decision(None, more | undoing(back.runs), said=said, undone=undone_in(back.runs))
+        sentences = [f"can be undone, so nothing is planned: {' '.join(map(str, back.runs))}"]
+        return Decision(
+            None, more | undoing(back.runs), sentences=sentences, undone=undone_in(back.runs)
+        )
     if back.only_newer:
         certificate = looking.certify(executor, units, _bounds(request, ours))
-        told, said = keep_certificate(certificate, back.certificate_folder)
-        more |= told
+        summary, sentences = keep_certificate(certificate, back.certificate_folder)
+        more |= summary
         newer = {(row["log_dir"], row["partition_dir"]) for row in certificate.exceptions}
         units = [unit for unit in units if (unit.log_dir, unit.partition_dir) in newer]
-    return Decision(request.plan(units), more, said=said)
+    return Decision(request.plan(units), more, sentences=sentences)
 
 
 def _bounds(request: Request, ours: Planning) -> CertifyOptions:

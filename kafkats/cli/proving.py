@@ -56,8 +56,8 @@ def prove_written(
 
 def proof_sentences(proof: Proof) -> list[str]:
     """Return a line for each wrong file, and the number of those that are as planned."""
-    said = [f"not as it should be: {reason}" for reason in proof.reasons[:_SHOWN]]
-    return [*said, f"proved: {proof.equal} of {proof.files} files are as planned"]
+    sentences = [f"not as it should be: {reason}" for reason in proof.reasons[:_SHOWN]]
+    return [*sentences, f"proved: {proof.equal} of {proof.files} files are as planned"]
 
 
 def keep_segments(segments: pa.Table, folder: Path | None) -> dict[str, Any]:

@@ -150,13 +150,13 @@ def verify(
         summary["looked_bytes"] = looked.read_bytes
     found = all_findings(looked.segments)
     _show_findings(found, remarks=remarks, as_json=as_json)
-    said = _verified_sentences(looked, summary, depth)
+    sentences = _verified_sentences(looked, summary, depth)
     if _to_rebuild(looked.segments, found):
         how = [] if depth == "tail" else ["--from", report] if report else ["--depth", "full"]
         same = _given_words(rule, topics, policy_file, settings)
         words = map(str, (*log_dirs, *how, *same))
-        said.append(f"next: kafkats plan rebuild {shlex.join(words)} -o PLAN")
-    say_summary(summary, as_json, said)
+        sentences.append(f"next: kafkats plan rebuild {shlex.join(words)} -o PLAN")
+    say_summary(summary, as_json, sentences)
     if summary["worst"] in ("damage", "danger"):
         return FINDINGS_EXIT
     tell_step(ledger, "verified", phase, broker, by=by, details={"deep": deep})
@@ -185,17 +185,17 @@ def _verified_sentences(looked: Looked, summary: Mapping[str, Any], depth: str) 
     from kafkats.plans.depths import depth_sentences, looked_sentences
     from kafkats.plans.missing import missing_records
 
-    said = seen_sentences(summary)
+    sentences = seen_sentences(summary)
     if depth == "tail":
-        said += looked_sentences(looked)
-        said += depth_sentences(summary["depths"], summary["indexes_not_compared"])
+        sentences += looked_sentences(looked)
+        sentences += depth_sentences(summary["depths"], summary["indexes_not_compared"])
     lacking = missing_records(looked.segments)
     if lacking:
-        said.append(
+        sentences.append(
             f"records are missing in {len(lacking)} partitions: plans leave them alone,"
             " docs/findings.md says what to do"
         )
-    return said
+    return sentences
 
 
 def _given_words(
@@ -213,7 +213,7 @@ def _given_words(
 
 
 def _to_rebuild(segments: pa.Table, findings: Iterable[LocatedFinding]) -> bool:
-    """Whether a rebuild would write something, and no evidence of what the log lacks."""
+    """Return whether a rebuild would write something, and no evidence of what the log lacks."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -14,7 +14,7 @@ from kafkats.cli.generated import taking
 from kafkats.cli.options import JOBS, JSON, LOG_DIRS, given_policy, units_in
 from kafkats.cli.session import first_remarks
 from kafkats.cli.spark import Commands
-from kafkats.cli.terminal import board_sentences, say_summary, show_rows
+from kafkats.cli.terminal import retention_sentences, say_summary, show_rows
 from kafkats.config.given import Given, stored
 from kafkats.config.options import Settings, Topics
 from kafkats.generations import rule_remarks
@@ -97,8 +97,8 @@ def simulate_retain(
         "week_bytes": sums["week_bytes"],
         "pinned_bytes": sums["pinned_bytes"],
     }
-    said = [*board_sentences(totals), *first_remarks(remarks)]
-    say_summary({**totals, "remarks": remarks}, as_json, said)
+    sentences = [*retention_sentences(totals), *first_remarks(remarks)]
+    say_summary({**totals, "remarks": remarks}, as_json, sentences)
     return int(sums["pinned_bytes"] > 0)
 
 
@@ -133,11 +133,11 @@ def simulate_roll(
         name: sum(row[name] or 0 for row in rows)
         for name in ("segments", "simulated", "open_files", "simulated_open_files")
     }
-    said = [
+    sentences = [
         f"{totals['segments']} segments would be {totals['simulated']}; {totals['open_files']}"
         " open files"
         f" {totals['simulated_open_files']}, after retention"
     ]
     remarks = policy_remarks(policy, units, topics, SIMULATION_READS)
-    say_summary(totals | {"remarks": remarks}, as_json, said + first_remarks(remarks))
+    say_summary(totals | {"remarks": remarks}, as_json, sentences + first_remarks(remarks))
     return int(any(row["error"] for row in rows))

@@ -120,10 +120,10 @@ def _say_run(made: Plan, run_folder: Path, applied: Applied, as_json: bool) -> N
         as_json,
     )
     proved = proof_sentences(proof) if proof else []
-    said = [*applied.remarks, *run_sentences(summary, run_folder, proved)]
+    sentences = [*applied.remarks, *run_sentences(summary, run_folder, proved)]
     if made.blocked:
-        said.append(f"blocked rows, left alone: {made.blocked}; kafkats show names them")
-    say_summary(summary | _partitions(rows) | {"run": str(run_folder)}, as_json, said)
+        sentences.append(f"blocked rows, left alone: {made.blocked}; kafkats show names them")
+    say_summary(summary | _partitions(rows) | {"run": str(run_folder)}, as_json, sentences)
 
 
 def _partitions(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -175,12 +175,12 @@ def undo(
         code = ended.exit_code
         if code:
             break  # what an earlier run left lies below it
-    said = list(summary["remarks"])
+    sentences = list(summary["remarks"])
     if certified and not code:
-        more, sentences = _certified(executor, certified, max_magic, output, report)
+        more, certificate = _certified(executor, certified, max_magic, output, report)
         summary |= more
-        said += sentences
-    say_summary(summary, as_json, said)
+        sentences += certificate
+    say_summary(summary, as_json, sentences)
     return code
 
 
@@ -199,11 +199,11 @@ def _certified(
     units = list(list_units(log_dirs))
     options = CertifyOptions(tuple(map(str, log_dirs)), max_magic=max_magic)
     certificate = looking.certify(executor, units, options)
-    summary, said = keep_certificate(certificate, output)
+    summary, sentences = keep_certificate(certificate, output)
     if report:
         census = keep_census(looking.count_formats(executor, units), report)
         summary |= {"census": census, "report": str(report)}
-    return summary | {"log_dirs": list(map(str, log_dirs))}, said
+    return summary | {"log_dirs": list(map(str, log_dirs))}, sentences
 
 
 @click.command()

@@ -79,13 +79,13 @@ def formats_sentences(
         for magic, size in enumerate(summary["magic_bytes"])
         if size
     )
-    said = [f"{_looked_at(summary)}: {held or 'no batches'}"]
-    said += [
+    sentences = [f"{_looked_at(summary)}: {held or 'no batches'}"]
+    sentences += [
         f"{p['problem']}: {Path(p['log_dir'], p['partition_dir'])} from offset {p['base_offset']}:"
         f" {p['reason']}"
         for p in problems[:20]
     ]
-    return said + ([f"and {len(problems) - 20} more"] if len(problems) > 20 else [])
+    return sentences + ([f"and {len(problems) - 20} more"] if len(problems) > 20 else [])
 
 
 def _looked_at(summary: Mapping[str, Any]) -> str:
@@ -97,17 +97,17 @@ def unread_sentences(segments: pa.Table) -> list[str]:
     from kafkats.plans.facts import all_findings
 
     unread = [f for f in all_findings(segments) if f["kind"] == "unreadable"]
-    said = [
+    sentences = [
         f"not read: {Path(f['log_dir'], f['partition_dir'], f['file'])}: {f['reason']}"
         for f in unread[:20]
     ]
-    return said + ([f"and {len(unread) - 20} more"] if len(unread) > 20 else [])
+    return sentences + ([f"and {len(unread) - 20} more"] if len(unread) > 20 else [])
 
 
 def plan_sentences(made: Plan, folder: Path) -> list[str]:
     """Return what a plan of any operation does, and the next command."""
     totals = made.header["totals"]
-    said = [
+    sentences = [
         f"{totals['files']} files to change for {totals['segments']} segments in"
         f" {totals['partitions']} partitions; apply reads"
         f" {size_text(totals['read_bytes'])} of logs and writes {size_text(totals['write_bytes'])};"
@@ -115,27 +115,29 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
         f" {totals['segments_seen']} segments seen"
     ]
     operation = OPERATIONS.get(made.operation)
-    said += operation.sentences(made.header) if operation else []
-    said.append(f"digest {made.digest}")
+    sentences += operation.sentences(made.header) if operation else []
+    sentences.append(f"digest {made.digest}")
     if totals["files"]:
-        said.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
-    return said
+        sentences.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
+    return sentences
 
 
-def board_sentences(totals: Mapping[str, Any]) -> list[str]:
+def retention_sentences(totals: Mapping[str, Any]) -> list[str]:
     """Return a summary of retention."""
-    said = [
+    sentences = [
         f"{size_text(totals['bytes'])} in {totals['segments_seen']} segments:"
         f" {size_text(totals['now_bytes'])} go now,"
         f" {size_text(totals['day_bytes'])} within a day, {size_text(totals['week_bytes'])} within"
         " a week"
     ]
     if totals["pinned_bytes"]:
-        said.append(
+        sentences.append(
             f"{size_text(totals['pinned_bytes'])} have expired behind a segment that has not:"
             " retention does not reach them"
         )
-    return said + [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
+    return sentences + [
+        f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()
+    ]
 
 
 def run_sentences(
@@ -147,15 +149,17 @@ def run_sentences(
         ", ".join(f"{n} {words.get(o, o)}" for o, n in summary["outcomes"].items())
         or "nothing to do"
     )
-    said = [f"{summary['files']} files: {counts}; {size_text(summary['written_bytes'])} written"]
-    said += [f"error: {error}" for error in summary["errors"]]
-    said += [summary["note"]] if "note" in summary else []
-    said += proved
+    sentences = [
+        f"{summary['files']} files: {counts}; {size_text(summary['written_bytes'])} written"
+    ]
+    sentences += [f"error: {error}" for error in summary["errors"]]
+    sentences += [summary["note"]] if "note" in summary else []
+    sentences += proved
     if summary["outcomes"].keys() & {"done", "already"}:
-        said.append(
+        sentences.append(
             f"next: kafkats undo {folder} takes it back; kafkats purge {folder} frees the old bytes"
         )
-    return [*said, f"run {folder}"]
+    return [*sentences, f"run {folder}"]
 
 
 def freed_sentences(freed: int) -> list[str]:

@@ -292,7 +292,7 @@ def by_topic_keys(given: Given) -> dict[str, Json]:
 
 
 def _counts(value: Json, key: str, found: Given) -> bool:
-    """Whether the key counts. An empty topic key does not hide the value of its other names."""
+    """Return whether the key counts: an empty topic key does not hide its other names."""
     return value is not None or key not in found
 
 

@@ -31,7 +31,7 @@ class TopicFilter:
         self._internal = _any_of(glob for glob in globs if glob.startswith(INTERNAL))
 
     def matches(self, topic: str, *, named: bool = False) -> bool:
-        """Whether the topic matches.
+        """Return whether the topic matches.
 
         `named`: its directory was named, so any glob matches an internal topic.
         """
@@ -46,7 +46,7 @@ def topic_filter(text: str) -> TopicFilter:
 
 
 def is_internal(topic: str) -> bool:
-    """Whether it is one of Kafka's own topics."""
+    """Return whether it is one of Kafka's own topics."""
     return topic.startswith(INTERNAL)
 
 

@@ -97,7 +97,7 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
 
 
 def is_tiered(names: RootNames) -> bool:
-    """Whether a root shows that its broker has remote log storage (KIP-405)."""
+    """Return whether a root shows that its broker has remote log storage (KIP-405)."""
     files = _REMOTE_COMMITTED_OFFSETS in names.files
     return (
         names.remote_index_cache
@@ -117,7 +117,7 @@ def _snapshots(partition: PartitionDir) -> Iterable[int]:
 
 
 def _replaced_below_the_last(partition: PartitionDir, replacements: Iterable[str]) -> bool:
-    """Whether each of the unfinished replacements begins below the base of the last segment.
+    """Return whether each of the unfinished replacements begins below the base of the last segment.
 
     A start deletes `.cleaned` files, and swaps `.swap` files in.
     """

@@ -68,7 +68,7 @@ def _believable(structure: Structure, offsets: NDArray[np.int64], log_end: int) 
 
 
 def was_compacted(directory: Path) -> bool | None:
-    """Whether offsets are missing inside segments, as only the cleaner removes them.
+    """Return whether offsets are missing inside segments, as only the cleaner removes them.
 
     Returns None where that cannot be determined. Reads batch headers up to the first missing
     offset, and decompresses wrappers.

@@ -92,7 +92,7 @@ class _Replay:
 
     @property
     def _exact(self) -> bool:
-        """Whether the log holds every batch written since its first offset.
+        """Return whether the log holds every batch written since its first offset.
 
         Determined on first use.
         """
@@ -139,7 +139,7 @@ class _Replay:
                 yield from findings
 
     def _recovered(self, segment: SegmentFiles) -> bool:
-        """Whether a broker still writes this .txnindex, or rebuilds it at its next start."""
+        """Return whether a broker still writes this .txnindex, or rebuilds it at its next start."""
         bases = [s.base_offset for s in self._segments]
         following = bases[bases.index(segment.base_offset) + 1 :]
         if self._claims.live and not following:

@@ -54,7 +54,7 @@ def gone_findings(
 
 
 def is_stale(path: Path, names: RootNames) -> bool:
-    """Whether the recovery points of a root without partitions predate its last clean stop.
+    """Return whether the recovery points of a root without partitions predate its last clean stop.
 
     Raises StorageFailed.
     """
@@ -70,7 +70,7 @@ def is_stale(path: Path, names: RootNames) -> bool:
 
 
 def _must_be_there(root: LogDir, offsets: Collection[str]) -> bool:
-    """Whether the checkpoints prove that the partition existed at the last stop.
+    """Return whether the checkpoints prove that the partition existed at the last stop.
 
     After an unclean stop recovery points are up to a minute old and high watermarks some seconds,
     so both must name it.

@@ -173,8 +173,8 @@ def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
 
 
 def closed(executor: Executor, folders: Iterable[Path]) -> bool:
-    """Whether one of the runs cannot be undone any more: old files are gone, or the new ones have
-    changed since.
+    """Return whether one of the runs cannot be undone any more: old files are gone, or the new ones
+    have changed since.
     """
     for folder in folders:
         run = read_run(folder)

@@ -130,7 +130,7 @@ def ended_as(run: Run, log_dir: str, partition_dir: str) -> dict[str, Any]:
 
 
 def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool:
-    """Whether an undo would restore the old state.
+    """Return whether an undo would restore the old state.
 
     The old files must be kept, and the new ones must be as the run left them. True as well if the
     run has changed nothing. Raises CorruptFile, StorageFailed.

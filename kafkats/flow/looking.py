@@ -103,7 +103,7 @@ def certify(executor: Executor, units: Sequence[Unit], options: CertifyOptions) 
 
 
 def recheck(executor: Executor, certificate: Certificate) -> Recheck:
-    """Whether a certificate is still true. Raises as `units.list_units`."""
+    """Return whether a certificate is still true. Raises as `units.list_units`."""
     options = certificate.options
     known: dict[PartitionKey, dict[SegmentKey, int]] = {}
     for key, size in certified_bytes(certificate).items():

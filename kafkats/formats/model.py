@@ -23,7 +23,7 @@ Other negative values occur on disk and are kept as they are.
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamp. Magic 0 has no timestamp: NONE (Kafka's NoTimestampType)."""
+    """The writer of a timestamp. Magic 0 has no timestamp: NONE (Kafka's NoTimestampType)."""
 
     NONE = -1
     CREATE_TIME = 0

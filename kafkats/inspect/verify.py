@@ -245,7 +245,7 @@ def _check_columns(check: SegmentCheck) -> CheckRow:
 
 
 def _taken_for_the_end(finding: Finding, check: SegmentCheck) -> bool:
-    """Whether a loading broker does not notice this tail.
+    """Return whether a loading broker does not notice this tail.
 
     It is an unfinished batch, or has too few zeros for a batch header.
     """

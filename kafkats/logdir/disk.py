@@ -66,7 +66,7 @@ class Disk:
         return directory.stat().st_ino
 
     def moves_whole(self, path: Path) -> bool:
-        """Whether a rename between two directories is atomic there, even at a power failure."""
+        """Return whether a power failure leaves a rename between two directories done or undone."""
         mount = mount_of(path)
         return mount is not None and mount.kind in _MOVE_WHOLE
 

@@ -17,10 +17,10 @@ class ReplayedEpochs:
     and believes the entries of the checkpoint. Here a batch that contradicts them is believed.
     """
 
-    def __init__(self, told: Sequence[EpochStart]) -> None:
-        """`told` are the entries of the checkpoint, in order."""
-        self._told = list(told)
-        self._added = list(told)
+    def __init__(self, checkpoint: Sequence[EpochStart]) -> None:
+        """`checkpoint` are its entries, in order."""
+        self._checkpoint = list(checkpoint)
+        self._added = list(checkpoint)
         """As a broker has them."""
         self._own: list[EpochStart] = []
         """The entries below the first batch, and what the batches begin."""
@@ -36,7 +36,9 @@ class ReplayedEpochs:
             return
         if self._highest < 0:
             epoch, offset = int(rows[0, k.LEADER_EPOCH]), int(rows[0, k.FIRST_OFFSET])
-            self._own = [e for e in self._told if e.start_offset < offset and e.epoch <= epoch]
+            self._own = [
+                e for e in self._checkpoint if e.start_offset < offset and e.epoch <= epoch
+            ]
         self._differ = self._differ or self._contradict(rows)
         for begun in epochs_begun(rows, _latest(self._added)):
             self._added = assigned(self._added, begun)
@@ -48,21 +50,21 @@ class ReplayedEpochs:
         """Return the entries up to a log end, and whether the checkpoint contradicts the log."""
         entries = self._added
         if self._differ:
-            behind = [e for e in self._told if e.start_offset == log_end]
+            behind = [e for e in self._checkpoint if e.start_offset == log_end]
             entries = [*self._own, *(e for e in behind if e.epoch > _latest(self._own))]
         return [entry for entry in entries if entry.start_offset <= log_end], self._differ
 
     def _contradict(self, rows: Rows) -> bool:
-        """Whether the checkpoint has another epoch for a batch.
+        """Return whether the checkpoint has another epoch for a batch.
 
         An epoch above all of the checkpoint is one that it does not have yet.
         """
         from kafkats.kernels import headers as k
 
-        if not self._told:
+        if not self._checkpoint:
             return False
-        starts = np.array([entry.start_offset for entry in self._told])
-        epochs = np.array([-1, *(entry.epoch for entry in self._told)])
+        starts = np.array([entry.start_offset for entry in self._checkpoint])
+        epochs = np.array([-1, *(entry.epoch for entry in self._checkpoint)])
         there = epochs[np.searchsorted(starts, rows[:, k.FIRST_OFFSET], "right")]
         seen = np.append(self._highest, rows[:, k.LEADER_EPOCH])
         highest = np.maximum.accumulate(seen)[1:]

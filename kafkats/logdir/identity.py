@@ -26,7 +26,7 @@ class FileIdentity(NamedTuple):
     inode: int
 
     def same_file(self, other: FileIdentity | None) -> bool:
-        """Whether both are the same inode with the same bytes.
+        """Return whether both are the same inode with the same bytes.
 
         A new hard link changes only the ctime.
         """

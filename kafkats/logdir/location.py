@@ -94,7 +94,7 @@ def _is_segment(name: str) -> bool:
 
 
 def _is_partition(where: Path) -> bool:
-    """Whether it is named like a partition and contains files of Kafka."""
+    """Return whether it is named like a partition and contains files of Kafka."""
     if paths.parse_partition(where.name) is None or not where.is_dir():
         return False
     try:

@@ -59,7 +59,7 @@ class LockState(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """Whether a broker is seen to run.
+        """Return whether a broker is seen to run.
 
         Where a lock proves nothing, False does not rule one out.
         """

@@ -24,7 +24,7 @@ class Mount(NamedTuple):
 
     @property
     def is_network(self) -> bool:
-        """Whether locks may exist there that this process cannot see.
+        """Return whether locks may exist there that this process cannot see.
 
         Another machine, or the process behind a FUSE mount, may hold them.
         """

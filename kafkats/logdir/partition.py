@@ -188,7 +188,7 @@ def printable(name: str) -> str:
 
 
 def starts_with_number(name: str) -> bool:
-    """Whether Kafka's Long.parseLong accepts the text before the first dot."""
+    """Return whether Kafka's Long.parseLong accepts the text before the first dot."""
     digits = name.partition(".")[0]
     return bool(_NUMBER.fullmatch(digits)) and -(2**63) <= int(digits) < 2**63
 

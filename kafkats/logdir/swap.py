@@ -108,7 +108,7 @@ def base_of(name: str) -> int | None:
 
 
 def stands(place: Site, step: Step, live: FileIdentity | None, side: Side) -> bool:
-    """Whether the live file is the one of `side`.
+    """Return whether the live file is the one of `side`.
 
     The run's own links change the ctime: it is ignored.
     """

@@ -53,7 +53,7 @@ class WorkArea(NamedTuple):
 
     @property
     def beside(self) -> bool:
-        """Whether this is the default work area, in the log dir's parent."""
+        """Return whether this is the default work area, in the log dir's parent."""
         return self.path == self.root.parent / _FOLDER / self.root.name
 
 

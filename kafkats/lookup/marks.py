@@ -140,7 +140,7 @@ class _Answered(TypedDict):
 
 
 def _given_out(row: _Answered, log_end: int) -> bool:
-    """Whether a broker returns an offset too.
+    """Return whether a broker returns an offset too.
 
     If the instant is a word for brokers, this tells whether the exact answer's record is below the
     high watermark.

@@ -119,7 +119,7 @@ class CertifyOptions:
         return ", ".join(below + above)
 
     def allows(self, magic: int) -> bool:
-        """Whether this magic lies within the bounds."""
+        """Return whether this magic lies within the bounds."""
         return (
             (self.min_magic or 0)
             <= magic

@@ -270,7 +270,7 @@ def _locked(fd: int, path: Path, kind: int) -> bool:
 
 
 def _names(path: Path, fd: int) -> bool:
-    """Whether the name still leads to this file: another may have replaced it meanwhile."""
+    """Return whether the name still leads to this file: another may have replaced it meanwhile."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(fd), path.stat())
     return False

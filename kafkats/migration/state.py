@@ -225,7 +225,7 @@ def _started(migration: Migration, who: Broker, entry: Entry) -> Broker:
 
 
 def _goes_on(who: Broker, run: Run, status: str) -> bool:
-    """Whether the state already includes this run: repeated applies of a plan are one run."""
+    """Return whether the state has this run already: repeated applies of a plan are one run."""
     if run.state == "started":
         return who.status == status
     return run.state == "finished" and (

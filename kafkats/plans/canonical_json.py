@@ -74,7 +74,7 @@ def _strings(column: pa.Array) -> pa.Array:
 
 
 def _plain(column: pa.Array) -> bool:
-    """Whether JSON needs no escapes: printable ASCII without quotes and backslashes."""
+    """Return whether JSON needs no escapes: printable ASCII without quotes and backslashes."""
     _, offsets, data = column.buffers()
     first, last = np.frombuffer(offsets, np.int32)[[column.offset, column.offset + len(column)]]
     text = np.frombuffer(data or b"", np.uint8)[first:last]

@@ -24,7 +24,7 @@ DEPTHS: Final = pa.schema([
 class Looked(NamedTuple):
     """Facts (facts.SEGMENTS), the depth of each segment with its reason (DEPTHS), the bytes read.
 
-    `read_bytes` are those of logs and indexes, `known` the segments of which a report told.
+    `read_bytes` are those of logs and indexes, `known` the segments that a report covers.
     """
 
     segments: pa.Table
@@ -53,15 +53,17 @@ def depth_totals(segments: pa.Table) -> DepthTotals:
 
 
 def looked_sentences(looked: Looked, report: Path | None = None) -> list[str]:
-    """Return how many bytes were read to look at segments, and what a report told."""
+    """Return how many bytes were read, and how many segments a report covers."""
     seen = looked.depths.num_rows
-    said = [f"read {size_text(looked.read_bytes)} of logs and indexes to look at {seen} segments"]
+    sentences = [
+        f"read {size_text(looked.read_bytes)} of logs and indexes to look at {seen} segments"
+    ]
     if report is not None:
-        said.append(
+        sentences.append(
             f"taken from {report}: {looked.known} segments; {seen - looked.known} are not in it or"
             " have changed since, and were read whole"
         )
-    return said
+    return sentences
 
 
 def depth_sentences(depths: Mapping[str, int], not_compared: int) -> list[str]:

@@ -69,7 +69,7 @@ class Planned(NamedTuple):
     name.
 
     `remarks` are about settings that the files contradict, `more` are further fields of the
-    summary, and `said` are sentences. They are no part of the plan. `beyond` is the same plan
+    summary, and `sentences` are for people. They are no part of the plan. `beyond` is the same plan
     without the policy's guards.
     """
 
@@ -79,7 +79,7 @@ class Planned(NamedTuple):
     remarks: Sequence[str] = ()
     more: Mapping[str, object] = {}
     beyond: Planned | None = None
-    said: Sequence[str] = ()
+    sentences: Sequence[str] = ()
 
 
 Decide: TypeAlias = "Callable[[Stages, Sequence[Unit]], Planned]"

@@ -67,7 +67,7 @@ class Reserve(Options):
 
 
 class Holder(Options):
-    """Whose reservation a run uses."""
+    """The holder of the reservation that a run uses."""
 
     holder: Annotated[
         str,

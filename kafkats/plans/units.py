@@ -208,7 +208,7 @@ def _identity(facts: FileFacts | None) -> FileIdentity | None:
 
 
 def _has_time_indexes(partition: PartitionDir) -> bool:
-    """Whether the partition should have time indexes.
+    """Return whether the partition should have time indexes.
 
     Brokers before 0.10.1 have none, so none is missing unless some file shows a later broker.
     """

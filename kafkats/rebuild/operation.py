@@ -56,7 +56,7 @@ def _prepare(given: Given, policy: Policy) -> Decide:
             {"depths": looked.depths},
             interval_remarks(plan, looked.segments),
             {"looked_bytes": looked.read_bytes, "known_segments": looked.known},
-            said=looked_sentences(looked, asked.from_report),
+            sentences=looked_sentences(looked, asked.from_report),
         )
 
     return decide

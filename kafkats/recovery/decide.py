@@ -50,7 +50,7 @@ class Decision(NamedTuple):
 
     @property
     def added(self) -> bool:
-        """Whether the log end is no base offset yet: an empty segment can begin there."""
+        """Return whether the log end is no base offset yet: an empty segment can begin there."""
         return bool(self.kept) and self.kept[-1]["base_offset"] != self.log_end
 
 
@@ -89,7 +89,7 @@ def _decision(
 
 
 def is_recovered(row: SegmentRow) -> bool:
-    """Whether the segment must be recovered.
+    """Return whether the segment must be recovered.
 
     Beside a clean-shutdown marker no broker recovers it; an active segment with a torn tail needs
     it all the same.

@@ -104,7 +104,7 @@ class PartitionStart:
 
     @property
     def loses(self) -> bool:
-        """Whether the start loses something here, or does not end well."""
+        """Return whether the start loses something here, or does not end well."""
         bad = worst(self.findings) in ("damage", "danger")
         return self.outcome != "loads" or bad or bool(self.set_aside) or self.lost_offsets > 0
 

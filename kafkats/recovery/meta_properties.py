@@ -84,7 +84,7 @@ def unread_properties(log_dir: Path, rule: StartRule) -> Unread | None:
 
 
 def _is_reserved(directory_id: str) -> bool:
-    """Whether an id (16 bytes as base64url) is one that brokers give no directory."""
+    """Return whether an id (16 bytes as base64url) is one that brokers give no directory."""
     try:
         return int.from_bytes(base64.urlsafe_b64decode(f"{directory_id}=="), "big") < _RESERVED
     except ValueError:

@@ -57,37 +57,37 @@ def _prove(request: Proving) -> Proof:
 
 def _sentences(header: Header) -> list[str]:
     totals = header["totals"]
-    said = [
+    sentences = [
         f"a broker would recover {totals['recovery_segments']} segments"
         f" ({size_text(totals['recovery_bytes'])}) at its start; after apply it begins at"
         f" {totals['segments_added']} new log ends"
     ]
     if totals["cut_bytes"]:
-        said.append(
+        sentences.append(
             f"{size_text(totals['cut_bytes'])} that are no batches are cut; undo keeps them"
         )
     if totals["dropped_segments"]:
-        said.append(
+        sentences.append(
             f"LOST by this: {totals['dropped_segments']} segments"
             f" ({size_text(totals['dropped_bytes'])}) behind a corrupt one, as by Kafka's recovery"
         )
     if totals.get("copied_bytes"):
-        said.append(
+        sentences.append(
             f"{size_text(totals['copied_bytes'])} of good batches behind a corrupt place are copied"
             f" to {header['options']['copy_readable']}"
         )
     if totals["behind_high_watermark"]:
-        said.append(
+        sentences.append(
             f"{totals['behind_high_watermark']} logs end below their high watermark: records that"
             " consumers may have read are gone here. Let a replica that has them lead, and do not"
             " force an unclean leader election"
         )
     if totals["blocked"]:
-        said.append(
+        sentences.append(
             f"NOT recovered by this plan: {totals['blocked']} partitions; a broker recovers them"
             " itself at its start, with what that loses"
         )
-    return said
+    return sentences
 
 
 OPERATION: Final = Operation(

@@ -82,8 +82,8 @@ def predict(
     epochs = epochs_of(partition.path) if rule.epochs else []
     state = partition.name.state if partition.name else ""
     if not state:  # a moved or deleted copy has no checkpoints of its own
-        told = max((w.offset for w in witnesses(claims, epochs)), default=-1)
-        known = replace(known, known_end=told)
+        end = max((w.offset for w in witnesses(claims, epochs)), default=-1)
+        known = replace(known, known_end=end)
     # Snapshots are listed before the epochs are read up to 2.8, afterwards from 3.0 on.
     snapshots = {name for name in odd if name.endswith(paths.SNAPSHOT)}
     first = "" if rule.java_checkpoints else stopping_name(snapshots, rule)
@@ -136,7 +136,7 @@ def _loaded(
 
 
 def _has_producers(directory: Path, files: Files, rule: StartRule) -> bool:
-    """Whether the topic's format has producer state, by the first batch of the last segment.
+    """Return whether the topic's format has producer state, by the first batch of the last segment.
 
     Brokers up to 2.8 know the format from message.format.version.
     """

@@ -74,14 +74,14 @@ def look_and_plan(
 
 def _unreadable_checkpoints(segments: pa.Table) -> Iterator[str]:
     """Yield a remark per checkpoint that cannot be read, from facts (facts.SEGMENTS)."""
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     found = segments.filter(pc.not_equal(segments["worst"], ""))
     for row in found.select(["log_dir", "findings"]).to_pylist():
         for finding in row["findings"]:
             where = row["log_dir"], finding["file"]
             instead = _INSTEAD.get(finding["file"])
-            if instead and finding["kind"] == "unreadable" and where not in told:
-                told.add(where)
+            if instead and finding["kind"] == "unreadable" and where not in reported:
+                reported.add(where)
                 yield f"{'/'.join(where)}: {finding['reason']}: {instead}"
 
 
@@ -137,7 +137,7 @@ def _partitions_in(
 
 
 def _is_newer(row: SegmentRow) -> bool:
-    """Whether a segment's files show a broker of 0.11 or later."""
+    """Return whether a segment's files show a broker of 0.11 or later."""
     return row["snapshot"] is not None or (row["magic_bytes"] or (0, 0, 0))[2] > 0
 
 

@@ -170,7 +170,7 @@ def _refuse_range(log: Path, source: Source, span: Span, base_offset: int) -> No
 
 
 def _index_refuses(source: Source, base_offset: int, interval: int) -> bool:
-    """Whether an index entry of a rebuild would not lie above the entry before."""
+    """Return whether an index entry of a rebuild would not lie above the entry before."""
     last = base_offset
     refused = False
 
@@ -230,7 +230,7 @@ def _ends(
 
 
 def transactions_defect(path: Path, base_offset: int) -> bool:
-    """Whether a broker recovers the segment for its `.txnindex`.
+    """Return whether a broker recovers the segment for its `.txnindex`.
 
     An incomplete entry at the end is not read. Raises Stops for an unknown version, StorageFailed.
     """

@@ -52,12 +52,12 @@ class StartRule:
 
     @property
     def java_checkpoints(self) -> bool:
-        """Whether checkpoints are read by the class of 3.0 (`recovery.checkpoints`)."""
+        """Return whether checkpoints are read by the class of 3.0 (`recovery.checkpoints`)."""
         return self.name in ("3.0", "3.7", "4.0")
 
     @property
     def time_indexes(self) -> bool:
-        """Whether segments have a .timeindex."""
+        """Return whether segments have a .timeindex."""
         return self.name not in ("0.8", "0.9")
 
 

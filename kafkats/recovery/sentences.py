@@ -57,7 +57,7 @@ def _root_row(start: BrokerStart, root: RootStart) -> dict[str, object]:
 
 
 def loses(start: BrokerStart) -> bool:
-    """Whether the broker does not start, or loses something when it does."""
+    """Return whether the broker does not start, or loses something when it does."""
     bad_roots = any(root.outcome != "loads" for root in start.roots)
     return start.outcome != "loads" or bad_roots or any(p.loses for p in start.partitions)
 

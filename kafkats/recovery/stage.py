@@ -291,7 +291,7 @@ def log_ends(work: PartitionWork) -> dict[PartitionName, int]:
 
 
 def ends_empty(directory: Path, log_end: int) -> bool:
-    """Whether the partition's last segment is empty and begins at the log end."""
+    """Return whether the partition's last segment is empty and begins at the log end."""
     try:
         bases = log_bases(directory)
     except Vanished:

@@ -75,7 +75,7 @@ def predict_start(
     roots = tuple(_root_outcome(one, partitions, rule) for one in looked)
     stopped = [(p.log_dir, p.partition_dir, p.words) for p in partitions if p.outcome == "stops"]
     words += [w for root in roots if root.outcome == "stops" for w in root.words]
-    words += [f"{log_dir}/{name}: {said}" for log_dir, name, said in stopped]
+    words += [f"{log_dir}/{name}: {reason}" for log_dir, name, reason in stopped]
     outcome = _worst([one.outcome for one in partitions])
     words += _shutdown(roots, rule)
     if words:

@@ -59,7 +59,7 @@ def root_of(path: str | os.PathLike[str]) -> str:
 def foreign(
     reservation: Reservation, ours: Collection[str], take_over: Collection[str] = ()
 ) -> bool:
-    """Whether another holder has this reservation and it has not expired."""
+    """Return whether another holder has this reservation and it has not expired."""
     mine = {reservation.holder, reservation.token} & set(ours)
     return not mine and not reservation.expired(now_ms()) and reservation.holder not in take_over
 

@@ -1,4 +1,4 @@
-"""Why retention deletes or keeps a segment: a code with its numbers, and the sentence for people.
+"""The reasons of retention: a code with its numbers for each segment, and the sentence for people.
 
 `rules` gives a Reason for each segment. `columns` gives the same as three columns. Only this module
 makes sentences of them.
@@ -20,7 +20,10 @@ Ints = NDArray[np.int64]
 
 
 class Code(StrEnum):
-    """Why a segment is deleted (the first four) or kept. Comments name the two numbers."""
+    """The reasons to delete a segment (the first four) or to keep it.
+
+    Comments name the two numbers.
+    """
 
     BELOW_START = "below-start"  # log start offset
     SIZE = "size"  # bytes that remain, retention.bytes
@@ -41,7 +44,7 @@ CODES: Final = tuple(Code)
 
 
 class Reason(NamedTuple):
-    """Why one segment is deleted or kept."""
+    """The reason why one segment is deleted or kept."""
 
     code: Code
     first: int = 0

@@ -1,4 +1,4 @@
-"""What kafkats keeps although Kafka would delete it: a sentence per row, "" for no veto."""
+"""The vetoes: why kafkats keeps segments that Kafka would delete, as a sentence per row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LAST: Final = "the last "
 
 
 def keeps_last(veto: str) -> bool:
-    """Whether a veto says only that the last segments of a partition stay."""
+    """Return whether a veto says only that the last segments of a partition stay."""
     return veto.startswith(_LAST)
 
 

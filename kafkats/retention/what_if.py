@@ -1,4 +1,4 @@
-"""What another retention.ms would delete, from facts that were read before; nothing is read again.
+"""Retention by another retention.ms, from facts that were read before; nothing is read again.
 
 basis.json      the options and the policy with which a report's decision was made
 """

@@ -241,7 +241,7 @@ def _why_not_rolled(segment: SegmentRow, accepted: Collection[str]) -> str:
 
 
 def _only_not_closed(segment: SegmentRow, finding: FindingRow) -> bool:
-    """Whether the time index lacks only its closing entry."""
+    """Return whether the time index lacks only its closing entry."""
     if not finding["file"].endswith(paths.TIME_INDEX):
         return False
     # the whole log was read

@@ -55,7 +55,7 @@ _WORDS_OF_BROKERS: Final = range(-6, 0)
 
 
 def taken_for_a_word(target: Target) -> bool:
-    """Whether a broker takes this instant's number for a word."""
+    """Return whether a broker takes this instant's number for a word."""
     return isinstance(target, int) and target in _WORDS_OF_BROKERS
 
 

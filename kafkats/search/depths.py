@@ -48,7 +48,10 @@ def evidence(segment: Segment, depth: str) -> str:
 
 
 def has_timestamps(segment: Segment, maximum: int) -> bool:
-    """Whether a record of the segment has a timestamp. `maximum` is the result of `newest_of`."""
+    """Return whether a record of the segment has a timestamp.
+
+    `maximum` is the result of `newest_of`.
+    """
     return maximum >= 0 or before_1970(segment) is not None
 
 

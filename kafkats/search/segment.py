@@ -89,7 +89,7 @@ class Segment:
 
     @property
     def moving(self) -> bool:
-        """Whether a broker writes to it, or was killed while it did."""
+        """Return whether a broker writes to it, or was killed while it did."""
         return self.next_base_offset < 0 and not self.partition.clean
 
     @cached_property
@@ -163,7 +163,7 @@ class Segment:
 
     @cached_property
     def could_have_timestamps(self) -> bool:
-        """Whether its first batch is not of magic 0."""
+        """Return whether its first batch is not of magic 0."""
         header = self.log.source.read(0, 17)
         return len(header) == 17 and header[16] > 0
 

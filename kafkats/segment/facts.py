@@ -16,7 +16,7 @@ from kafkats.formats.model import TimestampType
 
 
 class StopReason(StrEnum):
-    """Why reading ended before the end of the file; the words are those of `findings.KINDS`."""
+    """The reason why reading ended before the end of the file; words of `findings.KINDS`."""
 
     TORN_TAIL = "torn-tail"
     ZERO_TAIL = "zero-tail"
@@ -96,5 +96,5 @@ class SegmentFacts(NamedTuple):
 
     @property
     def has_timestamps(self) -> bool:
-        """Whether any batch has a timestamp."""
+        """Return whether any batch has a timestamp."""
         return self.max_timestamp > -1

@@ -62,7 +62,7 @@ class Scratch:
 
     @property
     def full(self) -> bool:
-        """Whether memory holds as many rows as allowed."""
+        """Return whether memory holds as many rows as allowed."""
         return self._held_rows > 3 * MEMORY_ROWS
 
     def hold(self, rows: int, tables: Sequence[pa.Table], before: Sequence[Path] = ()) -> Run:

@@ -141,7 +141,7 @@ def order(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 
 def _ascend(keys: Sequence[NDArray[np.integer]]) -> bool:
-    """Whether rows are sorted by these keys, of which the last is the primary one."""
+    """Return whether rows are sorted by these keys, of which the last is the primary one."""
     fine = np.ones(max(len(keys[0]) - 1, 0), np.bool_)
     for key in keys:
         step = np.diff(key)

@@ -92,7 +92,7 @@ class Manifest:
         return sum(part.rows for part in self.parts)
 
     def covers(self, span: Span) -> bool:
-        """Whether the whole span was built."""
+        """Return whether the whole span was built."""
         return any(a <= span[0] and span[1] <= b for a, b in self.covered)
 
 

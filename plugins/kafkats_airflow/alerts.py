@@ -67,9 +67,9 @@ def question_asked(context: Context, address: str) -> list[str]:
     if not settings.NOTIFIER:
         return []
     dag_id, run_id = context["dag"].dag_id, context["run_id"]
-    said = f"{dag_id}: run {run_id} asks whether its plan may be applied. See {address}"
+    sentence = f"{dag_id}: run {run_id} asks whether its plan may be applied. See {address}"
     try:
-        notifier(settings.NOTIFIER)({**context, "kafkats": said})
+        notifier(settings.NOTIFIER)({**context, "kafkats": sentence})
     except Exception as e:  # whatever the notifier of the deployment raises
         _LOG.warning("the notifier failed, and nobody was told: %s: %s", type(e).__name__, e)
         return []
@@ -88,8 +88,8 @@ def run_late(context: Mapping[str, Any], dag_id: str, seconds: int) -> None:
     as a dict.
     """
     run_id = _of(context.get("dag_run"), "run_id")
-    said = f"{dag_id}: run {run_id} is not over {seconds} s after it was queued."
-    _notify(context, f"{said} {_where(dag_id, run_id)}")
+    sentence = f"{dag_id}: run {run_id} is not over {seconds} s after it was queued."
+    _notify(context, f"{sentence} {_where(dag_id, run_id)}")
 
 
 def notifier(path: str) -> Notifier:

@@ -64,11 +64,11 @@ def _labels(one: Declared, *, rare: bool) -> Labels:
 
 
 def _description(one: Declared, *, required: bool) -> str:
-    option, said = one.option, one.option.sentence
+    option, text = one.option, one.option.sentence
     if one.kind.many:
-        said += ". One per line"
+        text += ". One per line"
     if empty := option.empty or option.unset:
-        said += f". Empty: {empty}"
+        text += f". Empty: {empty}"
     if one.param in DEPLOYMENT:
-        said += f". Default: KAFKATS_{one.param.upper()}"
-    return f"{said} To be given" if required else said
+        text += f". Default: KAFKATS_{one.param.upper()}"
+    return f"{text} To be given" if required else text

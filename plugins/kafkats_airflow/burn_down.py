@@ -57,9 +57,9 @@ def _history(*folders: Path) -> list[tuple[int, pa.Table]]:
     return points
 
 
-def _times(said: Mapping[str, Json]) -> tuple[int, int] | None:
+def _times(report: Mapping[str, Json]) -> tuple[int, int] | None:
     """Return when a run began and ended, None for a report without it."""
-    times_ms = said.get("times_ms")
+    times_ms = report.get("times_ms")
     given = times_ms if isinstance(times_ms, list) else []
     numbers = [one for one in given if isinstance(one, int)]
     return (numbers[0], numbers[1]) if len(numbers) == len(given) == 2 else None

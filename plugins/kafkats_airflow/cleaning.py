@@ -121,9 +121,9 @@ def remove(context: Context) -> CleanSummary:
             kept.append({"folder": one["folder"], "why": "recent", "what": e.reason})
         except KafkatsError as e:
             failures.append(str(e))
-    told = still if params["dry_run"] else gone
-    said: CleanReport = {
-        "outcome": _outcome(len(told), dry_run=params["dry_run"], failures=len(failures)),
+    counted = still if params["dry_run"] else gone
+    content: CleanReport = {
+        "outcome": _outcome(len(counted), dry_run=params["dry_run"], failures=len(failures)),
         "removed": [] if params["dry_run"] else [one["folder"] for one in gone],
         "removed_bytes": sum(one["bytes"] for one in gone),
         "kept": _counted(kept),
@@ -132,16 +132,16 @@ def remove(context: Context) -> CleanSummary:
         "remarks": remarks,
         "report": str(folder),
     }
-    write_json(folder / "report.json", said)
-    overview.write(context, folder, said["outcome"], [], failed=bool(failures))
+    write_json(folder / "report.json", content)
+    overview.write(context, folder, content["outcome"], [], failed=bool(failures))
     if failures:
-        raise failed(f"{said['outcome']}: {failures[0]}; see {folder}", retryable=True)
+        raise failed(f"{content['outcome']}: {failures[0]}; see {folder}", retryable=True)
     return {
-        "outcome": said["outcome"],
-        "removed": len(said["removed"]),
-        "removed_bytes": said["removed_bytes"],
-        "kept": said["kept"],
-        "report": said["report"],
+        "outcome": content["outcome"],
+        "removed": len(content["removed"]),
+        "removed_bytes": content["removed_bytes"],
+        "kept": content["kept"],
+        "report": content["report"],
     }
 
 
@@ -187,7 +187,7 @@ def _why(run: RunFolder, needed: Needed) -> tuple[Kept | None, removal.Tree | No
 
 
 def _is_begun(path: Path) -> bool:
-    """Whether a folder without a report is that of a DAG run all the same."""
+    """Return whether a folder without a report is that of a DAG run all the same."""
     return (path / "question.json").exists() or any(path.glob("*/plan-*/plan.json"))
 
 

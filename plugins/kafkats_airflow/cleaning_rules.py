@@ -1,4 +1,4 @@
-"""Which folders of DAG runs may be removed, and why the others are kept.
+"""The rules of `clean_reports`: which folders of DAG runs may be removed, why others are kept.
 
 A folder is kept if anything still needs it: an undo, a RUN to finish or to prove, a migration's
 ledger, a certificate, a reservation, an open question, a DAG run that is not over. What cannot be
@@ -43,7 +43,7 @@ class RunFolder(NamedTuple):
 
 @dataclass(frozen=True)
 class Needed:
-    """What is needed besides the folders themselves.
+    """The reasons to keep folders that are not in the folders themselves.
 
     `texts` are all texts in ledgers. `holders` hold a reservation, of the log directories that can
     be seen here; those in `unclear` have one that cannot be read.
@@ -60,7 +60,7 @@ class Needed:
 
 
 class Kept(NamedTuple):
-    """Why a folder is kept: one of a few words, and what exactly."""
+    """The reason why a folder is kept: one of a few words, and a sentence."""
 
     why: str
     what: str
@@ -96,17 +96,17 @@ def run_folder(path: Path, root: Path) -> RunFolder | Kept:
         state = report.lstat()
         if not stat.S_ISREG(state.st_mode):
             return Kept("no report", "report.json is no file")
-        said = read_json(report)
+        content = read_json(report)
     except FileNotFoundError:
         return Kept("no report", "a run that is not over, or none of ours")
     except (OSError, KafkatsError) as e:
         return Kept("unreadable", str(e))
-    if (path / _RUN).exists() or not isinstance(said.get("outcome"), str):
+    if (path / _RUN).exists() or not isinstance(content.get("outcome"), str):
         return Kept("no report", "not the report of a DAG run")
     dag_id = path.parent.name if path.parent != root else ""
     named = _named(path)
     run_id = str(named.get("run_id") or path.name)
-    return RunFolder(path, str(named.get("dag_id") or dag_id), run_id, said, state.st_mtime_ns)
+    return RunFolder(path, str(named.get("dag_id") or dag_id), run_id, content, state.st_mtime_ns)
 
 
 def _named(path: Path) -> Mapping[str, Json]:
@@ -115,9 +115,9 @@ def _named(path: Path) -> Mapping[str, Json]:
 
     for name in ("overview.json", "approval.json", "question.json"):
         with suppress(OSError, KafkatsError):
-            said = read_json(path / name)
-            if isinstance(said.get("run_id"), str):
-                return said
+            content = read_json(path / name)
+            if isinstance(content.get("run_id"), str):
+                return content
     return {}
 
 
@@ -221,7 +221,7 @@ def _of_tree(run: RunFolder, tree: Tree, needed: Needed) -> Kept | None:
 
 
 def _of_runs(run: RunFolder, tree: Tree, needed: Needed) -> Kept | None:
-    """Whether a RUN in it can be undone, or has to be finished or proved."""
+    """Return whether a RUN keeps the folder: it can be undone, or must be finished or proved."""
     found = [run.path / one for one in tree.files if one.name == _RUN]
     for one in found:
         folder = one.parent
@@ -237,7 +237,7 @@ def _of_runs(run: RunFolder, tree: Tree, needed: Needed) -> Kept | None:
 
 
 def _of_people(run: RunFolder, tree: Tree, needed: Needed) -> Kept | None:
-    """Whether somebody is asked, or holds a reservation."""
+    """Return whether an open question or a reservation keeps the folder."""
     from kafkats.plans.files import read_json
     from kafkats.reserving.record import read_record
 
@@ -283,7 +283,7 @@ def _of_ledgers(run: RunFolder, tree: Tree, needed: Needed) -> Kept | None:
 
 
 def _lies_in(text: str, folder: Path) -> bool:
-    """Whether a text is a path to the folder or into it, also by a link."""
+    """Return whether a text is a path to the folder or into it, also by a link."""
     if not text.startswith("/"):
         return False
     return any(

@@ -68,7 +68,7 @@ WORDS: Final[Mapping[str, str]] = {
 
 
 def hardened() -> bool:
-    """Whether the deployment names approvers."""
+    """Return whether the deployment names approvers."""
     return settings.HARDENED
 
 

@@ -225,7 +225,7 @@ def to_purge(one: Ending) -> Arguments:
 
 @in_our_words
 def report(context: Context, work: Sequence[Ending] | None, stages: StageXComs) -> EndReport:
-    """Write report.json of end_run. Fails unless every RUN is ended, or a person said no."""
+    """Write report.json of end_run. Fails unless every RUN is ended, or a person rejected it."""
     from kafkats.plans.files import make_folder, write_json
 
     folder, params = folder_of(context), params_of(context)
@@ -235,7 +235,7 @@ def report(context: Context, work: Sequence[Ending] | None, stages: StageXComs) 
     no = tries.rejected(folder)
     end = "rejected" if no else DONE[verb] if runs and not left else "not finished"
     undone, purged = stages["undo"] or [], stages["purge"] or []
-    said: EndReport = {
+    content: EndReport = {
         "outcome": end,
         "failures": failures(context),
         "report": str(folder),
@@ -247,10 +247,10 @@ def report(context: Context, work: Sequence[Ending] | None, stages: StageXComs) 
         "freed_bytes": sum(one["freed_bytes"] for one in purged),
     }
     make_folder(folder, "the report")
-    write_json(folder / "report.json", said)
+    write_json(folder / "report.json", content)
     if end == "not finished":
-        raise unfinished(end, said)
-    return said
+        raise unfinished(end, content)
+    return content
 
 
 def _of(params: RunParams) -> str:

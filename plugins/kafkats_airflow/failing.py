@@ -26,7 +26,7 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
     """Decorate the function of a Python task: errors of ours fail it in their own words."""
 
     @wraps(do)
-    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             settings.check()
             if deployment.hardened():
@@ -36,7 +36,7 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
             # Without the cause: the first line of the task's error is the sentence.
             raise failed(sentences.of(e), retryable=e.retryable) from None
 
-    return told
+    return checked
 
 
 def _context(args: tuple[object, ...]) -> Context:
@@ -49,16 +49,16 @@ def _is_context(arg: object) -> TypeGuard[Context]:
 
 
 def failed(
-    said: str, *, retryable: bool = False, context: Context | None = None
+    sentence: str, *, retryable: bool = False, context: Context | None = None
 ) -> AirflowException:
     """Return the exception to raise, and keep its sentence for the report."""
-    keep(said, context)
-    return AirflowException(said) if retryable else AirflowFailException(said)
+    keep(sentence, context)
+    return AirflowException(sentence) if retryable else AirflowFailException(sentence)
 
 
-def keep(said: str, context: Context | None = None) -> None:
+def keep(sentence: str, context: Context | None = None) -> None:
     """Keep the first line of a sentence for the report. Outside of a task, only log it."""
-    first = said.partition("\n")[0]
+    first = sentence.partition("\n")[0]
     logging.getLogger(__name__).error(first)
     if context is None:
         try:
@@ -82,8 +82,8 @@ def failures(context: Context) -> list[str]:
         for key in bad:
             name, index = _instance(key, task.task_id)
             if name == task.task_id != ti.task_id:
-                said = ti.xcom_pull(task_ids=name, map_indexes=index, key=FAILURE)
-                words = str(said or "ended without a word, as if killed; its log has more")
+                sentence = ti.xcom_pull(task_ids=name, map_indexes=index, key=FAILURE)
+                words = str(sentence or "ended without a word, as if killed; its log has more")
                 found.append(f"{name}: {words.removeprefix(f'{name}: ')}")
     return found
 
@@ -102,11 +102,12 @@ class Ended(TypedDict):
     report: str
 
 
-def unfinished(end: str, said: Ended) -> AirflowException:
-    """Return the exception of a report: how the run ended, and the first reason. `said` is
-    report.json.
+def unfinished(end: str, report: Ended) -> AirflowException:
+    """Return the exception of a report: how the run ended, and the first reason.
+
+    `report` is report.json.
     """
-    causes = said["failures"]
+    causes = report["failures"]
     more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
     why = f": {causes[0]}{more}" if causes else ""
-    return failed(f"{end}{why}; see {said['report']}")
+    return failed(f"{end}{why}; see {report['report']}")

@@ -80,10 +80,10 @@ def beyond_guards(plan: PlanResult) -> PlanResult:
 
 
 def over_guards(answer: Answer | None) -> bool:
-    """Whether the answer allows more than the guards do."""
+    """Return whether the answer allows more than the guards do."""
     return answer is not None and YES in answer["chosen_options"]
 
 
 def nothing(answer: Answer | None) -> bool:
-    """Whether the answer allows nothing."""
+    """Return whether the answer allows nothing."""
     return answer is not None and NOTHING in answer["chosen_options"]

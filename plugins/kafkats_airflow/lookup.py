@@ -104,8 +104,10 @@ class ExportReport(ExportSummary):
 
 
 def interval(context: Context) -> tuple[datetime, datetime]:
-    """What the run adds: from `from` to `to` where they are given, else the data interval of its
-    schedule or backfill, else the last full hour before its `run_after`.
+    """Return the begin and end of the cells that the run adds.
+
+    These are the params `from` and `to` if they are given, else the data interval of its schedule
+    or backfill, else the last full hour before its `run_after`.
 
     Raises UsageError for only one of the two, and for times without their offset from UTC.
     """
@@ -172,28 +174,28 @@ def built(
     begin, end = interval(context)
     folder = folder_of(context)
     checks.writable(folder)
-    said = [_without_rates(result) for result in results or []]
-    for one in said:
+    written = [_without_rates(result) for result in results or []]
+    for one in written:
         one["pictures"] = lookup_reports.of_table(Path(one["report"]), one)
         name = Path(one["table"]).name
         asset = Asset(name=f"kafka_lookup_{name}", uri=f"kafkats://lookup/{name}", group="kafkats")
         extra: dict[str, JsonValue] = json.loads(json.dumps(one))
         context["outlet_events"][TABLES].add(asset, extra=extra)
-    whole = asked is not None and len(said) == len(asked)
+    whole = asked is not None and len(written) == len(asked)
     summary: TableSummary = {
         "outcome": "built" if whole else reports.UNFINISHED,
         "from": begin.isoformat(),
         "to": end.isoformat(),
-        "added": sum(one["added"] for one in said),
-        "closed": sum(one["closed"] for one in said),
-        "open": sum(one["open"] for one in said),
-        "unreadable": sum(one["unreadable"] for one in said),
-        "above_high_watermark": sum(one["above_high_watermark"] for one in said),
-        "remarks": _remarks(params_of(context)["topics"], said) if whole else [],
-        "other_logs": [line for one in said for line in one["other_logs"]],
+        "added": sum(one["added"] for one in written),
+        "closed": sum(one["closed"] for one in written),
+        "open": sum(one["open"] for one in written),
+        "unreadable": sum(one["unreadable"] for one in written),
+        "above_high_watermark": sum(one["above_high_watermark"] for one in written),
+        "remarks": _remarks(params_of(context)["topics"], written) if whole else [],
+        "other_logs": [line for one in written for line in one["other_logs"]],
         "report": str(folder),
     }
-    report: TableReport = {**summary, "failures": failures(context), "tables": said}
+    report: TableReport = {**summary, "failures": failures(context), "tables": written}
     reports.log_remarks(report["remarks"])
     write_json(folder / "report.json", report)
     overview.write(context, folder, summary["outcome"], [], failed=not whole)
@@ -209,8 +211,8 @@ def _without_rates(result: TableResult) -> TableResult:
     return found
 
 
-def _remarks(glob: str, said: Sequence[TableResult]) -> list[str]:
-    return [] if any(one["partitions"] for one in said) else reports.nothing(glob)
+def _remarks(glob: str, written: Sequence[TableResult]) -> list[str]:
+    return [] if any(one["partitions"] for one in written) else reports.nothing(glob)
 
 
 @in_our_words

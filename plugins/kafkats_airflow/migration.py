@@ -37,9 +37,9 @@ Results: TypeAlias = Sequence[FormatResult]
 
 @in_our_words
 def gate(context: Context) -> list[PhaseApplication]:
-    """Whose turn it is, and what is to be looked at; empty when it is nobody's.
+    """Return the applications of the brokers that may do the phase now; empty if there are none.
 
-    Fails when it is not this phase's turn, and for params that do not go together.
+    Fails when the ledger does not allow this phase now, and for params that contradict each other.
     """
     params = params_of(context)
     checks.writable(params["folder"])

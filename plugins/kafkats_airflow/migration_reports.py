@@ -121,7 +121,7 @@ def report(
     end = outcome(params, asked, given, work, brokers, rejected=no)
     now_ms = time.time_ns() // 1_000_000
     times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
-    said = write_report(
+    content = write_report(
         params,
         folder,
         given,
@@ -130,24 +130,24 @@ def report(
         failures=failing.failures(context),
         context=context,
     )
-    reports.log_remarks(said["remarks"])
+    reports.log_remarks(content["remarks"])
     context["outlet_events"][asset].extra = {
-        "volumes": [*said["volumes"]],
-        "phase": said["phase"],
-        "outcome": said["outcome"],
-        "report": said["report"],
+        "volumes": [*content["volumes"]],
+        "phase": content["phase"],
+        "outcome": content["outcome"],
+        "report": content["report"],
     }
     if end.endswith(UNFINISHED):
-        raise failing.unfinished(end, said)
+        raise failing.unfinished(end, content)
     return {
-        "outcome": said["outcome"],
-        "phase": said["phase"],
-        "volumes": said["volumes"],
-        "runs": said["runs"],
-        "magic_bytes": said["magic_bytes"],
-        "loses_zero_copy": said["loses_zero_copy"],
-        "certificates": said["certificates"],
-        "report": said["report"],
+        "outcome": content["outcome"],
+        "phase": content["phase"],
+        "volumes": content["volumes"],
+        "runs": content["runs"],
+        "magic_bytes": content["magic_bytes"],
+        "loses_zero_copy": content["loses_zero_copy"],
+        "certificates": content["certificates"],
+        "report": content["report"],
     }
 
 
@@ -162,7 +162,7 @@ def outcome(
 ) -> str:
     """Return how the phase ended, in words. They end with UNFINISHED if it is no success.
 
-    `brokers` is what `migration.record` said, None when it did not come to that.
+    `brokers` is what `migration.record` returned, None if it did not run.
     """
     looked = stages["look"]
     if asked is None or len(looked) != len(asked):
@@ -234,7 +234,7 @@ def write_report(
         else [],
         "phase": params["phase"],
         **_common(folder, plans, stages),
-        "runs": [*map(str, undone), *tries.told(folder)["runs"]],
+        "runs": [*map(str, undone), *tries.fields_of(folder)["runs"]],
         "volumes": sorted(log_dir for one in looked for log_dir in one["log_dirs"]),
         "brokers": steps.rows(params),
         "ledger": str(steps.ledger_of(params)),

@@ -16,7 +16,7 @@ from kafkats_airflow.run_params import params_of
 
 
 def by_schedule(context: Context) -> bool:
-    """Whether the run has a data interval of its schedule or of a backfill."""
+    """Return whether the run has a data interval of its schedule or of a backfill."""
     run = context["dag_run"]
     kind = str(getattr(run.run_type, "value", run.run_type))
     return kind in {"scheduled", "backfill"} and context.get("data_interval_end") is not None

@@ -52,15 +52,15 @@ class PlanJobOperator(KafkatsJobOperator):
                 *(word for holder in over for word in ("--take-over", holder)),
             ]
             try:
-                said, held = super().execute(context), []
-                held = [str(one["holder"]) for one in said.get("reserved", ())]
+                result, held = super().execute(context), []
+                held = [str(one["holder"]) for one in result.get("reserved", ())]
             except AirflowException as e:
                 held = [match[1] for match in HELD.finditer(str(e))]
                 if not (fresh := _over(context, held, over)):
                     raise
             else:
                 if not (fresh := _over(context, held, over)):
-                    return said
+                    return result
             self.log.warning(
                 "remark: the reservation of %s counts no more: that run is over", ", ".join(fresh)
             )
@@ -97,7 +97,7 @@ def to_release(asked: Arguments | PhaseApplication) -> Arguments:
 
 
 def _kept(plan: PlanResult) -> bool:
-    """Whether the plan may still hold its reservation. An apply that ended has released it."""
+    """Return whether the plan may still hold its reservation, which an apply releases."""
     if not plan.get("reserves"):  # a census reserves nothing, and has no plan either
         return False
     return bool(plan.get("undo")) or not any(

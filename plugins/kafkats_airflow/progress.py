@@ -57,11 +57,11 @@ class Teller:
         self.began_ms = _now_ms()
         self.last: Progress = {"stage": ""}
 
-    def tell(self, said: Progress | None = None, state: State = "running") -> None:
-        """Write the file; at the end, without `said`, with the last that the job said."""
+    def tell(self, progress: Progress | None = None, state: State = "running") -> None:
+        """Write the file; at the end, without `progress`, with the last of the job."""
         from kafkats.plans.files import make_folder, write_json
 
-        self.last = said or self.last
+        self.last = progress or self.last
         with suppress(KafkatsError, KeyError, ValueError):
             ti, folder = self.context["ti"], folder_of(self.context)
             made = Live(**{

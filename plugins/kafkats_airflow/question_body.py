@@ -1,4 +1,4 @@
-"""What a question about plans shows besides its totals: first rows, deadline, link and digest."""
+"""The body of a question about plans: totals, first rows, deadline, link and digest."""
 
 from __future__ import annotations
 

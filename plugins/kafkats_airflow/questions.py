@@ -56,15 +56,15 @@ def of_migration(context: Context, plans: Plans) -> str:
 
 def of_canary(context: Context) -> str:
     """A canary that was converted and verified: may the others follow?"""
-    said: Summary = context["ti"].xcom_pull(task_ids="report")
-    who = said["loses_zero_copy"]
+    report: Summary = context["ti"].xcom_pull(task_ids="report")
+    who = report["loses_zero_copy"]
     rows = [
         [f"fetch versions {code(one['versions'])}", f"{one['clients']}", f"{one['followers']}"]
         for one in who
     ]
     return "\n\n".join([
-        f"{code(said['outcome'])}: {_codes(said['volumes'])}. Numbers and pictures:"
-        f" {code(said['report'])}.",
+        f"{code(report['outcome'])}: {_codes(report['volumes'])}. Numbers and pictures:"
+        f" {code(report['report'])}.",
         table(["lose zero-copy", "as clients", "as followers"], rows),
         "Do this broker, its followers and its clients do well? A yes lets the other brokers"
         " follow. A no changes nothing; run phase `rollback` to restore the canary.",
@@ -103,12 +103,14 @@ def of_recover(context: Context, plans: Plans) -> str:
     """The plans of a recovery; what it loses, and what it leaves to the brokers."""
     totals = [plan["totals"] for plan in plans]
     dropped = sum(one["dropped_segments"] for one in totals)
-    said = [f"{sum(one['cut_bytes'] for one in totals)} bytes that are no batches are cut."]
+    sentences = [f"{sum(one['cut_bytes'] for one in totals)} bytes that are no batches are cut."]
     if dropped:
-        said.append(f"{dropped} segments behind a corrupt one are LOST, as by Kafka's recovery.")
+        sentences.append(
+            f"{dropped} segments behind a corrupt one are LOST, as by Kafka's recovery."
+        )
     if blocked := sum(one["blocked"] for one in totals):
-        said.append(f"{blocked} partitions are NOT recovered: a broker does it at its start.")
-    return f"{_of_plans(plans)}\n\n{' '.join(said)}"
+        sentences.append(f"{blocked} partitions are NOT recovered: a broker does it at its start.")
+    return f"{_of_plans(plans)}\n\n{' '.join(sentences)}"
 
 
 def of_ending(context: Context, plans: Plans) -> str:

@@ -68,7 +68,7 @@ def report(
     end = outcome(folder, params, plans) if whole else reports.UNFINISHED
     totals = [plan["totals"] for plan in plans]
     seen = reports.segments_of(plan["seen"]["report"] for plan in plans)
-    said: RecoverReport = {
+    content: RecoverReport = {
         "outcome": end,
         "failures": failures(context),
         "remarks": [*_nothing_seen(params, plans, seen), *reports.of_reservations(plans)],
@@ -84,20 +84,20 @@ def report(
     tables = [read_table(Path(plan["plan"], "recovery.parquet"), RECOVERY) for plan in plans]
     write_table(folder / "recovery.parquet", reports.concat(tables, RECOVERY))
     write_table(folder / "actions.parquet", reports.actions_of(folder).cast(ACTIONS))
-    if said["starts"]:
+    if content["starts"]:
         parts = [
             read_table(one, STARTS) for one in sorted(folder.glob(f"*/{START}/starts.parquet"))
         ]
         write_table(folder / "starts.parquet", reports.concat(parts, STARTS))
-    write_json(folder / "report.json", said)
+    write_json(folder / "report.json", content)
     seen = overview.at_the_end(seen, reports.after_of(folder), PARTITION)
     failed = end.endswith((reports.UNFINISHED, LEFT))
-    volumes = overview.volumes_of(said["volumes"], seen)
+    volumes = overview.volumes_of(content["volumes"], seen)
     overview.write(context, folder, end, volumes, failed=failed)
-    reports.log_remarks(said["remarks"])
+    reports.log_remarks(content["remarks"])
     if failed:
-        raise unfinished(end, said)
-    return said
+        raise unfinished(end, content)
+    return content
 
 
 def starts_of(folder: Path) -> list[Mapping[str, Any]]:

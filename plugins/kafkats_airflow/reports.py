@@ -52,7 +52,7 @@ class ReportedPlan(TypedDict):
     totals: Totals
 
 
-class Common(tries.Told):
+class Common(tries.TryFields):
     """The fields of report.json that every run with plans has."""
 
     volumes: list[str]
@@ -102,7 +102,7 @@ def report(
     folder, params = folder_of(context), params_of(context)
     whole = len(plans) == len(asked or [])
     end = outcome(folder, params, operation, plans) if whole else UNFINISHED
-    said = write_report(
+    content = write_report(
         folder,
         plans,
         results_of(stages),
@@ -112,16 +112,16 @@ def report(
         picture=picture,
         context=context,
     )
-    log_remarks(said["remarks"])
+    log_remarks(content["remarks"])
     if asset is not None:
         context["outlet_events"][asset].extra = {
-            "volumes": [*said["volumes"]],
-            "outcome": said["outcome"],
-            "report": said["report"],
+            "volumes": [*content["volumes"]],
+            "outcome": content["outcome"],
+            "report": content["report"],
         }
     if end.endswith((UNFINISHED, UNSAFE)):
-        raise unfinished(end, said)
-    return said
+        raise unfinished(end, content)
+    return content
 
 
 def outcome(folder: Path, params: RunParams, operation: str, plans: Plans) -> str:
@@ -186,13 +186,13 @@ def write_report(
     checks.writable(folder)
     before = segments_of(plan["seen"]["report"] for plan in plans)
     after = after_of(folder)
-    said: OperationReport = {
+    content: OperationReport = {
         "outcome": outcome,
         "failures": list(failures),
         "remarks": [*no_topic(topics, before), *of_reservations(plans)] if plans else [],
         **common(folder, plans, stages),
         "seen": summary(before),
-        "files_proved_equal": tries.told(folder)["files_proved"],
+        "files_proved_equal": tries.fields_of(folder)["files_proved"],
         "report": str(folder),
     }
     write_table(folder / "segments.parquet", before.cast(SEGMENTS))
@@ -200,13 +200,13 @@ def write_report(
     write_table(folder / "actions.parquet", actions_of(folder).cast(ACTIONS))
     if picture is not None:
         picture(folder, before, after)
-    write_json(folder / "report.json", said)
+    write_json(folder / "report.json", content)
     if context is not None:
         seen = overview.at_the_end(before, after, SEGMENT)
-        volumes = overview.volumes_of(said["volumes"], seen)
+        volumes = overview.volumes_of(content["volumes"], seen)
         failed = outcome.endswith((UNFINISHED, UNSAFE))
         overview.write(context, folder, outcome, volumes, failed=failed)
-    return said
+    return content
 
 
 def health(folder: Path, before: pa.Table, after: pa.Table) -> None:
@@ -261,8 +261,8 @@ def left_out(plans: Plans) -> str:
 
 
 def common(folder: Path, plans: Plans, stages: Mapping[str, Results]) -> Common:
-    """What every report says of the last try's plans, of the RUNs of all tries, and how fast each
-    stage was.
+    """Return the fields of every report: the plans of the last try, the RUNs of all tries, and the
+    speed of each stage.
     """
     return {
         "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
@@ -271,7 +271,7 @@ def common(folder: Path, plans: Plans, stages: Mapping[str, Results]) -> Common:
             for plan in plans
         ],
         "reserved": [one for plan in plans for one in plan.get("reserved", ())],
-        **tries.told(folder),
+        **tries.fields_of(folder),
         "files_planned": sum(plan["totals"]["files"] for plan in plans),
         "files_blocked": sum(plan["totals"]["blocked"] for plan in plans),
         "rates": {

@@ -158,5 +158,5 @@ def chosen(plans: Sequence[PlanResult], work: Sequence[Work]) -> list[PlanResult
 
 
 def unfinished(asked: Sequence[Arguments] | None, plans: Sequence[PlanResult]) -> bool:
-    """Whether an application has no plan."""
+    """Return whether an application has no plan."""
     return asked is None or len(plans) != len(asked)

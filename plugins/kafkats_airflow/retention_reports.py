@@ -129,7 +129,7 @@ def report(
     checks.writable(folder)
     before, after = _tables(folder, plans)
     purged = list(stages["purge"] or [])
-    said: RunReport = {
+    content: RunReport = {
         "outcome": end,
         "failures": failures(context),
         "as_of": moment(context),
@@ -140,34 +140,34 @@ def report(
         "seen": summary(before),
         "remarks": _remarks(folder, params, plans, operation),
     }
-    reports.log_remarks(said["remarks"])
+    reports.log_remarks(content["remarks"])
     rows = _board(folder, params, plans) if operation == "retain" else None
     deleted = None if rows is None else _deleted(rows, plans)
     more = deleted or (_split if operation == "split" else _rolled)(folder, plans)
-    write_json(folder / "report.json", {**said, **more})
+    write_json(folder / "report.json", {**content, **more})
     seen = overview.at_the_end(before, after, reports.PARTITION)
     left = None if rows is None else _left(folder, plans, seen)
-    volumes = overview.volumes_of(said["volumes"], seen, verdicts=left)
+    volumes = overview.volumes_of(content["volumes"], seen, verdicts=left)
     overview.write(context, folder, end, volumes, failed=end.endswith(UNFINISHED))
     context["outlet_events"][INVENTORY].extra = {
-        "volumes": [*said["volumes"]],
+        "volumes": [*content["volumes"]],
         "outcome": end,
-        "as_of": said["as_of"],
-        "report": said["report"],
+        "as_of": content["as_of"],
+        "report": content["report"],
     }
     if end.endswith(UNFINISHED):
-        raise failure(end, said)
-    return _summary(said, deleted)
+        raise failure(end, content)
+    return _summary(content, deleted)
 
 
-def _summary(said: RunReport, deleted: Deleted | None) -> RunSummary:
+def _summary(content: RunReport, deleted: Deleted | None) -> RunSummary:
     summary: RunSummary = {
-        "outcome": said["outcome"],
-        "as_of": said["as_of"],
-        "runs": said["runs"],
-        "files_planned": said["files_planned"],
-        "purged_bytes": said["purged_bytes"],
-        "report": said["report"],
+        "outcome": content["outcome"],
+        "as_of": content["as_of"],
+        "runs": content["runs"],
+        "files_planned": content["files_planned"],
+        "purged_bytes": content["purged_bytes"],
+        "report": content["report"],
     }
     if deleted:
         summary["freed_bytes"] = deleted["freed_bytes"]
@@ -219,12 +219,12 @@ def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> l
     segments = read_table(folder / "segments.parquet", SEGMENTS)
     topics = segments["topic"].unique().to_pylist()
     everything = params["topics"] == "*" and not listed(params["volumes"])
-    said = checks.policy_of(params).remarks(filter(None, topics), all_topics=everything)
+    unmatched = checks.policy_of(params).remarks(filter(None, topics), all_topics=everything)
     nothing = reports.no_topic(params["topics"], segments)
     return [
         *nothing,
         *(rule_remarks(params["generation"]) if operation == "retain" else ()),
-        *said,
+        *unmatched,
         *reports.of_reservations(plans),
     ]
 

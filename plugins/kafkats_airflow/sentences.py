@@ -1,4 +1,4 @@
-"""What people read: of an error of ours, of what a job found, of how far it is.
+"""The sentences that people read about a job: its error, its result, its progress.
 
 The first line of a failure says what, where and why, and what to do.
 """
@@ -24,9 +24,9 @@ ADVICE: Final = {
 """What to do about errors that do not say it themselves, by their class."""
 
 
-def of_error(kind: str, said: str) -> str:
+def of_error(kind: str, text: str) -> str:
     """One of our errors: its class, its words, and what to do."""
-    first, newline, rest = said.partition("\n")
+    first, newline, rest = text.partition("\n")
     advice = f"; {ADVICE[kind]}" if kind in ADVICE else ""
     return f"{kind}: {first}{advice}{newline}{rest}"
 
@@ -73,16 +73,16 @@ def of_timeout(job: str, limit: str) -> str:
     )
 
 
-def of_progress(said: Progress) -> str:
+def of_progress(progress: Progress) -> str:
     """Such as `plan: 12 of 30 units, 1.2 GiB of 4.0 GiB, 310.0 MiB/s, about 9 s left`."""
-    words = [f"{said['stage']}: {said['units']} of {said['of_units']} units"]
-    words.append(f"{size(said['bytes'])} of {size(said['of_bytes'])}")
-    if said.get("bytes_per_second"):
-        words.append(f"{size(said['bytes_per_second'])}/s")
-    left = said.get("seconds_left")
-    if left is not None and said["units"] < said["of_units"]:
+    words = [f"{progress['stage']}: {progress['units']} of {progress['of_units']} units"]
+    words.append(f"{size(progress['bytes'])} of {size(progress['of_bytes'])}")
+    if progress.get("bytes_per_second"):
+        words.append(f"{size(progress['bytes_per_second'])}/s")
+    left = progress.get("seconds_left")
+    if left is not None and progress["units"] < progress["of_units"]:
         words.append(f"about {duration(left)} left")
-    if repeated := said.get("failed_tasks"):
+    if repeated := progress.get("failed_tasks"):
         words.append(f"{repeated} tasks repeated")
     return ", ".join(words)
 
@@ -139,12 +139,12 @@ def _exceptions(result: JobResult) -> str:
     return f": {' and '.join(counts)}" if counts else ""
 
 
-def _some(said: Sequence[str]) -> str:
+def _some(reasons: Sequence[str]) -> str:
     """The first of several, and how many more there are."""
     return (
-        f"{said[0]}{f' (and {len(said) - 1} more)' if len(said) > 1 else ''}"
-        if said
-        else "for no reason that was told"
+        f"{reasons[0]}{f' (and {len(reasons) - 1} more)' if len(reasons) > 1 else ''}"
+        if reasons
+        else "no reason was given"
     )
 
 

@@ -1,5 +1,6 @@
-"""What a deployment sets for all DAGs, in environment variables of the scheduler, the DAG processor
-and every worker.
+"""The settings of a deployment for all DAGs.
+
+They are environment variables of the scheduler, the DAG processor and every worker.
 
 KAFKATS_POLICY      default of the param `policy`: the file that names the volumes
 KAFKATS_FOLDER      default of the param `folder`: where plans, runs and reports go; every driver
@@ -116,7 +117,7 @@ _wrong: list[str] = []
 
 
 def _read(parse: Callable[[str | None], T], name: str, otherwise: T) -> T:
-    """What `parse` makes of an environment variable; what is wrong with it is kept for `check`."""
+    """Return `parse` of an environment variable. An error is kept for `check`."""
     try:
         return parse(os.environ.get(name))
     except UsageError as e:

@@ -92,17 +92,17 @@ class KafkatsJobOperator(SparkSubmitOperator):
         except AirflowTaskTimeout:
             self._end_driver()
             limit = self.execution_timeout or settings.TIMEOUTS.job
-            said = sentences.of_timeout(self.job, sentences.duration(limit.total_seconds()))
-            keep(said, context)
-            raise AirflowTaskTimeout(said) from None
+            sentence = sentences.of_timeout(self.job, sentences.duration(limit.total_seconds()))
+            keep(sentence, context)
+            raise AirflowTaskTimeout(sentence) from None
         finally:
             self._end_driver()
         if self._result is None:
-            said = (
+            sentence = (
                 f"{self.job}: gave no result: its driver must run on this worker (client deploy"
                 f" mode of {self.connection})"
             )
-            raise failed(said, context=context)
+            raise failed(sentence, context=context)
         return self._result
 
     def on_kill(self) -> None:
@@ -121,8 +121,8 @@ class KafkatsJobOperator(SparkSubmitOperator):
     def _failed(self, error: AirflowException) -> AirflowException:
         """Return the exception with the job's own sentence, else with the provider's words."""
         result: JobResult = self._result or {}
-        if said := result.get("error"):
-            sentence = sentences.of_error(str(result.get("kind")), said)
+        if reason := result.get("error"):
+            sentence = sentences.of_error(str(result.get("kind")), reason)
             return failed(sentence, retryable=bool(result.get("retryable")), context=self._context)
         if result:  # the job came to an end, and what it found is the failure
             self.log.info("%s found: %s", self.job, json.dumps(result))
@@ -164,13 +164,13 @@ class KafkatsJobOperator(SparkSubmitOperator):
         if context is None:
             return
         content = json.loads(text)
-        said: Progress = content
-        if ui := said.get("ui"):
+        progress: Progress = content
+        if ui := progress.get("ui"):
             self.spark_ui = ui
             context["ti"].xcom_push(SparkUiLink.xcom_key, ui)
         if (store := context.get("task_state_store")) is not None:
             store.set("progress", content)
         if self._teller is not None:
-            self._teller.tell(said)
-        if "of_bytes" in said:
-            self.log.info(sentences.of_progress(said))
+            self._teller.tell(progress)
+        if "of_bytes" in progress:
+            self.log.info(sentences.of_progress(progress))

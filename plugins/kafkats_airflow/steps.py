@@ -56,10 +56,10 @@ def rows(params: RunParams) -> BrokerRows:
 
 
 def let_in(params: RunParams, named: Sequence[str], known: Iterable[str], by: str) -> list[str]:
-    """Which of the brokers `named` the phase is for now, in this run; begins, and takes
-    attestations, in phase 1.
+    """Return those of the brokers `named` that may do the phase in this run.
 
-    `known` are all brokers of the policy. Raises Refused with all that is missing, UsageError.
+    In phase 1 it also begins the ledger and records attestations. `known` are all brokers of the
+    policy. Raises Refused with all that is missing, UsageError.
     """
     phase = params["phase"]
     if phase == "phase-1":
@@ -158,7 +158,7 @@ def record(
 
 
 def waits_for_approval(params: RunParams) -> bool:
-    """Whether this run made a canary that is not approved yet."""
+    """Return whether this run made a canary that is not approved yet."""
     return bool(_unapproved(params))
 
 

@@ -30,7 +30,7 @@ _VOLUME: Final = re.compile(
 
 
 class Suggestions(NamedTuple):
-    """What a person may write into `volumes` and `topics`; empty if nothing is known."""
+    """The suggestions for the params `volumes` and `topics`; empty if nothing is known."""
 
     volumes: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()

@@ -109,14 +109,14 @@ def ending(folder: Path, plans: Sequence[PlanResult], *, rejected: bool) -> Endi
 
 
 def rejected(folder: Path) -> bool:
-    """Whether the answer rejected all plans of this DAG run."""
+    """Return whether the answer rejected all plans of this DAG run."""
     from kafkats.plans.approval import read_approval
 
     found = read_approval(folder / "approval.json")
     return found is not None and not found.digests and bool(found.by)
 
 
-class Told(TypedDict):
+class TryFields(TypedDict):
     """The fields of every report about tries."""
 
     runs: list[str]
@@ -124,7 +124,7 @@ class Told(TypedDict):
     files_proved: int
 
 
-def told(folder: Path) -> Told:
+def fields_of(folder: Path) -> TryFields:
     """Return the fields of every report about tries: RUNs, undone RUNs, proved files."""
     tries = tries_of(folder)
     return {

@@ -80,8 +80,8 @@ def _written(folder: Path) -> list[str]:
 
 def _own_words(words: Sequence[str]) -> list[str]:
     """Return the words. Raises UsageError for one that would replace an argument added here."""
-    said = [str(word) for word in words]
-    for word in said:
+    checked = [str(word) for word in words]
+    for word in checked:
         if word == "--" or word.startswith(("--a", "--h", "--b")):
             raise UsageError(f"{word!r} is no word for an undo job here")
-    return said
+    return checked

@@ -100,7 +100,7 @@ PHASES: dict[str, dict[str, Any]] = {
 
 
 def after(phase: str, roots: dict[str, Path]) -> list[str]:
-    """What is not as it should be when a phase has ended."""
+    """Return what is wrong when a phase has ended."""
     if phase == "phase-1":
         return refused_out_of_order(roots[SECOND])
     if phase == "canary":

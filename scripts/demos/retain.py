@@ -114,7 +114,7 @@ def main() -> int:
 
 
 def not_as_kafka(root: Path, one: Case) -> Iterator[str]:
-    """What retention left that the broker's own did not leave so."""
+    """Return the differences between what retention left and what the broker's own left."""
     after = one.files("after")
     for partition, told in one.info["retention"].items():
         if not isinstance(told["limits"], dict):
@@ -139,7 +139,7 @@ def cut(plan: Path) -> list[str]:
 
 
 def not_from_the_first(partition: Path, one: Case) -> Iterator[str]:
-    """What is not there, or should not be, held to what the broker's consumer read before."""
+    """Return the records that are missing or should be gone, compared with an earlier read."""
     read = [row for row in one.records("records-before") if row["tp"] == partition.name]
     now, first = [], -1
     for log in sorted(partition.glob("*.log")):

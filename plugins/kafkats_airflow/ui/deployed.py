@@ -1,4 +1,4 @@
-"""What this deployment sets that pages read: the folder of all runs, the policy's volumes."""
+"""The settings of this deployment that pages read: the folder of all runs, the policy's volumes."""
 
 from __future__ import annotations
 

@@ -92,14 +92,16 @@ def state_of(path: Path) -> _State | Unreadable | None:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is seen from here. Path.is_file raises where a folder above it may not be
-    entered, such as a broker's log directory.
+    """Return whether a file is seen from here.
+
+    Path.is_file raises where a folder above it may not be entered, such as a broker's log
+    directory.
     """
     return os.path.isfile(path)  # noqa: PTH113
 
 
 def is_dir(path: Path) -> bool:
-    """Whether a directory is seen from here. Never raises, unlike Path.is_dir."""
+    """Return whether a directory is seen from here. Never raises, unlike Path.is_dir."""
     return os.path.isdir(path)  # noqa: PTH112
 
 

@@ -74,7 +74,7 @@ class Findings(TypedDict):
 
 
 def changed(folder: Path) -> bool:
-    """Whether the run has changed segments: its map differs before and after it."""
+    """Return whether the run has changed segments: its map differs before and after it."""
     after = table_of(folder / _AFTER, ["base_offset"])
     return isinstance(after, pa.Table) and after.num_rows > 0
 

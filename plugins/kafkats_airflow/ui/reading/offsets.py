@@ -29,7 +29,7 @@ _MOST_PARTITIONS: Final = 500
 
 
 class Source(NamedTuple):
-    """What answers: a lookup table, or the cells that an export has kept of the time around it."""
+    """The source of answers: a lookup table, or the cells that an export kept around its time."""
 
     name: str
     path: Path
@@ -94,7 +94,7 @@ def _of_table(told: object) -> Source | None:
 
 
 def seen_from_here(source: Source) -> bool:
-    """Whether the api-server sees a source. A table may lie where only workers see it."""
+    """Return whether the api-server sees a source. A table may lie where only workers see it."""
     return is_file(source.path / _MANIFEST if source.is_table else source.path)
 
 

@@ -54,7 +54,7 @@ class Found(NamedTuple):
 
 
 class Since(NamedTuple):
-    """How many partition directories differ from the plan, of those `looked` at.
+    """The number of partition directories that differ from the plan, of those `looked` at.
 
     `first` are names of changed ones. `unseen` are log directories that are not seen from here.
     """

@@ -1,4 +1,4 @@
-"""What the next start of stopped brokers will do, by the last report of recover_log_dirs."""
+"""Read the predicted start of stopped brokers from the last report of recover_log_dirs."""
 
 from __future__ import annotations
 

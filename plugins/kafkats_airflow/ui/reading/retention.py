@@ -140,7 +140,7 @@ def tried(
 
 
 def can_try(folder: Path) -> bool:
-    """Whether another retention.ms can be tried."""
+    """Return whether another retention.ms can be tried."""
     return (folder / BASIS).is_file()
 
 

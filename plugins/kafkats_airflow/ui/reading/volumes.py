@@ -33,7 +33,7 @@ class Source(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What one run says of a log directory. `topics` are those that it looked at."""
+    """The report of one run about a log directory. `topics` are those that it looked at."""
 
     source: Source
     volume: Volume
@@ -194,7 +194,7 @@ def _add_figures(row: Row, told: Told) -> None:
 
 
 def is_whole(volume: Volume) -> bool:
-    """Whether the magic of about all of its bytes is known."""
+    """Return whether the magic of about all of its bytes is known."""
     return sum(volume.magic_bytes or ()) >= WHOLE * (volume.log_bytes or 0)
 
 

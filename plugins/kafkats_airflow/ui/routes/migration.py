@@ -1,4 +1,4 @@
-"""How far a migration is: bytes of each magic over time, the ledger, who loses zero-copy."""
+"""The page Migration: bytes of each magic over time, the ledger, who loses zero-copy."""
 
 from __future__ import annotations
 

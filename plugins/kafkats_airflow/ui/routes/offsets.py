@@ -1,4 +1,4 @@
-"""Which offset it was at a time: the steps of a partition, all answers, and their exports."""
+"""The page Offsets by time: the steps of a partition, all answers, and their exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the next start of stopped brokers will read, cut off and lose."""
+"""The page Restart: what the next start of stopped brokers will read, cut off and lose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What retention deletes now and later, what pins the rest, and what another time would delete."""
+"""The page Retention: what it deletes now and later, what pins the rest, other retention times."""
 
 from __future__ import annotations
 
