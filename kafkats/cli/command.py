@@ -1,4 +1,4 @@
-"""The command itself: its verbs, and what becomes of errors."""
+"""The command `kafkats`: its commands, and the messages and exit codes of errors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def cli(context: click.Context, master: str | None) -> None:
 
     LOG_DIR is a broker's log.dirs root, one partition directory, or one segment's .log. The usual
     order: verify, plan, show, apply; then purge, or undo. Only apply and undo change a log
-    directory, and only one whose broker is stopped.
+    directory, and only while no broker runs on it.
 
     Exit codes: 0 fine, 1 findings (defects, blocked rows of a plan), 2 bad usage or bad input, 3
     refused for safety.
@@ -68,30 +68,32 @@ def cli(context: click.Context, master: str | None) -> None:
         "0",
     ):  # else every log would be called unreadable
         raise UsageError(
-            "NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it"
+            "NUMBA_DISABLE_JIT is set: unset it, kafkats reads logs with compiled code only"
         )
     if master is not None:
         session = context.ensure_object(Session)
         if session.executor is not None:
-            raise UsageError("--spark: this runs on Spark already, by its submit's master")
+            raise UsageError(
+                "--spark is for a shell: this job runs on the Spark to which it was submitted"
+            )
         session.executor = context.with_resource(spark_executor(master))
 
 
-for _verb in (
-    *reading.VERBS,
+for _command in (
+    *reading.COMMANDS,
     preflight,
     planning.plan,
     planning.show,
-    *running.VERBS,
+    *running.COMMANDS,
     certify,
     ledger,
     simulate,
     lookup,
     export,
     layouts,
-    *groups.VERBS,
+    *groups.COMMANDS,
 ):
-    cli.add_command(_verb)
+    cli.add_command(_command)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -108,7 +110,7 @@ def run(words: Sequence[str], session: Session) -> int:
     ready_streams()
     try:
         if any("\0" in word for word in words):  # from programs that call this; a shell cannot
-            raise UsageError("a NUL in a word of the command: no file has such a name")
+            raise UsageError("an argument has a NUL character: no file has such a name")
         code = cli.main(args=list(words), prog_name="kafkats", standalone_mode=False, obj=session)
     except click.exceptions.Abort:
         click.echo("kafkats: interrupted", err=True)

@@ -1,4 +1,4 @@
-"""export: which offset it was at that time, in the words of another tool."""
+"""The command `export`: the offsets at a time, in the formats of other tools."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _SHOWN = 10
 @JOBS
 @MAX_BATCH_BYTES
 def export(paths: tuple[Path, ...], given: Given, executor: Executor) -> int:
-    """Write the offset of every partition at a time, for Spark's Kafka source, for
-    kafka-consumer-groups --reset-offsets --from-file, or as JSON.
+    """Write the offsets at a time, for Spark or a consumer group.
 
-    TABLE is the folder of a lookup table. Exit with 1 if --to json leaves partitions without an
-    answer.
+    The formats are options for Spark's Kafka source, a file for kafka-consumer-groups
+    --reset-offsets --from-file, and JSON. TABLE is the folder of a lookup table. Exits with 1 if
+    --to json leaves partitions without an answer.
     """
     from kafkats.lookup.partitions import target_of
     from kafkats.tables import table_in

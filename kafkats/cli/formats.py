@@ -130,13 +130,13 @@ def census(
     executor: Executor,
     as_json: bool,
 ) -> None:
-    """List bytes, batches and records by message format, and what old formats cost in zero-copy.
+    """List bytes, batches and records by message format.
 
-    Use it for a migration: it groups as you like and writes a report. inventory --by format prints
-    the same as census --by topic, and writes no report.
+    Use it for a migration: it has more groups than inventory --by format, and writes a report.
 
-    Reads every batch header and checks every checksum. The report gets all rows (census.parquet),
-    and what each topic costs in zero-copy (zero-copy.json).
+    It reads every batch header and checks every checksum. The report has all rows (census.parquet),
+    and the bytes of each topic that a broker has to convert for old fetches, so that it cannot send
+    them from the file (zero-copy.json).
     """
     from kafkats.flow.looking import count_formats
     from kafkats.migration.census import summarize, zero_copy
@@ -174,10 +174,13 @@ def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) ->
 @JSON
 @MAX_BATCH_BYTES
 def certify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
-    """Certify that no batch has an older (--min-magic) or newer (--max-magic) message format. Read
-    every batch. Exit with 1 if it is not so.
+    """Certify that no batch has an older or newer message format.
 
-    With --of-plan or --of-run, first prove what was written, and exit with 1 only if that is wrong.
+    --min-magic and --max-magic are the bounds. It reads every batch, and exits with 1 if one lies
+    outside.
+
+    With --of-plan or --of-run it first proves what was written, and exits with 1 only if that is
+    wrong.
     """
     from kafkats.flow import looking
     from kafkats.migration.certificate import CertifyOptions

@@ -70,9 +70,10 @@ _LATENCY = (
 @options(Committed)
 @JSON
 def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> int:
-    """Show how far consumer groups are behind, in records and in time.
+    """Show how far consumer groups are behind.
 
-    With a TABLE the time is an upper bound. Exit with 1 if a partition's lag is unknown.
+    It counts records and time. With a TABLE the time is an upper bound. Exits with 1 if a
+    partition's lag is unknown.
     """
     from kafkats.lookup import lag as operation
     from kafkats.lookup.consumer_groups import read_committed_offsets
@@ -106,9 +107,10 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
 @JSON
 @MAX_BATCH_BYTES
 def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
-    """Show how late records reached the broker. The largest value is the margin for --margin.
+    """Show how late records reached the broker.
 
-    Exit with 1 if a partition could not be read.
+    The largest value is right for the --margin of other commands. Exits with 1 if a partition
+    could not be read.
     """
     from kafkats.lookup import latency as operation
     from kafkats.lookup.partitions import lookup_partitions
@@ -152,11 +154,10 @@ def diff(
     topics: str,
     as_json: bool,
 ) -> int:
-    """Compare the offsets of two clusters at the same times, from a lookup table of each, and show
-    where a reader of the first continues in the second.
+    """Compare the offsets of two clusters at the same times.
 
-    Exit with 1 if one of them has an answer for a time and the other has none, or could not be
-    read.
+    It reads a lookup table of each, and shows where a reader of the first continues in the second.
+    Exits with 1 if only one of them has an answer for a time, or if a cell could not be read.
     """
     import pyarrow.compute as pc
 
@@ -228,10 +229,10 @@ def failover(
     missing: str,
     output: Path | None,
 ) -> int:
-    """Compute where a group continues in another cluster without missing a record, as a CSV for
-    kafka-consumer-groups --from-file.
+    """Compute where a consumer group continues in another cluster.
 
-    The tables are those of the cluster that it leaves and of the one that it goes to.
+    It misses no record. The output is a CSV for kafka-consumer-groups --reset-offsets --from-file.
+    FROM_TABLE is of the cluster that the group leaves, TO_TABLE of the one in which it continues.
     """
     from kafkats.cli.export import put_out
     from kafkats.lookup.cluster_diff import failover as find
@@ -253,4 +254,4 @@ def _text(path: Path) -> str:
         return path.read_text(errors="replace")
 
 
-VERBS = (lag, latency, diff, failover)
+COMMANDS = (lag, latency, diff, failover)

@@ -65,12 +65,12 @@ def layouts(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Compare Kafka's .timeindex with indexes by time that were proposed and never shipped.
+    """Compare .timeindex with indexes that Kafka never shipped.
 
-    These have an entry per minute or per second, or entries with positions (enriched). kafkats
-    builds each from the logs, and searches it for times. The output shows their sizes, and where a
-    search begins: at the batch with the first record that late, so many bytes before it, or behind
-    it, so that it misses records.
+    These were proposed with an entry per minute or per second, or with positions (enriched).
+    kafkats builds each from the logs, and searches it for times. The output shows their sizes, and
+    where a search begins: at the batch with the first record that late, so many bytes before it, or
+    behind it, so that it misses records.
     Exits with 1 when a segment could not be read.
     """
     from kafkats.lookup import layouts as operation

@@ -40,7 +40,10 @@ def begin(file: Path, from_magic: int, to_magic: int, brokers: tuple[str, ...], 
 @options(Attest)
 @BY
 def attest(file: Path, broker: str, text: str, by: str) -> None:
-    """Vouch that a broker understands the new format: nobody can see that on a disk."""
+    """Vouch that a broker understands the new format.
+
+    No file of a log directory shows that.
+    """
     _add(file, "attest", broker, "phase-1", by, {"text": text})
 
 

@@ -60,12 +60,14 @@ _TABLE_COLUMNS = (
 @JSON
 @MAX_BATCH_BYTES
 def lookup(paths: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
-    """Show the offset at these times in every partition, the reason, and what a broker would
-    answer.
+    """Show the offset of every partition at a time.
 
-    With --every, add an interval to a table and close earlier cells whose record exists now. Exit
-    with 1 if a partition could not be searched. A TABLE answers by its cells alone. Brokers refuse
-    to search topics whose message.format.version is below 0.10: the policy and its exports tell.
+    The rows also have the reason, and what a broker would answer. With --every it adds an interval
+    to a table, and closes earlier cells whose record exists now. A TABLE answers by its cells
+    alone. Exits with 1 if a partition could not be searched.
+
+    Brokers refuse to search a topic whose message.format.version is below 0.10. kafkats knows that
+    setting only from the policy and its exports.
     """
     from kafkats.lookup.partitions import target_of
     from kafkats.tables import table_in
@@ -113,7 +115,7 @@ def _check_search(given: Given) -> None:
 
 
 def _check_table_words(table: Path, given: Given) -> None:
-    """Raise UsageError for words that do not go with a table."""
+    """Raise UsageError for options that a table does not answer."""
     search = given.of(Lookup)
     if given.of(Table).every is not None or search.how != "exact":
         raise UsageError(

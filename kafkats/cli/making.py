@@ -98,7 +98,7 @@ class Making:
 
 
 def MAKING(command: Any) -> Any:  # noqa: N802  # stands among the constants, and is used like one
-    """The words of every `plan` command: the command gets `log_dirs` and `making`."""
+    """Add the options of every `plan` command, which gets `log_dirs` and `making`."""
 
     @wraps(command)
     def worded(

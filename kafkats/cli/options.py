@@ -1,4 +1,4 @@
-"""Words that several verbs share, and what they lead to."""
+"""Options that several commands share, and the values made from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kafkats.migration.options import Step
 from kafkats.plans.current_user import this_user
 from kafkats.plans.options import Holder, User
 
-# Everything that imports numpy, pyarrow or numba is imported by the verb that needs it: --help
+# Everything that imports numpy, pyarrow or numba is imported by the command that needs it: --help
 # answers at once.
 if TYPE_CHECKING:
     from kafkats.config import Policy
@@ -93,8 +93,9 @@ def now_or(now_ms: int | None) -> int:
 
 
 def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> None:
-    """Raise UsageError, before anything is read, for words that would leave the ledger untold or
-    tell it too much.
+    """Raise UsageError for options with which a step could not be recorded as a whole.
+
+    It is called before anything is read.
     """
     if len({bool(word) for word in (ledger, phase, broker)}) > 1:
         raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
@@ -153,7 +154,7 @@ def policy_of(
 ) -> Policy:
     """Return the policy with the settings laid over it.
 
-    If `reads` (the keys that the verb reads) is given, report ignored keys on standard error.
+    If `reads` (the keys that the command reads) is given, report ignored keys on standard error.
     """
     from kafkats.config import Policy, read_policy, with_export_file, with_settings
 

@@ -47,8 +47,9 @@ _Look: TypeAlias = "Callable[[Request, Planning], Decision]"
 
 @click.group(cls=Commands)
 def plan() -> None:
-    """Decide what to do, and write it down for approval. Changes nothing. Exits with 1 when the
-    plan has blocked rows.
+    """Decide what to do, and write it down for approval.
+
+    It changes no log directory. Exits with 1 if the plan has blocked rows.
     """
 
 

@@ -35,10 +35,10 @@ def preflight(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Tell what a broker will do when it starts on its LOG_DIRs, before it starts.
+    """Predict the start of a broker on its log directories.
 
-    Name all roots of the broker. Beside a running broker: what would happen if it were killed now.
-    Exit with 0 if it starts and loses nothing.
+    Name all log.dirs of the broker. Beside a running broker it predicts the start after a kill at
+    this moment. Exits with 0 if the broker starts and loses nothing.
     """
     import json
 

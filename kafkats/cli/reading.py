@@ -72,8 +72,10 @@ def inventory(
     executor: Executor,
     as_json: bool,
 ) -> None:
-    """List what is on the disks: bytes, offsets, times, formats. Read only the ends of files, with
-    --by format every batch. Use verify to find damage, and census for the formats of a migration.
+    """List what is on the disks: bytes, offsets, times, formats.
+
+    It reads only the ends of files; with --by format, every batch. Use verify to find damage, and
+    census for the formats of a migration.
     """
     from kafkats.flow.looking import look_at_ends
     from kafkats.inspect.inventory import group
@@ -123,10 +125,10 @@ def verify(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """List the defects by kind and severity. Exit with 1 if one is damage or danger.
+    """List the defects of logs and indexes, by kind and severity.
 
-    With --of-plan or --of-run it reads only what was written, and exits with 1 unless each file is
-    as planned.
+    Exits with 1 if one is damage or danger. With --of-plan or --of-run it reads only what was
+    written, and exits with 1 unless each file is as planned.
     """
     from kafkats.flow import depths
     from kafkats.plans.depths import depth_totals
@@ -201,7 +203,7 @@ def _verified_sentences(looked: Looked, summary: Mapping[str, Any], depth: str) 
 def _given_words(
     rule: str, topics: str, policy_file: Path | None, settings: Iterable[str]
 ) -> Iterator[str]:
-    """Yield the words with which a plan compares indexes as this command did."""
+    """Yield the options with which a plan compares indexes as this command did."""
     if rule != DEFAULT_RULE.name:
         yield from ("--generation", rule)
     if topics != "*":
@@ -232,11 +234,11 @@ def _to_rebuild(segments: pa.Table, findings: Iterable[LocatedFinding]) -> bool:
 @options(Deep)
 @MAX_BATCH_BYTES
 def dump(file: Path, deep: bool) -> None:
-    """Print any file of a log directory, entry by entry, as one JSON object per line."""
+    """Print a file of a log directory: one JSON object per entry."""
     from kafkats.inspect.dump import dump as operation
 
     for row in operation(file, deep=deep):
         say(json.dumps(row))
 
 
-VERBS: Final = (inventory, census, verify, dump)
+COMMANDS: Final = (inventory, census, verify, dump)

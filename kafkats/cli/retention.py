@@ -1,6 +1,4 @@
-"""`simulate`, which forecasts what a broker with these settings will do, and what the verbs of
-retention share.
-"""
+"""`simulate`, which forecasts what a broker will do; parts that the commands of retention share."""
 
 from __future__ import annotations
 
@@ -55,8 +53,9 @@ def policy_remarks(
 
 @click.group(cls=Commands)
 def simulate() -> None:
-    """Forecast what a broker with these settings will do, and when. Changes nothing; a broker may
-    run on the directory.
+    """Forecast what a broker with these settings will do, and when.
+
+    It changes nothing. A broker may run on the directory.
     """
 
 
@@ -68,8 +67,9 @@ def simulate() -> None:
 def simulate_retain(
     log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool
 ) -> int:
-    """Show what retention deletes now, within a day and within a week, and what keeps the rest.
-    Exit with 1 if an expired segment lies behind one that has not expired.
+    """Show what retention deletes, when, and what keeps the rest.
+
+    Exits with 1 if an expired segment lies behind one that has not expired.
     """
     from kafkats.flow.looking import LogStages
     from kafkats.retention.looking import retain, retain_options, suspect_shares
@@ -110,8 +110,10 @@ def simulate_retain(
 def simulate_roll(
     log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool
 ) -> int:
-    """Show the segments that the stored batches would make with these settings, the files they keep
-    open, and how long they are kept.
+    """Show the segments that a broker with these settings would have.
+
+    They are made from the stored batches. The output has their number and sizes, the files that
+    they keep open, and how long they are kept.
     """
     from kafkats.rolling import simulate as operation
 

@@ -66,10 +66,10 @@ def apply(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Do what the approved plan says, and prove it. Exits with 1 when a written file is not as
-    planned.
+    """Carry out an approved plan, and prove the result.
 
-    Repeating it finishes an interrupted run, and does nothing to a finished one.
+    Exits with 1 if a written file is not as planned. Repeat it to finish an interrupted run;
+    after success it changes nothing.
     """
     from kafkats.flow.applying import apply as flow
     from kafkats.plans.plan import check_digest, read_plan
@@ -153,9 +153,10 @@ def undo(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """Put back every file of a run. Bytes, times, mode, owner and attributes are as before.
+    """Put back every file of a run.
 
-    Name the latest of several runs first: where one cannot be undone, the others are left alone.
+    Bytes, times, mode, owner and attributes are as before. Name the latest of several runs first.
+    If a run cannot be undone, the runs named after it are not undone either.
     """
     from kafkats.flow.applying import undo as flow
     from kafkats.plans.run import read_run
@@ -219,7 +220,10 @@ def purge(
     executor: Executor,
     as_json: bool,
 ) -> int:
-    """End the undo window of a run: only this frees the old bytes."""
+    """Delete the old files of a run: only this frees their space.
+
+    The run cannot be undone after that.
+    """
     from kafkats.flow.applying import purge as flow
     from kafkats.plans.run import ended_ms, read_run
 
@@ -255,8 +259,10 @@ def purge(
 def release(
     log_dirs: tuple[Path, ...], holder: str | None, place: Path | None, as_json: bool
 ) -> int:
-    """Break the reservation of log directories: the plan that they are reserved for may find them
-    changed.
+    """Break the reservation of log directories.
+
+    Others can then plan and apply there. The plan that held the reservation is refused if they
+    change its files.
     """
     from kafkats.reserving import release_all, release_sentences
 
@@ -291,4 +297,4 @@ def _ask_for_approval(made: Plan, folder: Path) -> str:
     return made.digest
 
 
-VERBS: Final = (apply, undo, purge, release)
+COMMANDS: Final = (apply, undo, purge, release)

@@ -24,7 +24,7 @@ _MOST_REMARKS: Final = 20
 
 
 class LazyExecutor(Executor):
-    """Opens an executor at its first stage: wrong words never wait for one to start."""
+    """Opens an executor at its first stage: wrong options never wait for one to start."""
 
     def __init__(self, open_it: Callable[[], AbstractContextManager[Executor]]) -> None:
         self._open = open_it

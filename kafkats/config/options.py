@@ -144,7 +144,12 @@ class WorkArea(Options):
 
     place: Annotated[
         Path | None,
-        Option("Where to keep undo material", "--work-area", "FOLDER", unset="beside LOG_DIR"),
+        Option(
+            "The folder for undo material and the reservation",
+            "--work-area",
+            "FOLDER",
+            unset="beside LOG_DIR",
+        ),
     ] = None
 
 

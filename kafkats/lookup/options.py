@@ -239,7 +239,9 @@ class Diff(Options):
         Time | None,
         Option("The first time to compare", "--from", unset="all that either table has"),
     ] = None
-    until: Annotated[Time | None, Option("The end, exclusive", "--until")] = None
+    until: Annotated[
+        Time | None, Option("The end of the times to compare, exclusive", "--until")
+    ] = None
     by: Annotated[
         str,
         Choice(("partition", "time")),

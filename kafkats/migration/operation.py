@@ -71,8 +71,8 @@ def _sentences(header: Header) -> list[str]:
 
 OPERATION: Final = Operation(
     "migrate",
-    "Plan which segments to convert to another message format, with the result's size and every"
-    " loss.",
+    "Plan which segments to convert to another message format. The plan has the size of each new"
+    " file and every loss.",
     (Migrate, Back, Step),
     always(INDEXES),
     _prepare,

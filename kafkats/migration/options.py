@@ -114,7 +114,7 @@ class Back(Options):
     runs: Annotated[
         tuple[Path, ...],
         Option(
-            "Do not plan if these runs can still be undone; name the latest first",
+            "Make no plan if these runs can still be undone; name the latest first",
             "--undo",
             "RUN...",
         ),
@@ -140,7 +140,7 @@ class Step(Options):
         Option("The phase of that migration; needs --ledger", "--phase", "|".join(PHASES)),
     ] = ""
     broker: Annotated[
-        str, Option("Whose volumes these are; needs --ledger", "--broker", "NAME")
+        str, Option("The broker of these log directories; needs --ledger", "--broker", "NAME")
     ] = ""
 
 
@@ -184,7 +184,7 @@ class UndoCertify(Options):
     certified: Annotated[
         tuple[Path, ...],
         Option(
-            "Then certify the message formats in these, as kafkats certify does",
+            "After the undo, certify the message formats in these, as kafkats certify does",
             "--certify",
             "LOG_DIR...",
         ),
@@ -193,7 +193,7 @@ class UndoCertify(Options):
         int | None,
         Choice((0, 1, 2)),
         Option(
-            "With --certify: that there is no newer message format than this",
+            "With --certify: certify that there is no newer message format than this",
             "--max-magic",
             "0|1|2",
         ),

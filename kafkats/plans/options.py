@@ -18,7 +18,7 @@ class PlanFolder(Options):
     ] = None
     report: Annotated[
         Path | None,
-        Option("Also write what was seen of all segments into this folder", "--report", "FOLDER"),
+        Option("Also write a row per segment into this folder", "--report", "FOLDER"),
     ] = None
     go_on: Annotated[bool, Option("Exit with 0 although the plan has blocked rows", "--go-on")] = (
         False
@@ -32,8 +32,7 @@ class Reserve(Options):
         bool,
         Option(
             "Reserve LOG_DIR until the plan is applied or the reservation ends: nobody else can"
-            " plan"
-            " with --reserve or apply there",
+            " plan with --reserve or apply there",
             "--reserve",
         ),
     ] = False
@@ -75,7 +74,7 @@ class Holder(Options):
             "Use the reservation that WHO made",
             "--holder",
             "WHO",
-            unset="the plan's own",
+            unset="that of the plan or run",
         ),
     ] = ""
 
@@ -85,7 +84,7 @@ class Release(Options):
 
     holder: Annotated[
         str | None,
-        Option("Only what WHO has reserved", "--holder", "WHO", unset="whoever it is"),
+        Option("Break only reservations of WHO", "--holder", "WHO", unset="of any holder"),
     ] = None
 
 
@@ -130,11 +129,13 @@ class Purge(Options):
     """Options of `purge`."""
 
     abandon: Annotated[
-        bool, Option("Also end an interrupted run: its files stay as they are now", "--abandon")
+        bool, Option("Also purge an interrupted run: its files stay as they are now", "--abandon")
     ] = False
     older_than: Annotated[
         Duration | None,
-        Option("Only runs that ended at least this long ago", "--older-than", unset="all of them"),
+        Option(
+            "Purge only runs that ended at least this long ago", "--older-than", unset="all of them"
+        ),
     ] = None
     now: Annotated[
         Time | None,
@@ -148,6 +149,9 @@ class User(Options):
     by: Annotated[
         str,
         Option(
-            "Whom the ledger of a migration names", "--by", "WHO", unset="the user who runs this"
+            "The person whom the ledger of a migration names",
+            "--by",
+            "WHO",
+            unset="the user who runs this",
         ),
     ] = ""

@@ -106,7 +106,7 @@ def _flaw(header: Header) -> str:
 
 OPERATION: Final = Operation(
     "rebuild",
-    "Plan which index files to rebuild, and say why. By default it reads the indexes and the end of"
+    "Plan which index files to rebuild, and why. By default it reads the indexes and the end of"
     " each log, and whole segments only where these raise doubts.",
     (Rebuild, MissingRecords),
     always(INDEXES),

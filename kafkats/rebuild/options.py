@@ -44,7 +44,7 @@ class Rebuild(Options):
     from_report: Annotated[
         Path | None,
         Option(
-            "Take over what a full verify --report wrote into this folder, and read whole only"
+            "Use what a full verify --report wrote into this folder, and read whole only"
             " segments that changed since",
             "--from",
             "REPORT",

@@ -92,8 +92,8 @@ def _sentences(header: Header) -> list[str]:
 
 OPERATION: Final = Operation(
     "recover",
-    "Plan the recovery after an unclean stop: cut torn tails, rebuild what Kafka rebuilds, and end"
-    " each log so that a broker starts at once.",
+    "Plan the recovery after an unclean stop. It cuts torn tails, rebuilds what Kafka rebuilds, and"
+    " ends each log so that a broker starts at once.",
     (Recover, MissingRecords),
     always(INDEXES),
     _prepare,

@@ -38,7 +38,7 @@ class Preflight(Options):
             " this does not have its topic id",
             "--describe",
             "FILE",
-            unset="no directory is said to be set aside",
+            unset="this is not predicted",
         ),
     ] = None
     cluster_id: Annotated[

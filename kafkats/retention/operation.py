@@ -99,7 +99,7 @@ def _flaw(header: Header) -> str:
 
 OPERATION: Final = Operation(
     "retain",
-    "Plan which segments to delete, as a broker would, and say why the others are kept.",
+    "Plan which segments to delete, as a broker would. The output says why the others are kept.",
     (Retain, Beyond, MissingRecords),
     _reads,
     _prepare,

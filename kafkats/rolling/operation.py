@@ -56,8 +56,7 @@ def _prove(request: Proving) -> Proof:
 
 OPERATION: Final = Operation(
     "roll",
-    "Plan which active segments to roll by message time, so that retention can reach their"
-    " records.",
+    "Plan which active segments to roll by message time. Retention can then delete their records.",
     (Roll, MissingRecords),
     always(READS),
     _prepare,

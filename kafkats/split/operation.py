@@ -53,7 +53,7 @@ def _prove(request: Proving) -> Proof:
 
 OPERATION: Final = Operation(
     "split",
-    "Plan which segments to cut at batch borders, so that retention by time works again.",
+    "Plan which segments to split between two batches. Retention by time then works again.",
     (Split, MissingRecords, IndexSettings),
     always(INDEXES),
     _prepare,

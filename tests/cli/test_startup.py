@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import click
 import pytest
 
+from kafkats.cli import cli
 from kafkats.segment import plain_budget
 from tests.golden import Unpacked
 
@@ -68,3 +70,15 @@ def test_a_small_directory_is_verified_without_kernels(
 
 def test_the_library_itself_reads_by_the_kernels() -> None:
     assert not plain_budget.take_from_budget(1)
+
+
+def sentences_of(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
+    """(command, its sentence in the list of its group)"""
+    yield name, command.get_short_help_str(limit=1000)
+    for sub in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from sentences_of(sub, f"{name} {sub.name}".strip())
+
+
+def test_the_list_of_commands_is_not_cut_in_80_columns() -> None:
+    """click cuts the first sentence of a command with ... where it does not fit."""
+    assert {name: text for name, text in sentences_of(cli, "") if len(text) > 63} == {}
