@@ -14,8 +14,10 @@ hand decides for that moment, or for `as_of`.
 - `plan` reads the ends of all files on each Spark connection. It gives every segment Kafka's
   verdict, our veto, a reason and a time. It keeps the segments of a topic without a given
   `cleanup.policy`, or without a given limit (policy or export; `before` replaces the limit).
-- `approve` asks whether to delete what a guard of the policy keeps. Without an answer in twelve
-  hours the guards stand.
+- `approve` asks about every deletion in a run that was triggered by hand; without an answer in
+  twelve hours nothing is deleted. A run by schedule and a backfill ask only whether to delete what
+  a guard of the policy keeps; without an answer the guards stand. `need_approval` off: no question,
+  and the guards stand.
 - `apply` moves segments with all their files out of the log directory. `verify` proves that these
   files, and no others, are gone.
 - `purge` ends the undo window of runs that ended `undo_days` ago: only that frees space. `report`

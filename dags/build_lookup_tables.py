@@ -47,7 +47,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, lookup
+from kafkats_airflow import alerts, links, lookup
 from kafkats_airflow.lookup import TABLES, TableSummary
 from kafkats_airflow.params import form
 from kafkats_airflow.results import Arguments, TableResult
@@ -80,4 +80,4 @@ with DAG(
     )
     asked = tables()
     written = build.expand_kwargs(asked)
-    report(asked, written.output)  # type: ignore[arg-type]  # XComs
+    links.with_results(report(asked, written.output))  # type: ignore[arg-type]  # XComs

@@ -28,7 +28,7 @@ If it was killed, the next run ends what was begun.
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
-from kafkats_airflow import alerts, cleaning
+from kafkats_airflow import alerts, cleaning, links
 from kafkats_airflow.params import form
 from kafkats_airflow.settings import OWNED
 
@@ -53,4 +53,4 @@ with DAG(
     def remove() -> cleaning.CleanSummary:
         return cleaning.remove(get_current_context())
 
-    choose() >> remove()
+    choose() >> links.with_results(remove())

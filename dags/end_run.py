@@ -10,7 +10,8 @@ clicks. It can also be triggered by hand. There is no schedule.
 **What it does.**
 - `changes` finds the RUNs of the DAG run `of_dag`, `of_run` in the folder of all runs. It refuses
   if `digest` is not that of these RUNs: they are others than the person saw.
-- `approve` asks a person if `need_approval` is on, or if the deployment names approvers.
+- `approve` asks a person if `need_approval` is on, or if the deployment names approvers. The
+  buttons of the page turn it off, because they have asked in a dialog.
 - `undo` restores every file of each RUN, the latest RUN first. Where a directory has changed since,
   as when its broker has started, it refuses. `purge` deletes the old files. In a deployment with
   approvers it refuses RUNs that are younger than KAFKATS_UNDO_DAYS_FLOOR days.

@@ -30,7 +30,7 @@ docs/exports.md describes each format.
 from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, lookup
+from kafkats_airflow import alerts, links, lookup
 from kafkats_airflow.params import form
 from kafkats_airflow.results import Arguments, LookupResult
 from kafkats_airflow.settings import OWNED, SUBMITTING
@@ -61,4 +61,4 @@ with DAG(
         task_id="look", job="lookup", **SUBMITTING, map_index_template="{{ task.connection }}"
     )
     looked = look.expand_kwargs(applications())
-    write(looked.output)  # type: ignore[arg-type]  # XComs
+    links.with_results(write(looked.output))  # type: ignore[arg-type]  # XComs

@@ -19,6 +19,7 @@ phases with `dry_run` first: it forecasts, and writes nothing.
 - `convert` builds new logs and indexes, compares every record, and swaps a segment's files at once.
 - `parity` compares the digests of both; `certify` checks the disk, and certifies the format.
 - `record` writes to the ledger, `report` into `folder`; `approve_canary` waits for a week.
+  Its answer counts only for the canary that was shown (the digest in the form).
 
 **When it fails.** A difference stops the run; nothing changes in that partition. Clear the run to
 continue. Segments that cannot be converted are kept and named. `kafkats purge RUN` frees old files.
@@ -28,7 +29,8 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
 from kafkats_airflow import alerts, links, migration, migration_reports, questions
-from kafkats_airflow.approval import CanaryApproval, PlanApproval
+from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.canary import CanaryApproval
 from kafkats_airflow.migration import Results, to_certify, to_convert, to_look
 from kafkats_airflow.migration_reports import StageXComs, Summary
 from kafkats_airflow.params import form

@@ -43,6 +43,7 @@ value.
 | `KAFKATS_CLEAN_REPORTS` |  | `apply`: `clean_reports` removes folders by default |
 | `KAFKATS_DEADLINES` |  | such as `apply_retention=6h`: alerts for runs that are late ([operating.md](operating.md)) |
 | `KAFKATS_NOTIFIER` |  | what is called for runs that failed or are late, as `package.module.name` |
+| `KAFKATS_OVERDUE` | `36h` | pages call a log directory overdue that no run has seen for so long |
 | `KAFKATS_METRICS_TOKEN`, `KAFKATS_METRICS_TOKEN_FILE` |  | the token of the metrics, or the file with it; none: no metrics ([operating.md](operating.md)) |
 | `KAFKATS_METRICS_FILE` |  | a text file `*.prom` with the metrics |
 | `KAFKATS_METRICS_PARTITIONS` |  | `on`: metrics of each partition, too |
@@ -65,9 +66,10 @@ in `report.json` are no failures, such as a glob that matches no topic.
 digests of the approved plans. `apply` writes nothing else, also after *Mark success* on `approve`
 ([folders, answers and tries](decisions/dag-runs.md)).
 
-**Forms.** A box without a red star may stay empty. A box that was filled in and cleared counts as
-empty. What most runs leave as it is, and files and folders, which a deployment sets, are in two
-sections that are closed at first. A box with suggestions takes any text, too. The topics and volumes
+**Forms.** The form of a DAG that writes begins with `dry_run` and `need_approval`, and says what a run
+with its defaults does. A box without a red star may stay empty. A box that was filled in and cleared
+counts as empty. Three sections are closed at first: what deletes or loses more, each box with what
+is lost; what most runs leave as it is; files and folders, which a deployment sets. A box with suggestions takes any text, too. The topics and volumes
 of the policy that `KAFKATS_POLICY` names are suggested, if the DAG processor can read it
 ([how](decisions/forms.md)). Text in a form, a run id or a note is never rendered as a template: `{{ conn.x.password }}`
 is passed on literally ([why](decisions/templates.md)).

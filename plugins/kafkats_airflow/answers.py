@@ -128,19 +128,29 @@ def not_taken(context: Context, event: Answer) -> str:
     An answer that lets something be applied has to name the digest of the question, or its first
     digits. A no needs no digest. Questions of earlier versions have none.
     """
-    if "error" in event or not event.get("responded_by_user"):
+    if "error" in event:
         return ""
     asked, option = _question(context), event["chosen_options"][0]
     options, wanted = asked.get("options"), asked.get(DIGEST)
     if not isinstance(wanted, str) or not isinstance(options, dict) or not options.get(option):
+        return ""
+    return names_another(event, wanted)
+
+
+def names_another(event: Answer, wanted: str) -> str:
+    """Return why a person's answer is not one to the digest `wanted`, "" if it is; also if nobody
+    has answered.
+    """
+    if "error" in event or not event.get("responded_by_user"):
         return ""
     shown = str((event.get("params_input") or {}).get(DIGEST) or "").strip().lower()
     if len(shown) >= SHORTEST_DIGEST and wanted.startswith(shown):
         return ""
     named = f"plan {plain(shown[:16])}" if shown else "no plan"
     return (
-        f"{option!r} by {plain(name_in(event))} is not taken: it names {named}, and the question is"
-        f" about {wanted[:16]}. The question stays open; answer it again, on the plan's page"
+        f"{event['chosen_options'][0]!r} by {plain(name_in(event))} is not taken: it names {named},"
+        f" and the question is about {wanted[:16]}. The question stays open; answer it again with"
+        " the digest that its page gives"
     )
 
 

@@ -1,4 +1,4 @@
-"""Questions to a person: whether a plan may be applied, and whether a canary does well."""
+"""The question to a person whether a plan may be applied."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowSkipException, Context
+from airflow.providers.common.compat.sdk import Context
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-from kafkats_airflow import answers, deployment, questions, steps
+from kafkats_airflow import answers, deployment, questions
 from kafkats_airflow.asking import RecordedQuestion
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.results import Answer, PhaseWork, PlanResult, Work
@@ -53,42 +53,3 @@ class PlanApproval(RecordedQuestion, ApprovalOperator):
         """Return the plans that the answer is about."""
         work: Sequence[Work | PhaseWork] = context["ti"].xcom_pull(task_ids="changes") or []
         return [one["plan"] for one in work if one["plan"] and one.get("convert", True)]
-
-
-class CanaryApproval(ApprovalOperator):
-    """Asks whether a converted and verified canary does well; skipped in runs without one.
-
-    A yes is written to the ledger.
-    """
-
-    template_fields = ()
-
-    def __init__(
-        self, *, response_timeout: timedelta = TIMEOUTS.canary, always: bool = False, **kwargs: Any
-    ) -> None:
-        super().__init__(defaults=self.REJECT, response_timeout=response_timeout, **kwargs)
-        self.asks, self.always = self.subject, always
-
-    @in_our_words
-    def execute(self, context: Context) -> Answer:
-        if not steps.waits_for_approval(params_of(context)):
-            raise AirflowSkipException("this run has no canary to approve")
-        self.assigned_users = deployment.assigned() or self.assigned_users
-        if self.always or deployment.hardened() or params_of(context)["need_approval"]:
-            self.subject, self.body = (
-                questions.asked(self.asks, context),
-                questions.of_canary(context),
-            )
-            waiting: Answer = super().execute(context)
-            return waiting
-        steps.approve(params_of(context), f"airflow {context['run_id']}")
-        return {"chosen_options": [self.APPROVE], "params_input": {}}
-
-    @in_our_words
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Answer:
-        deployment.check_responder(answers.answer_in(event).get("responded_by_user"))
-        answer: Answer = super().execute_complete(context, event)
-        if answer["chosen_options"] == [self.APPROVE]:
-            by = answers.name_in(answer) or f"airflow {context['run_id']}"
-            steps.approve(params_of(context), by)
-        return answer

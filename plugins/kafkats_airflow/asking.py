@@ -82,15 +82,16 @@ class RecordedQuestion(HITLOperator):
         answer = answers.answer_in(event)
         if why := answers.not_taken(context, answer):
             self.log.warning("%s", why)
-            self._go_on_waiting(context)
+            go_on_waiting(self, context, answers.until_ms(context))
         answers.answered(context, answer)
         taken: Answer = super().execute_complete(context, event)
         return taken
 
-    def _go_on_waiting(self, context: Context) -> NoReturn:
-        """Wait for another answer until the question's own deadline."""
-        upsert_hitl_detail(  # it removes the answer, and keeps the text
-            ti_id=context["task_instance"].id, options=self.options, subject=self.subject
-        )
-        left = timedelta(milliseconds=answers.until_ms(context) - time.time_ns() // 1_000_000)
-        raise TaskAwaitingInput(method_name="execute_complete", timeout=max(left, _SHORTEST))
+
+def go_on_waiting(task: HITLOperator, context: Context, until_ms: int) -> NoReturn:
+    """Wait for another answer until the deadline of the question, epoch ms."""
+    upsert_hitl_detail(  # it removes the answer, and keeps the text
+        ti_id=context["task_instance"].id, options=task.options, subject=task.subject
+    )
+    left = timedelta(milliseconds=until_ms - time.time_ns() // 1_000_000)
+    raise TaskAwaitingInput(method_name="execute_complete", timeout=max(left, _SHORTEST))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple, Required, TypedDict
 
 from kafkats.config.option import FILES, REQUIRED, Declared
-from kafkats_airflow.forms import DEPLOYMENT, RARE, Form, declared_in
+from kafkats_airflow.forms import DEPLOYMENT, LOSES, RARE, Form, declared_in
+from kafkats_airflow.writing_options import DRY_RUN, NEED_APPROVAL, by_default
 
-_SECTIONS: Final = ("", RARE, FILES)
+_SECTIONS: Final = ("", LOSES, RARE, FILES)
 
 
 class Labels(TypedDict, total=False):
@@ -30,13 +31,18 @@ class Box(NamedTuple):
 
 def boxes(form: Form) -> dict[str, Box]:
     """Return what a form shows, by id, in its order: those with a section come last."""
-    found = {name: _box(one, rare=name in form.rare) for name, one in declared_in(form).items()}
+    found = {name: _box(one, form) for name, one in declared_in(form).items()}
+    first = next((name for name in (DRY_RUN, NEED_APPROVAL) if name in found), None)
+    if first:
+        box, dry, asks = found[first], found.get(DRY_RUN), found.get(NEED_APPROVAL)
+        said = by_default(dry=bool(dry and dry.default), asks=bool(asks and asks.default))
+        found[first] = box._replace(description=f"{box.description}. {said}")
     return dict(
         sorted(found.items(), key=lambda one: _SECTIONS.index(one[1].labels.get("section", "")))
     )
 
 
-def _box(one: Declared, *, rare: bool) -> Box:
+def _box(one: Declared, form: Form) -> Box:
     option, default = one.option, one.default
     if one.param in DEPLOYMENT:
         default = DEPLOYMENT[one.param]
@@ -49,22 +55,25 @@ def _box(one: Declared, *, rare: bool) -> Box:
         schema["type"] = schema["type"][-1]
     if option.choices:
         schema["enum"] = list(option.choices)
-    return Box(
-        default, schema, _description(one, required=default is REQUIRED), _labels(one, rare=rare)
-    )
+    said = _description(one, form.loses.get(one.param, ""), required=default is REQUIRED)
+    return Box(default, schema, said, _labels(one, form))
 
 
-def _labels(one: Declared, *, rare: bool) -> Labels:
+def _labels(one: Declared, form: Form) -> Labels:
     labels: Labels = {"title": one.title}
-    if section := one.option.section or (RARE if rare else ""):
+    folded = LOSES if one.param in form.loses else RARE if one.param in form.rare else ""
+    if section := one.option.section or folded:
         labels["section"] = section
     if one.option.examples:
         labels["examples"] = list(one.option.examples)
     return labels
 
 
-def _description(one: Declared, *, required: bool) -> str:
+def _description(one: Declared, loses: str, *, required: bool) -> str:
+    """Return the sentences below a box; `loses` says what is lost by it."""
     option, text = one.option, one.option.sentence
+    if loses:
+        text += f". {loses}"
     if one.kind.many:
         text += ". One per line"
     if empty := option.empty or option.unset:

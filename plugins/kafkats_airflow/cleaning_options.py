@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kafkats.config.option import FILES, Option, Options
-from kafkats_airflow import settings
+from kafkats_airflow import settings, writing_options
 
 
 class CleaningRun(Options):
@@ -27,5 +27,5 @@ class CleaningRun(Options):
     ] = 90
     dry_run: Annotated[
         bool,
-        Option("Only report what may be removed. On unless KAFKATS_CLEAN_REPORTS=apply"),
+        writing_options.dry_run(". On unless KAFKATS_CLEAN_REPORTS=apply"),
     ] = settings.CLEAN_DRY_RUN

@@ -6,6 +6,7 @@ The options of the operations are declared in `kafkats/<room>/options.py` (kafka
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
@@ -20,14 +21,16 @@ from kafkats.recovery.options import Recover
 from kafkats.retention.options import Retain
 from kafkats.rolling.options import Roll
 from kafkats.split.options import SPLITS, Split
-from kafkats_airflow import settings
+from kafkats_airflow import settings, writing_options
 from kafkats_airflow.cleaning_options import CleaningRun
+from kafkats_airflow.writing_options import DRY_RUN, NEED_APPROVAL
 
 DEPLOYMENT: Final = {"policy": settings.POLICY, "folder": settings.FOLDER}
 """Params whose default a deployment sets, in the variable KAFKATS_<PARAM>."""
-APPROVAL: Final = "Ask for approval"
 RARE: Final = "Rarely needed"
 """The section of options that most runs leave as they are."""
+LOSES: Final = "Deletes or loses more"
+"""The section of options by which a run deletes or loses what it would keep without them."""
 
 
 class Run(Options):
@@ -79,10 +82,8 @@ class ReadingRun(Run):
 class WritingRun(Run):
     """A run that may change log directories."""
 
-    need_approval: Annotated[
-        bool, Option("Ask a person before anything is written", title=APPROVAL)
-    ] = True
-    dry_run: Annotated[bool, Option("Only plan and report, write nothing")] = False
+    need_approval: Annotated[bool, writing_options.need_approval()] = True
+    dry_run: Annotated[bool, writing_options.dry_run()] = False
 
 
 class RecoveringRun(WritingRun):
@@ -127,20 +128,19 @@ class MigrationRun(WritingRun):
         Option("Phase 1: the name of the person who vouches that the brokers understand to_magic"),
     ] = None
     need_approval: Annotated[
-        bool,
-        Option("Ask a person before anything is written, and after a canary", title=APPROVAL),
+        bool, writing_options.need_approval(". After a canary, a person is asked once more")
     ] = True
 
 
 class RollingRun(WritingRun):
     """A run that writes if dry_run is off, and purges old runs.
 
-    KAFKATS_RETENTION=apply turns dry_run off by default.
+    KAFKATS_RETENTION=apply turns both dry_run and need_approval off by default.
     """
 
     need_approval: Annotated[
-        bool, Option("Ask a person before anything is written", title=APPROVAL)
-    ] = False
+        bool, writing_options.need_approval(". On unless KAFKATS_RETENTION=apply")
+    ] = settings.DRY_RUN
     undo_days: Annotated[
         int,
         Field(ge=0),
@@ -149,10 +149,9 @@ class RollingRun(WritingRun):
             title="Days to undo",
         ),
     ] = settings.UNDO_DAYS
-    dry_run: Annotated[
-        bool,
-        Option("Only plan and report, write nothing. On unless KAFKATS_RETENTION=apply"),
-    ] = settings.DRY_RUN
+    dry_run: Annotated[bool, writing_options.dry_run(". On unless KAFKATS_RETENTION=apply")] = (
+        settings.DRY_RUN
+    )
 
 
 class SplittingRun(RollingRun):
@@ -170,13 +169,16 @@ class SplittingRun(RollingRun):
 
 
 class RetentionRun(RollingRun):
-    """A run that asks only about the guards of the policy."""
+    """A run that also asks whether to delete what a guard of the policy keeps.
+
+    By schedule it asks about nothing else.
+    """
 
     need_approval: Annotated[
         bool,
-        Option(
-            "Ask a person whether to delete what a guard of the policy keeps. Off: it is kept",
-            title=APPROVAL,
+        writing_options.need_approval(
+            ". A run by schedule or a backfill asks only whether to delete what a guard of the"
+            " policy keeps; it deletes the rest without a question. Off: what a guard keeps is kept"
         ),
     ] = True
 
@@ -206,29 +208,33 @@ class EndingRun(WritingRun):
         ),
     ] = None
     need_approval: Annotated[
-        bool, Option("Ask a person before anything is undone or purged", title=APPROVAL)
-    ] = False
+        bool, writing_options.need_approval(". The buttons of a run's page ask in a dialog instead")
+    ] = True
 
 
 class Form(NamedTuple):
     """The form of a DAG: `ids` in the order that a person sees.
 
     `models` declare the options. Of two options with the same id the first one counts. `rare` ones
-    are folded away, in a section of their own.
+    are folded away, in a section of their own, and so are those in `loses`: options by which more
+    is deleted or lost, each with a sentence on that. Every form of a run that writes begins with
+    `dry_run` and `need_approval`.
     """
 
     models: tuple[type[Options], ...]
     ids: tuple[str, ...]
     rare: tuple[str, ...] = ()
+    loses: Mapping[str, str] = MappingProxyType({})
 
 
-_BEFORE: Final = ("policy", "volumes", "topics")
-_AFTER: Final = ("need_approval", "dry_run", "folder")
+_WRITING: Final = (DRY_RUN, NEED_APPROVAL)
+_WHERE: Final = ("policy", "volumes", "topics")
 
 FORMS: Final[Mapping[str, Form]] = {
     "rebuild": Form(
         (RebuildingRun, Rebuild, Topics, Settings),
         (
+            *_WRITING,
             "policy",
             "volumes",
             "topics",
@@ -236,8 +242,6 @@ FORMS: Final[Mapping[str, Form]] = {
             "depth",
             "only_after_unclean_stop",
             "recover",
-            "need_approval",
-            "dry_run",
             "folder",
         ),
         rare=("rule", "only_after_unclean_stop"),
@@ -245,22 +249,26 @@ FORMS: Final[Mapping[str, Form]] = {
     "recover": Form(
         (RecoveringRun, Recover, Topics, Settings),
         (
+            *_WRITING,
             "policy",
             "volumes",
             "topics",
             "rule",
             "like_kafka",
             "kafka",
-            "need_approval",
-            "dry_run",
             "copy_readable",
             "folder",
         ),
         rare=("rule",),
+        loses={
+            "like_kafka": "Lost: every record behind the first corrupt batch of a log, also those"
+            " that can be read",
+        },
     ),
     "migrate": Form(
         (MigrationRun, Migration, Migrate, Step, Settings),
         (
+            *_WRITING,
             "policy",
             "volumes",
             "phase",
@@ -270,16 +278,19 @@ FORMS: Final[Mapping[str, Form]] = {
             "rule",
             "accept_loss",
             "attested_by",
-            "need_approval",
-            "dry_run",
             "ledger",
             "folder",
         ),
-        rare=("compression_type", "rule", "accept_loss"),
+        rare=("compression_type", "rule"),
+        loses={
+            "accept_loss": "Lost: what each word names, in every record that has it; it comes back"
+            " only by an undo, before the old files are purged",
+        },
     ),
     "retain": Form(
         (RetentionRun, Retain, Topics, Settings),
         (
+            *_WRITING,
             "policy",
             "volumes",
             "topics",
@@ -289,16 +300,23 @@ FORMS: Final[Mapping[str, Form]] = {
             "free",
             "inside_segments",
             "last_segment",
-            "need_approval",
             "undo_days",
-            "dry_run",
             "folder",
         ),
-        rare=("generation", "as_of", "inside_segments", "last_segment", "undo_days"),
+        rare=("generation", "as_of", "undo_days"),
+        loses={
+            "before": "Lost: records that retention.ms and retention.bytes keep, so that a broker"
+            " would keep them",
+            "inside_segments": "Lost: records that a broker keeps until their whole segment has"
+            " expired",
+            "last_segment": "Lost: the newest records of a partition, once they have expired; a"
+            " broker deletes them too, but kafkats keeps them otherwise",
+        },
     ),
     "roll": Form(
         (SplittingRun, Roll, Split, Topics, Settings),
         (
+            *_WRITING,
             "policy",
             "volumes",
             "topics",
@@ -309,9 +327,7 @@ FORMS: Final[Mapping[str, Form]] = {
             "segment_ms",
             "earliest",
             "before",
-            "need_approval",
             "undo_days",
-            "dry_run",
             "folder",
         ),
         rare=(
@@ -324,10 +340,10 @@ FORMS: Final[Mapping[str, Form]] = {
             "undo_days",
         ),
     ),
-    "clean": Form((CleaningRun,), ("keep_days", "dry_run", "folder")),
+    "clean": Form((CleaningRun,), (DRY_RUN, "keep_days", "folder")),
     "end": Form(
         (EndingRun, Settings),
-        ("verb", "of_dag", "of_run", "digest", "need_approval", "policy", "folder"),
+        (NEED_APPROVAL, "verb", "of_dag", "of_run", "digest", "policy", "folder"),
     ),
     "table": Form(
         (ReadingRun, Table, Search, Topics, Settings),
@@ -373,7 +389,7 @@ def form_of(name: str) -> Form:
         return FORMS[name]
     models = OPERATIONS[name].models
     own = (one.param for model in models for one in declared(model) if one.option.flags)
-    return Form((WritingRun, *models, Topics, Settings), (*_BEFORE, *own, *_AFTER))
+    return Form((WritingRun, *models, Topics, Settings), (*_WRITING, *_WHERE, *own, "folder"))
 
 
 def declared_in(form: Form) -> dict[str, Declared]:

@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import Context
 from kafkats_airflow import answers, deployment, questions
 from kafkats_airflow.asking import RecordedQuestion
 from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.moment import by_schedule
 from kafkats_airflow.results import Answer, PlanResult
 from kafkats_airflow.run_params import params_of
 from kafkats_airflow.settings import TIMEOUTS
@@ -21,10 +22,12 @@ NOTHING: Final = "Delete nothing"
 
 
 class GuardApproval(RecordedQuestion):
-    """Asks a person if a guard keeps something and the run's param `need_approval` is true.
+    """Asks a person about every deletion, if the run's param `need_approval` is true; no answer
+    within `response_timeout` means that nothing is deleted.
 
-    A no, or no answer within `response_timeout`, is no failure: the run deletes what the guards
-    allow. With `always` it asks about every deletion, and no answer means that nothing is deleted.
+    In a run by schedule or a backfill it asks only if a guard keeps something. A no, or no answer,
+    then is no failure: the run deletes what the guards allow. With `always` it asks about every
+    deletion in these runs too, whatever `need_approval` says.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class GuardApproval(RecordedQuestion):
         within = [answers.from_disk(context, plan) for plan in made]
         beyond = [answers.from_disk(context, beyond_guards(plan)) for plan in made]
         always = self.always or deployment.hardened()
+        always = always or (params["need_approval"] and not by_schedule(context))
         kept = [one["digest"] for one in within] != [one["digest"] for one in beyond]
         offered = {YES: beyond} if kept and not deployment.hardened() else {}
         offered[NO] = within
@@ -60,6 +64,7 @@ class GuardApproval(RecordedQuestion):
         ):
             self.defaults = [NOTHING if always else NO]
             self.options = list(offered)
+            self.asks = self.asks if YES in offered else "Delete the expired segments?"
             text = questions.of_guards(within, about, answers_itself=not always)
             self.ask(context, offered, text, about)
             waiting: Answer = super().execute(context)

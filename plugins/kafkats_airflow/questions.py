@@ -54,7 +54,7 @@ def of_migration(context: Context, plans: Plans) -> str:
     )
 
 
-def of_canary(context: Context) -> str:
+def of_canary(context: Context, digest: str) -> str:
     """A canary that was converted and verified: may the others follow?"""
     report: Summary = context["ti"].xcom_pull(task_ids="report")
     who = report["loses_zero_copy"]
@@ -68,6 +68,7 @@ def of_canary(context: Context) -> str:
         table(["lose zero-copy", "as clients", "as followers"], rows),
         "Do this broker, its followers and its clients do well? A yes lets the other brokers"
         " follow. A no changes nothing; run phase `rollback` to restore the canary.",
+        f"A yes counts only for digest {code(digest[:16])}: the ledger's last entry on it.",
     ])
 
 

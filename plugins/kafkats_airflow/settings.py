@@ -13,6 +13,7 @@ KAFKATS_TIMEOUTS    such as `job=12h approval=24h guards=12h canary=7d`; what is
 KAFKATS_DEADLINES   such as `apply_retention=6h clean_reports=1h`: alerts for runs that are not over
                     then (kafkats_airflow.alerts)
 KAFKATS_NOTIFIER    `package.module.name` of what is called for runs that failed or are late
+KAFKATS_OVERDUE     such as `36h`: a log directory that no run has seen for so long is overdue
 KAFKATS_METRICS_TOKEN       the bearer token of the metrics; without one there are none
 KAFKATS_METRICS_TOKEN_FILE  the file with that token
 KAFKATS_METRICS_FILE        the text file with the metrics, which ends in .prom
@@ -65,6 +66,11 @@ def read_timeouts(text: str) -> Timeouts:
 def read_deadlines(text: str) -> dict[str, timedelta]:
     """Return the deadlines that KAFKATS_DEADLINES gives, by DAG id. Raises UsageError."""
     return _durations("KAFKATS_DEADLINES", text, ())
+
+
+def read_overdue(text: str) -> timedelta:
+    """Return KAFKATS_OVERDUE. Raises UsageError."""
+    return _duration("KAFKATS_OVERDUE", "overdue", text) if text.strip() else timedelta(hours=36)
 
 
 def read_notifier(text: str) -> str:
@@ -134,6 +140,10 @@ CLEAN_DRY_RUN: Final = os.environ.get("KAFKATS_CLEAN_REPORTS", "") != "apply"
 POOL: Final = os.environ.get("KAFKATS_POOL") or "default_pool"
 TIMEOUTS: Final = _read(lambda text: read_timeouts(text or ""), "KAFKATS_TIMEOUTS", Timeouts())
 NOTIFIER: Final = _read(lambda text: read_notifier(text or ""), "KAFKATS_NOTIFIER", "")
+OVERDUE: Final = _read(
+    lambda text: read_overdue(text or ""), "KAFKATS_OVERDUE", timedelta(hours=36)
+)
+"""After this time without a run a log directory is overdue: runs are daily by default."""
 METRICS_TOKEN: Final = os.environ.get("KAFKATS_METRICS_TOKEN", "")
 METRICS_TOKEN_FILE: Final = os.environ.get("KAFKATS_METRICS_TOKEN_FILE", "")
 METRICS_FILE: Final = _read(lambda text: read_metrics_file(text or ""), "KAFKATS_METRICS_FILE", "")

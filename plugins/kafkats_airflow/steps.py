@@ -157,9 +157,16 @@ def record(
         tell(params, "certified", broker, phase, by=by, details=details)
 
 
-def waits_for_approval(params: RunParams) -> bool:
-    """Return whether this run made a canary that is not approved yet."""
-    return bool(_unapproved(params))
+def canary_digest(params: RunParams) -> str:
+    """Return the digest of the ledger's last entry about this run's canary; "" if there is none, or
+    if it is approved.
+    """
+    from kafkats.migration import ledger
+
+    if not (canary := _unapproved(params)):
+        return ""
+    entries = ledger.read(ledger_of(params)).entries
+    return next((one.digest for one in reversed(entries) if one.broker == canary), "")
 
 
 def _unapproved(params: RunParams) -> str:

@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk.exceptions import TaskAwaitingInput
 from kafkats_airflow import answers
 from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.guards import NO, YES, GuardApproval
+from kafkats_airflow.guards import NO, NOTHING, YES, GuardApproval
 from markdown_it import MarkdownIt
 
 from kafkats.plans.plan import read_plan
@@ -166,6 +166,45 @@ def test_the_notifier_is_told_of_a_question(
     assert all("/plugin/kafkats/kafkats/plan?dag_id=dag&run_id=run" in one for one in HEARD)
 
 
+@pytest.mark.parametrize(
+    ("run_type", "need_approval", "asks"),
+    [
+        ("manual", True, True),
+        ("asset_triggered", True, True),
+        ("manual", False, False),
+        ("scheduled", True, False),
+        ("backfill", True, False),
+    ],
+)
+def test_a_retention_that_no_guard_stops_asks_a_person_unless_it_is_scheduled(
+    context: Any, upserts: list[dict[str, Any]], run_type: str, need_approval: bool, asks: bool
+) -> None:
+    """Who triggers it by hand reads in the form that a person is asked before anything is deleted."""
+    [work] = context["ti"].xcom_pull(task_ids="changes")
+    plan = work["plan"]
+    header = json.loads(Path(plan["plan"], "plan.json").read_text())
+    header["totals"] |= {"segments": 1, "freed_bytes": 8}
+    Path(plan["plan"], "plan.json").write_text(json.dumps(header))
+    context["ti"].xcom_pull = lambda task_ids: [plan]
+    context["params"] |= {"need_approval": need_approval, "dry_run": False}
+    context["dag_run"] = SimpleNamespace(run_type=run_type)
+    context["data_interval_end"] = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    task = GuardApproval(task_id="approve", subject="Delete more than the guards let?")
+    if asks:
+        with pytest.raises(TaskAwaitingInput):
+            task.execute(context)
+        [asked] = upserts
+        assert (asked["options"], asked["defaults"]) == ([NO, NOTHING], [NOTHING])
+        assert asked["subject"] == "Delete the expired segments? Run run"
+        assert "Without an answer the run deletes nothing" in asked["body"]
+        assert question(context)["default"] == NOTHING
+    else:
+        assert task.execute(context)["chosen_options"] == [NO]
+        assert upserts == []
+        record = Path(context["params"]["folder"], "dag", "run", "approval.json")
+        assert json.loads(record.read_text())["digests"] == [SHOWN]
+
+
 @pytest.mark.parametrize("kind", [PlanApproval, GuardApproval])
 def test_the_task_has_a_link_to_the_plan(
     kind: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
@@ -180,11 +219,15 @@ def test_the_task_has_a_link_to_the_plan(
     )
 
 
-def test_every_report_of_a_plan_has_a_link_to_its_page(bag: Any) -> None:
-    for dag in bag.dags.values():
+REPORTING = {"export_offsets": "write", "clean_reports": "remove"}
+"""The task that writes report.json, where it is not called report."""
+
+
+def test_every_task_that_reports_has_a_link_to_the_page_of_its_run(bag: Any) -> None:
+    for dag_id, dag in bag.dags.items():
+        task = dag.get_task(REPORTING.get(dag_id, "report"))
+        assert [link.name for link in task.operator_extra_links] == ["Results"], dag_id
         if "approve" in dag.task_dict:
-            names = [link.name for link in dag.get_task("report").operator_extra_links]
-            assert names == ["Results"], dag.dag_id
             assert [link.name for link in dag.get_task("approve").operator_extra_links] == ["Plan"]
 
 
@@ -234,7 +277,7 @@ def test_a_long_plan_shows_its_first_rows(
     answering |= {"says": YES}
     retain(bag, volume, guarded, need_approval=True)
     [asked] = answering["asked"]
-    assert asked["options"] == [YES, NO]
+    assert asked["options"] == [YES, NO, NOTHING]
     rows = [row for row in cells(asked["body"]) if len(row) == 6]
     plan = read_plan(Path(report(volume)["plans"][0]["plan"]))
     logs = [item for item in plan.items.to_pylist() if item["file"].endswith(".log")]

@@ -37,7 +37,7 @@ def end(bag: Any, damaged: Path, rebuilt: tuple[Any, Any]) -> Callable[..., Any]
     def end(verb: str, **more: Any) -> Any:
         run, _ = rebuilt
         conf = bag.defaults["end_run"] | places(damaged) | {"verb": verb, "digest": shown(damaged)}
-        conf |= {"of_dag": run.dag_id, "of_run": run.run_id} | more
+        conf |= {"of_dag": run.dag_id, "of_run": run.run_id, "need_approval": False} | more
         return bag.dags["end_run"].test(run_conf=conf, logical_date=None)
 
     return end

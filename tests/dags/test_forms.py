@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,14 @@ import jsonschema
 import pytest
 from kafkats_airflow import settings
 from kafkats_airflow.boxes import boxes
-from kafkats_airflow.forms import FORMS, RARE
+from kafkats_airflow.forms import FORMS, LOSES, RARE, form_of
+from kafkats_airflow.writing_options import (
+    DRY_RUN,
+    DRY_RUN_SAID,
+    NEED_APPROVAL,
+    NEED_APPROVAL_SAID,
+    by_default,
+)
 
 from kafkats.config import parse_duration, parse_size
 from kafkats.config.option import FILES, REQUIRED
@@ -60,7 +68,8 @@ def test_what_a_form_shows(bag: Any) -> None:
         None,
         {"type": ["null", "string"], "format": "date-time"},
         "Delete what is older than this moment, instead of applying retention.ms and"
-        " retention.bytes. Empty: by retention.ms and retention.bytes",
+        " retention.bytes. Lost: records that retention.ms and retention.bytes keep, so that a"
+        " broker would keep them. Empty: by retention.ms and retention.bytes",
     )
     assert retain["free"].schema == {"type": ["null", "string"]}
     assert retain["undo_days"].schema == {"type": "integer", "minimum": 0}
@@ -80,7 +89,7 @@ def test_what_a_form_shows(bag: Any) -> None:
     param = bag.dags["apply_retention"].params.get_param("before")
     before = retain["before"]
     assert (param.value, param.description) == (before.default, before.description)
-    assert param.schema == before.schema | {"title": "Delete before"}
+    assert param.schema == before.schema | {"title": "Delete before", "section": LOSES}
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -139,8 +148,77 @@ def test_a_run_by_default_opens_no_section(name: str) -> None:
     shown = boxes(FORMS[name])
     folded_ids = {param for param, box in shown.items() if box.labels.get("section") == RARE}
     assert folded_ids == set(FORMS[name].rare)
-    assert {box.labels.get("section") for box in shown.values()} <= {None, RARE, FILES}
+    assert {box.labels.get("section") for box in shown.values()} <= {None, LOSES, RARE, FILES}
     for param, box in shown.items():
         folded = "section" in box.labels
         assert not (folded and box.default is REQUIRED)
         assert not (folded and param in {"volumes", "topics", "need_approval", "dry_run", "phase"})
+
+
+WRITING = sorted({*FORMS} - {"table", "export"})
+"""Forms of runs that may write."""
+
+
+@pytest.mark.parametrize("name", [*WRITING, "split"])
+def test_whether_a_run_writes_is_the_first_question_in_the_same_words(name: str) -> None:
+    shown = boxes(form_of(name))
+    wanted = {DRY_RUN: ("Dry run", DRY_RUN_SAID), NEED_APPROVAL: ("Ask for approval", NEED_APPROVAL_SAID)}  # fmt: skip
+    own = [one for one in wanted if one in shown]
+    assert [*shown][: len(own)] == own != []
+    for one in own:
+        title, said = wanted[one]
+        assert shown[one].labels["title"] == title
+        assert shown[one].description.startswith(said)
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_a_form_says_what_its_defaults_do(name: str) -> None:
+    """Where a deployment sets nothing, no form begins with a run that writes without a person."""
+    shown = boxes(FORMS[name])
+    dry, asks = (one in shown and bool(shown[one].default) for one in (DRY_RUN, NEED_APPROVAL))
+    first = next(iter(shown.values()))
+    assert first.description.endswith(by_default(dry=dry, asks=asks))
+    assert dry or asks
+
+
+FORMS_SAID = """
+import json
+from kafkats_airflow.boxes import boxes
+from kafkats_airflow.forms import FORMS
+print(json.dumps({
+    name: [(key, box.default, box.description) for key, box in list(boxes(FORMS[name]).items())[:2]]
+    for name in ("retain", "roll")
+}))
+"""
+
+
+def test_the_forms_of_a_deployment_that_writes_by_itself() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORMS_SAID],
+        env=os.environ | {"KAFKATS_RETENTION": "apply", "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = json.loads(done.stdout)
+    assert [one[:2] for one in said["roll"]] == [["dry_run", False], ["need_approval", False]]
+    assert said["roll"][0][2].endswith("WITHOUT a question")
+    assert [one[:2] for one in said["retain"]] == [["dry_run", False], ["need_approval", True]]
+    assert said["retain"][0][2].endswith("without a person's yes")
+
+
+def test_options_by_which_more_is_lost_are_fenced_and_say_what() -> None:
+    found = {name: dict(form.loses) for name, form in FORMS.items() if form.loses}
+    assert {name: set(loses) for name, loses in found.items()} == {
+        "retain": {"before", "inside_segments", "last_segment"},
+        "recover": {"like_kafka"},
+        "migrate": {"accept_loss"},
+    }
+    for name, loses in found.items():
+        shown = boxes(FORMS[name])
+        fenced = [param for param, box in shown.items() if box.labels.get("section") == LOSES]
+        assert set(fenced) == set(loses)
+        for param in fenced:
+            box = shown[param]
+            assert loses[param].startswith("Lost: ") and loses[param] in box.description
+            assert box.default in (None, False, []), "off by default"

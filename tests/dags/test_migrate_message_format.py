@@ -19,8 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import TaskAwaitingInput
 from kafkats_airflow import migration, migration_reports, questions, steps
-from kafkats_airflow.approval import CanaryApproval, PlanApproval
+from kafkats_airflow.approval import PlanApproval
+from kafkats_airflow.canary import CanaryApproval
 from kafkats_airflow.folders import run_of
 from kafkats_airflow.spark_job import KafkatsJobOperator
 from kafkats_airflow.write_job import WriteJobOperator
@@ -39,6 +41,9 @@ PARAMS = {
     "volumes": [], "from_magic": 0, "to_magic": 2, "compression_type": "producer", "rule": "last-offset", "accept_loss": [],
     "attested_by": None, "need_approval": False, "dry_run": False, "ledger": None,
 }  # fmt: skip
+
+
+ADA = {"id": "7", "name": "Ada"}
 
 
 def states(run: Any) -> dict[str, str]:
@@ -348,6 +353,7 @@ def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]
             "params": conf_of(tmp_path, phase, conf),
             "run_id": f"run-{next(jobs.number)}",
             "ti": Instance(),
+            "task_instance": SimpleNamespace(id="1"),
             "dag": SimpleNamespace(dag_id=DAG),
         }
         context |= {"dag_run": dag_run, "outlet_events": {"asset": SimpleNamespace()}}
@@ -570,6 +576,55 @@ def test_a_canary_waits_for_its_own_approval(
     reached(pretended, tmp_path, PHASE_2)
 
 
+def test_a_yes_counts_only_for_the_canary_that_was_shown(
+    tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from a form that was open before the run was cleared: the question stays open."""
+    asked: list[dict[str, Any]] = []
+    for module in ("airflow.providers.standard.operators.hitl", "kafkats_airflow.asking"):
+        monkeypatch.setattr(f"{module}.upsert_hitl_detail", lambda **one: asked.append(one))
+    phase, conf = "canary", {"volumes": ["1"], "need_approval": True}
+    reached(pretended, tmp_path, PHASE_1)
+    shown = []
+    for files in (pretended.files, 0):
+        pretended.files = files
+        with pytest.raises(TaskAwaitingInput):
+            reached(pretended, tmp_path, (phase, conf))
+        shown.append(asked[-1]["params"]["digest"]["value"])
+        assert f"`{shown[-1][:16]}`" in asked[-1]["body"]
+    assert shown[0] != shown[1], "it was certified once more"
+
+    [first, second] = sorted((tmp_path / "r").glob("*/*/canary-question.json"))
+    question = json.loads(first.read_text())
+    context: Any = {
+        "params": conf_of(tmp_path, phase, conf), "run_id": first.parent.name,
+        "task_instance": SimpleNamespace(id="1"), "dag": SimpleNamespace(dag_id=DAG),
+    }  # fmt: skip
+
+    def answer(option: str, digest: str | None) -> Any:
+        task = CanaryApproval(task_id="approve_canary", subject="?")
+        now = datetime.datetime.now(tz=datetime.UTC)
+        said = {"chosen_options": [option], "responded_at": now, "responded_by_user": ADA}
+        form = {} if digest is None else {"digest": digest}
+        return task.execute_complete(context, said | {"params_input": form})
+
+    for digest in (shown[0], shown[1][:7], None):
+        with pytest.raises(TaskAwaitingInput) as waiting:
+            answer("Approve", digest)
+        assert waiting.value.timeout is not None
+        left_ms = question["until_ms"] - question["asked_ms"]
+        assert waiting.value.timeout <= datetime.timedelta(milliseconds=left_ms)
+        assert ledger_at(tmp_path / "r")[-1][0] == "certified"
+    answer("Approve", shown[1][:8].upper())
+    last = ledger.read(tmp_path / "r" / "ledger.jsonl").entries[-1]
+    assert (last.event, last.by) == ("approved", "Ada")
+    answer("Approve", shown[0])
+    assert len(ledger_at(tmp_path / "r")) == last.number, "approved already"
+    second.unlink()
+    context["run_id"] = second.parent.name
+    answer("Approve", None)  # an earlier version asked: it recorded no digest
+
+
 def test_a_no_to_the_plan_writes_nothing(
     bag: Any, tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -641,10 +696,11 @@ def test_approvals_show_what_is_approved(bag: Any) -> None:
 
     context: Any = {"ti": Instance(report=said), "params": {"phase": "canary"}}
     body = bag.dags[DAG].get_task("approve").question(context, [plan])
-    canary = questions.of_canary(context)
+    canary = questions.of_canary(context, "ab" * 32)
     assert "| `/a`, `/b` | 3 | 36 | 1 | 2 headers | `ffffffffffffffff` | `/p` |" in body
     assert body.startswith("Phase `canary`.")
     assert "`converted`: `/a`" in canary and "fetch versions `2-3`" in canary
+    assert "only for digest `abababababababab`" in canary
     assert isinstance(CanaryApproval(task_id="x", subject="?").response_timeout, datetime.timedelta)
 
 

@@ -15,7 +15,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 from kafkats_airflow import settings
-from kafkats_airflow.settings import TIMEOUTS, Timeouts, read_timeouts
+from kafkats_airflow.settings import TIMEOUTS, Timeouts, read_overdue, read_timeouts
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 from kafkats.errors import UsageError
@@ -56,6 +56,20 @@ def test_time_limits(text: str, given: dict[str, timedelta]) -> None:
 def test_wrong_time_limits_are_named(text: str) -> None:
     with pytest.raises(UsageError, match=r"^KAFKATS_TIMEOUTS: "):
         read_timeouts(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [("", timedelta(hours=36)), (" ", timedelta(hours=36)), ("2d", timedelta(days=2))],
+)
+def test_when_a_log_directory_is_overdue(text: str, given: timedelta) -> None:
+    assert read_overdue(text) == given
+
+
+@pytest.mark.parametrize("text", ["soon", "0s", "400d", "-1h", "36"])
+def test_a_wrong_time_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^KAFKATS_OVERDUE: "):
+        read_overdue(text)
 
 
 def test_every_submit_has_a_time_limit_and_a_pool_and_every_question_a_deadline(bag: Any) -> None:

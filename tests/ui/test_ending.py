@@ -62,7 +62,13 @@ def test_a_purge_wants_the_digits_of_the_digest(seen: Seen, site: str, folder: P
         {
             "dag_run_id": f"purge__{DAG}__{RUN}__{DIGEST[:16]}",
             "logical_date": None,
-            "conf": {"verb": "purge", "of_dag": DAG, "of_run": RUN, "digest": DIGEST},
+            "conf": {
+                "verb": "purge",
+                "of_dag": DAG,
+                "of_run": RUN,
+                "digest": DIGEST,
+                "need_approval": False,
+            },
         }
     ]
 

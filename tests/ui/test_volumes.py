@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,21 @@ def test_the_one_in_most_trouble_is_first(folder: Path) -> None:
         ("/older", ["older"]),
         ("/sound", ["sound"]),
     ]
+
+
+def test_a_deployment_says_when_a_log_directory_is_overdue(
+    client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkats_airflow import settings
+
+    ended(folder, NOW - 37 * HOUR_MS, volume("/a"), run="old")
+    monkeypatch.setattr(settings, "OVERDUE", timedelta(minutes=90) + timedelta(hours=36))
+    (row,) = board(folder).rows
+    assert row.states(NOW) == ["sound"]
+    assert "No run has looked at it for 37.5 h." in client.get("/kafkats/volumes").text
+    monkeypatch.setattr(settings, "OVERDUE", timedelta(hours=36))
+    assert row.states(NOW) == ["overdue"]
+    assert "No run has looked at it for 36 h." in client.get("/kafkats/volumes").text
 
 
 def test_undo_material_counts_until_it_is_purged_or_undone(folder: Path) -> None:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
+from kafkats_airflow import settings
 from kafkats_airflow.overview import Overview, Undo, Volume
 from kafkats_airflow.ui.reading.files import Unreadable, cached, is_file, json_of
 from kafkats_airflow.ui.reading.runs import Found, overview_of, run_in
 
-OVERDUE_MS: Final = 36 * 3_600_000
-"""A log directory that no run has seen for so long is overdue: runs are daily by default."""
 WHOLE: Final = 0.95
 """The share of the bytes of logs whose magic must be known to be that of a log directory."""
 State: TypeAlias = Literal["danger", "damage", "unseen", "partly", "overdue", "older", "sound"]
@@ -102,7 +102,7 @@ class Row:
             "unseen": self.mentioned is None and self.partly is None,
             "partly": self.mentioned is None and self.partly is not None,
             "overdue": self.mentioned is not None
-            and now_ms - self.mentioned.written_ms > OVERDUE_MS,
+            and now_ms - self.mentioned.written_ms > overdue_ms(),
             "older": self.older,
             "sound": self.seen is not None,
         }
@@ -129,6 +129,11 @@ def board(runs: Sequence[Found], listed: Mapping[str, str], now_ms: int) -> Boar
         _add(rows, found, one)
     every = sorted(rows.values(), key=lambda row: _trouble(row, now_ms))
     return Board(every, [one for _, one in read if isinstance(one, Unreadable)])
+
+
+def overdue_ms() -> int:
+    """Return for how long no run may have seen a log directory before it is overdue."""
+    return settings.OVERDUE // timedelta(milliseconds=1)
 
 
 class Older(NamedTuple):

@@ -69,7 +69,7 @@ def page(
         sort=sort,
         state=state,
         find=find,
-        overdue_ms=volumes.OVERDUE_MS,
+        overdue_ms=volumes.overdue_ms(),
         sums=_sums(board.rows),
         freed_ms=min((ms for row in rows if (ms := row.freed_ms()) is not None), default=None),
     )

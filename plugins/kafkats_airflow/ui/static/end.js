@@ -30,7 +30,7 @@ async function end(button, { dag, run, name, digest }) {
   const made = await airflow("POST", `dags/${DAG}/dagRuns`, {
     dag_run_id: id,
     logical_date: null,
-    conf: { verb, of_dag: dag, of_run: run, digest },
+    conf: { verb, of_dag: dag, of_run: run, digest, need_approval: false }, // the dialog has asked
   });
   if (made.status === 409) {
     const known = await airflow("GET", runPath(DAG, id));

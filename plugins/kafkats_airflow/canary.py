@@ -1,0 +1,100 @@
+"""The question to a person whether a canary does well, so that the other brokers may follow.
+
+canary-question.json    in the run's folder: the digest of what was shown, and the deadline
+
+The digest is that of the ledger's last entry about the canary. A run that was cleared since has
+converted, proved or certified it again: an answer to the earlier question is not taken.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any, Final
+
+from airflow.providers.common.compat.sdk import AirflowSkipException, Context
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.definitions.param import ParamsDict
+
+from kafkats_airflow import answers, asking, deployment, questions, steps
+from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.folders import folder_of
+from kafkats_airflow.links import ResultsLink
+from kafkats_airflow.params import digest_field
+from kafkats_airflow.results import Answer
+from kafkats_airflow.run_params import params_of
+from kafkats_airflow.settings import TIMEOUTS
+
+QUESTION: Final = "canary-question.json"
+
+
+class CanaryApproval(ApprovalOperator):
+    """Asks whether a converted and verified canary does well; skipped in runs without one.
+
+    A yes is written to the ledger. It counts only for the canary that was shown.
+    """
+
+    # A template in a run id or a name would be rendered, and can read passwords.
+    template_fields = ()
+    operator_extra_links = (ResultsLink(),)
+
+    def __init__(
+        self, *, response_timeout: timedelta = TIMEOUTS.canary, always: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(defaults=self.REJECT, response_timeout=response_timeout, **kwargs)
+        self.asks, self.always = self.subject, always
+
+    @in_our_words
+    def execute(self, context: Context) -> Answer:
+        digest = steps.canary_digest(params_of(context))
+        if not digest:
+            raise AirflowSkipException("this run has no canary to approve")
+        self.assigned_users = deployment.assigned() or self.assigned_users
+        if self.always or deployment.hardened() or params_of(context)["need_approval"]:
+            self._record(context, digest)
+            self.params = ParamsDict({answers.DIGEST: digest_field(digest)})
+            self.subject = questions.asked(self.asks, context)
+            self.body = questions.of_canary(context, digest)
+            waiting: Answer = super().execute(context)
+            return waiting
+        steps.approve(params_of(context), f"airflow {context['run_id']}")
+        return {"chosen_options": [self.APPROVE], "params_input": {}}
+
+    @in_our_words
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Answer:
+        answer = answers.answer_in(event)
+        deployment.check_responder(answer.get("responded_by_user"))
+        until_ms = _asked_until(context)
+        if until_ms is not None and (why := self._not_taken(context, answer)):
+            self.log.warning("%s", why)
+            asking.go_on_waiting(self, context, until_ms)
+        taken: Answer = super().execute_complete(context, event)
+        if taken["chosen_options"] == [self.APPROVE]:
+            by = answers.name_in(taken) or f"airflow {context['run_id']}"
+            steps.approve(params_of(context), by)
+        return taken
+
+    def _record(self, context: Context, digest: str) -> None:
+        from kafkats.plans.files import make_folder, write_json
+
+        now_ms = time.time_ns() // 1_000_000
+        until_ms = now_ms + (self.response_timeout or timedelta()) // asking.MILLISECOND
+        path = folder_of(context) / QUESTION
+        make_folder(path.parent, "the question")
+        write_json(path, {"digest": digest, "asked_ms": now_ms, "until_ms": until_ms})
+
+    def _not_taken(self, context: Context, answer: Answer) -> str:
+        """Return why a person's yes is not taken, "" if it is."""
+        digest = steps.canary_digest(params_of(context))
+        if not digest or answer.get("chosen_options") != [self.APPROVE]:
+            return ""  # there is nothing to approve any more, or nothing is approved
+        return answers.names_another(answer, digest)
+
+
+def _asked_until(context: Context) -> int | None:
+    """Return the deadline of the question, epoch ms; None for a question of an earlier version."""
+    from kafkats.plans.files import read_json
+
+    path = folder_of(context) / QUESTION
+    until = read_json(path).get("until_ms") if path.exists() else None
+    return until if isinstance(until, int) else None
