@@ -53,7 +53,7 @@ class SparkExecutor(Executor):
 
     def run(self, stage: str, work: Work[U]) -> pa.Table:
         """Run a stage (Executor.run). Raises the first KafkatsError that no retry could help."""
-        units, sizes, do, schema, _ = work
+        units, sizes, do, schema, *_ = work
         if not units:
             return schema.empty_table()
         sc = self.spark.sparkContext

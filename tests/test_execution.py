@@ -173,6 +173,31 @@ def test_large_units_that_leave_the_gil_alone_share_this_process(two: LocalExecu
     assert set(table["pid"].to_pylist()) == {os.getpid()}
 
 
+def test_small_units_wait_together_for_the_disk() -> None:
+    met = threading.Barrier(2)
+
+    def meets(unit: str) -> pa.RecordBatch:
+        met.wait(60)  # breaks, and fails, unless two units are done at the same time
+        return row(unit)
+
+    table = LocalExecutor().map("x", ["a", "b"], meets, SCHEMA, size=lambda _: 1, flushes=True)
+    assert table["unit"].to_pylist() == ["a", "b"]
+    assert set(table["pid"].to_pylist()) == {os.getpid()}
+
+
+@pytest.mark.parametrize(("jobs", "units"), [(1, 2), (2, 1)])
+def test_one_unit_or_one_job_waits_in_this_thread(jobs: int, units: int) -> None:
+    seen: list[int] = []
+
+    def where(unit: str) -> pa.RecordBatch:
+        seen.append(threading.get_ident())
+        return row(unit)
+
+    names = [f"unit-{n}" for n in range(units)]
+    LocalExecutor(jobs).map("x", names, where, SCHEMA, size=lambda _: 1, flushes=True)
+    assert seen == [threading.get_ident()] * units
+
+
 def test_small_units_get_processes(two: LocalExecutor) -> None:
     size = execution.THREAD_BYTES // 2
     units = [str(n) for n in range(20)]

@@ -36,6 +36,11 @@ class Work(NamedTuple, Generic[U]):
 
     Threads then do large units as fast as processes, and need no start.
     """
+    flushes: bool = False
+    """Whether `do` mostly waits until the disk has flushed.
+
+    A file system flushes for all that wait at the same time in one go.
+    """
 
 
 class Executor(ABC):
@@ -50,13 +55,16 @@ class Executor(ABC):
         *,
         size: Callable[[U], int],
         threads: bool = False,
+        flushes: bool = False,
     ) -> pa.Table:
         """Return the rows that `do` returns for each unit, in the order of `units`.
 
-        `size` returns the approximate bytes of a unit; `threads` is that of Work. Other processes
-        get `units` and `do` pickled. Raises what `do` raises, for the first such unit.
+        `size` returns the approximate bytes of a unit; `threads` and `flushes` are those of Work.
+        Other processes get `units` and `do` pickled. Raises what `do` raises, for the first such
+        unit.
         """
-        return self.run(stage, Work(units, [size(unit) for unit in units], do, schema, threads))
+        sizes = [size(unit) for unit in units]
+        return self.run(stage, Work(units, sizes, do, schema, threads, flushes))
 
     @abstractmethod
     def run(self, stage: str, work: Work[U]) -> pa.Table:

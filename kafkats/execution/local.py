@@ -21,6 +21,8 @@ WORKER_BYTES: Final = 512 * 1024**2
 """
 THREAD_BYTES: Final = 16 * 1024**2
 """Average bytes of a unit from which on threads are used: Python's part of it is small then."""
+FLUSHING_THREADS: Final = 8
+"""Threads that wait for the disk at the same time."""
 _CHUNK_BYTES: Final = (4 * 1024**2, 256 * 1024**2)
 _CHUNK_UNITS: Final = 500
 """Rows of so many units become one table: a batch of one row takes 80 kB, a row in a table less
@@ -38,8 +40,9 @@ class LocalExecutor(Executor):
 
     The default is one per processor, but not more than one process per WORKER_BYTES of work. Large
     units that leave the GIL alone get threads, others get processes. Work of less than
-    `SMALL_BYTES` and all work with one job is done in this thread. Processes are kept from stage to
-    stage until `close`. The rows do not depend on `jobs`.
+    `SMALL_BYTES` is done in this thread, or in `FLUSHING_THREADS` if it waits for the disk. All
+    work with one given job is done in this thread. Processes are kept from stage to stage until
+    `close`. The rows do not depend on `jobs`.
     """
 
     def __init__(self, jobs: int | None = None, *, display: Display = _no_display) -> None:
@@ -69,7 +72,10 @@ class LocalExecutor(Executor):
         with self._display(stage, sum(work.sizes)) as advance:
             threads = work.threads and _are_large(work.sizes)
             jobs = self._workers_for(work.sizes, threads=threads)
-            if jobs < 2:
+            alone = len(work.units) == 1 or (self._given and self.jobs == 1)
+            if jobs < 2 and work.flushes and not alone:
+                tables = _in_threads(FLUSHING_THREADS, work, advance)
+            elif jobs < 2:
                 tables = _in_this_process(work, advance)
             elif threads:
                 tables = _in_threads(jobs, work, advance)

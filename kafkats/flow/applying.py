@@ -99,7 +99,14 @@ def apply(
         works = partition_works(plan, run, folder)
         tell_ledger(run, "started", folder=folder, by=by, now_ms=now_ms())
         rows = [
-            executor.map("apply", together, apply_partition, ACTIONS, size=lambda work: work.bytes)
+            executor.map(
+                "apply",
+                together,
+                apply_partition,
+                ACTIONS,
+                size=lambda work: work.bytes,
+                flushes=operation(plan.operation).flushes,
+            )
             for together in rounds(works)
         ]
         actions = pa.concat_tables(rows or [ACTIONS.empty_table()]).sort_by(_ORDER)
@@ -141,7 +148,7 @@ def _undone(
     do = partial(_undo_directory, run, wrote)
     rows: list[Mapping[str, Any]] = []
     if not operation(run.operation).undone_together:
-        rows = over_directories(executor, "undo", run, do, ENDED).to_pylist()
+        rows = over_directories(executor, "undo", run, do, ENDED, flushes=True).to_pylist()
         return rows
     look = partial(_undoable_directory, run, wrote)
     can = over_directories(executor, "look for old files", run, look, _UNDOABLE)["undoable"]
@@ -155,7 +162,8 @@ def _undone(
     for roots in (True, False):
         some = [where for where in directories(run) if (where.partition_dir == ROOT) == roots]
         if not any(row["exit_code"] for row in rows):
-            rows += executor.map("undo", some, do, ENDED, size=lambda _: 1).to_pylist()
+            done = executor.map("undo", some, do, ENDED, size=lambda _: 1, flushes=True)
+            rows += done.to_pylist()
     return rows
 
 
@@ -164,9 +172,8 @@ def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
     they are.
     """
     run = read_run(folder)
-    rows = over_directories(
-        executor, "purge", run, partial(_purge_directory, run, abandon), ENDED
-    ).to_pylist()
+    do = partial(_purge_directory, run, abandon)
+    rows = over_directories(executor, "purge", run, do, ENDED, flushes=True).to_pylist()
     ended = Ended(rows, ())
     remark = "" if ended.exit_code else note_purged(folder, rows, now_ms=now_ms())
     return ended._replace(remarks=(remark,)) if remark else ended
@@ -194,9 +201,15 @@ def over_directories(
     run: Run,
     do: Callable[[Directory], pa.RecordBatch],
     schema: pa.Schema,
+    *,
+    flushes: bool = False,
 ) -> pa.Table:
-    """The rows that `do` returns for each partition directory of a run."""
-    return executor.map(stage, list(directories(run)), do, schema, size=lambda _: 1)
+    """The rows that `do` returns for each partition directory of a run.
+
+    `flushes` is that of execution.Work.
+    """
+    where = list(directories(run))
+    return executor.map(stage, where, do, schema, size=lambda _: 1, flushes=flushes)
 
 
 def _undo_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:

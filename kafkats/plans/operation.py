@@ -186,6 +186,8 @@ class Operation:
     """Whether an undo is refused as a whole if one directory has changed since the run, and begins
     with the log directories' own files.
     """
+    flushes: bool = False
+    """Whether its apply mostly waits until the disk has flushed (execution.Work.flushes)."""
     whole: bool = False
     """Whether blocked rows leave the work undone: the command `apply` then ends with 1, too."""
 

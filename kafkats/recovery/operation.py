@@ -112,5 +112,6 @@ OPERATION: Final = Operation(
     ),
     proves_log_end=True,
     undone_together=True,
+    flushes=True,
     whole=True,
 )

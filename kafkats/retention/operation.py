@@ -114,4 +114,5 @@ OPERATION: Final = Operation(
     counts=("vetoes",),
     flaw=_flaw,
     by_topic=True,
+    flushes=True,
 )

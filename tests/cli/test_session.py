@@ -6,7 +6,7 @@ import importlib
 import json
 import shutil
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 
 from kafkats.cli import LazyExecutor, Session, main, run
 from kafkats.errors import CorruptPlan, Refused, UsageError
-from kafkats.execution import LocalExecutor
+from kafkats.execution import LocalExecutor, U, Work
 from kafkats.plans.approval import Approval, write_approval
 from kafkats.plans.plan import read_plan
 from tests.golden import case
@@ -42,18 +42,9 @@ class Counting(LocalExecutor):
         super().__init__(1)
         self.stages: list[str] = []
 
-    def map(
-        self,
-        stage: str,
-        units: Sequence[Any],
-        do: Callable[[Any], pa.RecordBatch],
-        schema: pa.Schema,
-        *,
-        size: Callable[[Any], int],
-        threads: bool = False,
-    ) -> pa.Table:
+    def run(self, stage: str, work: Work[U]) -> pa.Table:
         self.stages.append(stage)
-        return super().map(stage, units, do, schema, size=size, threads=threads)
+        return super().run(stage, work)
 
 
 def scheduled(*words: object) -> Session:
