@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkats.cli.generated import options
-from kafkats.cli.options import JSON, LOG_DIRS, LOG_DIRS_OR_TABLE, MAX_BATCH_BYTES, TOPICS, now_or
+from kafkats.cli.options import (
+    JSON,
+    LOG_DIRS,
+    LOG_DIRS_OR_TABLE,
+    MAX_BATCH_BYTES,
+    TOPICS,
+    now_or,
+    text_of_file,
+)
 from kafkats.cli.terminal import progress, say_summary, show_rows
 from kafkats.config.topics import topic_filter
-from kafkats.errors import UsageError, storage
+from kafkats.errors import UsageError
 from kafkats.lookup import exports
 from kafkats.lookup.options import Committed, Diff, Failover
 
@@ -80,7 +88,7 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
     from kafkats.lookup.partitions import lookup_partitions
     from kafkats.tables import read, table_in
 
-    asked = read_committed_offsets(_text(committed), path=str(committed), group=group)
+    asked = read_committed_offsets(text_of_file(committed), path=str(committed), group=group)
     now_ms = now_or(None)
     if (folder := table_in(paths)) is not None:
         table = operation.lag_by_table(
@@ -239,7 +247,7 @@ def failover(
     from kafkats.lookup.consumer_groups import read_committed_offsets
     from kafkats.tables import read
 
-    asked = read_committed_offsets(_text(committed), path=str(committed), group=group)
+    asked = read_committed_offsets(text_of_file(committed), path=str(committed), group=group)
     topics = {one.topic for one in asked}
     marks = find(
         asked, read(first, topics=topics).rows, read(second, topics=topics).rows, margin_ms=margin
@@ -247,11 +255,6 @@ def failover(
     made = exports.export(marks, to="group-csv", missing=missing)
     put_out(made, output)
     return 0
-
-
-def _text(path: Path) -> str:
-    with storage(path, "reading"):
-        return path.read_text(errors="replace")
 
 
 COMMANDS = (lag, latency, diff, failover)

@@ -26,7 +26,7 @@ from kafkats.config.options import (
     Vouched,
     WorkArea,
 )
-from kafkats.errors import UsageError
+from kafkats.errors import UsageError, exists, storage
 from kafkats.migration.options import Step
 from kafkats.plans.current_user import this_user
 from kafkats.plans.options import Holder, User
@@ -134,8 +134,16 @@ def units_in(log_dirs: Iterable[str | os.PathLike[str]], topics: str) -> list[Un
     units = list(list_units(log_dirs, topics=topics))
     matched = topics == "*" or any(unit.partition_dir for unit in units)
     if not matched and not session().scheduled:
-        raise UsageError(f"no topic there matches {topics!r}")
+        raise UsageError(f"no topic matches --topics {topics!r}: kafkats inventory lists them")
     return units
+
+
+def text_of_file(path: Path) -> str:
+    """Return the text of a file that an option names. Raises UsageError, StorageFailed."""
+    if not exists(path, "reading"):
+        raise UsageError("does not exist", path=path)
+    with storage(path, "reading"):
+        return path.read_text(errors="replace")
 
 
 def given_policy(given: Given, *, reads: frozenset[str] | None = None) -> Policy:

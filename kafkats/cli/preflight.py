@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkats.cli.generated import options
-from kafkats.cli.options import JOBS, JSON, LOG_DIRS, REPORT
+from kafkats.cli.options import JOBS, JSON, LOG_DIRS, REPORT, text_of_file
 from kafkats.cli.terminal import say, say_summary
-from kafkats.errors import storage
 from kafkats.recovery.options import Preflight
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def preflight(
     from kafkats.recovery.start import predict_start
     from kafkats.recovery.strays import read_topic_ids
 
-    ids = None if describe is None else read_topic_ids(_text(describe), str(describe))
+    ids = None if describe is None else read_topic_ids(text_of_file(describe), str(describe))
     start = predict_start(
         executor, log_dirs, kafka, expected=Expected(cluster_id, node_id), topic_ids=ids
     )
@@ -60,8 +59,3 @@ def preflight(
             say(json.dumps(start_row(one)))
     say_summary(totals, as_json, list(sentences(start, recovery_rate)))
     return int(loses(start) and not go_on)
-
-
-def _text(path: Path) -> str:
-    with storage(path, "reading"):
-        return path.read_text(errors="replace")

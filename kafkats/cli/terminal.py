@@ -126,7 +126,7 @@ def retention_sentences(totals: Mapping[str, Any]) -> list[str]:
     """Return a summary of retention."""
     sentences = [
         f"{size_text(totals['bytes'])} in {totals['segments_seen']} segments:"
-        f" {size_text(totals['now_bytes'])} go now,"
+        f" {size_text(totals['now_bytes'])} to delete now,"
         f" {size_text(totals['day_bytes'])} within a day, {size_text(totals['week_bytes'])} within"
         " a week"
     ]

@@ -7,7 +7,7 @@ would read `1:30` as 90, `010` as 8 and the release `2.10` as 2.1.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -188,13 +188,24 @@ def _load(text: str, path: Path) -> tuple[dict[str, Json], yaml.Node | None]:
     return given or {}, node
 
 
+_MESSAGES: Final[Mapping[str, str]] = {
+    "dict_type": "should be a mapping: keys with values",
+    "missing": "is missing",
+    "model_type": "should be a mapping: keys with values",
+    "string_type": "should be a text",
+    "tuple_type": "should be a list",
+}
+"""Messages in the words of YAML for the types of errors that pydantic explains in those of Python.
+"""
+
+
 def _explain(error: ValidationError, node: yaml.Node | None) -> str:
     lines = []
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     for problem in problems[:_MOST_SAID]:
         at = tuple(part for part in problem["loc"] if part != "[key]")
         line = _line(node, at)
-        text = problem["msg"]
+        text = _MESSAGES.get(problem["type"], problem["msg"])
         if problem["type"] == "extra_forbidden":
             text = f"unknown key{_suggestion(str(at[-1]), _model(error.title, at))}"
         lines.append(

@@ -77,9 +77,8 @@ def dump(path: str | os.PathLike[str], *, deep: bool = False) -> Iterator[Row]:
     where = Path(path)
     with storage(where, "looking at it"):
         if not where.is_file():
-            raise UsageError(
-                "is not a file" if os.path.lexists(where) else "does not exist", path=where
-            )
+            reason = "name one file of a log directory" if os.path.lexists(where) else ""
+            raise UsageError(reason or "does not exist", path=where)
     if where.name in _BY_NAME:
         return _BY_NAME[where.name](where)
     for suffix, (dtype, row) in _PROPOSED.items():

@@ -109,7 +109,7 @@ class CertifyOptions:
     def __post_init__(self) -> None:
         bounds = [magic for magic in (self.min_magic, self.max_magic) if magic is not None]
         if not bounds or any(magic not in MAGICS for magic in bounds):
-            raise UsageError("a certificate needs a least or a greatest magic: 0, 1 or 2")
+            raise UsageError("a certificate needs --min-magic or --max-magic: 0, 1 or 2")
 
     @property
     def claim(self) -> str:

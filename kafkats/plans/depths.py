@@ -74,6 +74,6 @@ def depth_sentences(depths: Mapping[str, int], not_compared: int) -> list[str]:
         return [f"{whole} segments were looked at whole"] if whole else []
     return [
         f"{tails} segments were looked at by their indexes and the end of their logs, {whole} were"
-        f" read whole; {not_compared} indexes not compared entry by entry, and the rest of those"
-        " logs not read: --depth full does both"
+        f" read whole; {not_compared} indexes were not compared entry by entry, and the rest of"
+        " their logs was not read: --depth full reads everything"
     ]

@@ -284,7 +284,10 @@ def check_digest(plan: Plan, approved: str) -> None:
     if len(approved) < 8:
         raise UsageError("a digest needs at least 8 digits")
     if not plan.digest.startswith(approved.lower()):
-        raise Changed(f"the plan's digest is {plan.digest}, not the approved {approved}")
+        raise Changed(
+            f"the plan's digest is {plan.digest}, not the approved {approved}: this plan was not"
+            " approved; look at it with kafkats show, and have it approved"
+        )
 
 
 def digest_of(header: Mapping[str, object], items: pa.Table) -> str:

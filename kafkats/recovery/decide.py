@@ -106,7 +106,7 @@ def _lost(rows: Sequence[SegmentRow], behind: Behind) -> str:
         lost.append(f"good batches follow at byte {at}")
     if later:
         count = f"{len(later)} later segments" if len(later) > 1 else "a later segment"
-        lost.append(f"{count} ({sum(map(valid_bytes, later))} bytes) would go")
+        lost.append(f"{count} ({sum(map(valid_bytes, later))} bytes) would be deleted")
     return ", and ".join(lost)
 
 

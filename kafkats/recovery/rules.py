@@ -190,5 +190,5 @@ def start_rule(kafka: str) -> StartRule:
         if m is not None and m[1] in rule.releases:
             return rule
     raise UsageError(
-        f"--kafka {kafka}: no release that is known here; known are {', '.join(known_releases())}"
+        f"--kafka {kafka}: not a release that kafkats knows; it knows {', '.join(known_releases())}"
     )

@@ -70,8 +70,8 @@ def _prove(request: Proving) -> Proof:
 def _sentences(header: Header) -> list[str]:
     totals = header["totals"]
     sentences = [
-        f"{size_text(totals['freed_bytes'])} in {totals['segments']} segments would go, and are"
-        f" free after purge; a broker would delete {size_text(totals['kafka_bytes'])} in"
+        f"{size_text(totals['freed_bytes'])} in {totals['segments']} segments to delete; purge"
+        f" then frees them; a broker would delete {size_text(totals['kafka_bytes'])} in"
         f" {totals['kafka_segments']} segments"
     ]
     if totals.get("heads"):
@@ -85,6 +85,8 @@ def _sentences(header: Header) -> list[str]:
             f"{size_text(totals['blocked_bytes'])} in {totals['blocked_segments']} segments have"
             " expired behind one that has not: kafkats simulate retain names it"
         )
+    elif not totals["segments"]:
+        sentences.append("kafkats simulate retain gives the reason for each partition")
     return sentences
 
 

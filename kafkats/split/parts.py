@@ -108,9 +108,9 @@ def check_options(options: SplitOptions) -> None:
     if options.split not in SPLITS:
         raise UsageError(f"unknown split {options.split!r}; known are {', '.join(SPLITS)}")
     if options.split == "rolled" and not (options.segment_bytes or options.segment_ms):
-        raise UsageError("a split as rolled needs segment.bytes or segment.ms")
+        raise UsageError("--where rolled needs --segment-bytes or --segment-ms")
     if options.split == "expired" and options.expired_before_ms is None:
-        raise UsageError("a split for expiry needs the time before which a timestamp has expired")
+        raise UsageError("--where expired needs --before: what is older has expired")
     if options.rule not in RULES or not RULES[options.rule].for_brokers:
         raise Refused(f"rule {options.rule} would mislead a broker, or is unknown")
 

@@ -123,3 +123,15 @@ def test_failover(
     committed.write_text("by-bytes,0,3\nother,0,3\n")
     code, _, err = run(capsys, "failover", table, table, "--committed", committed, "--margin", "0s")
     assert (code, "other-0 (not-covered" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "words", [("lag", "LOGS", "--committed"), ("preflight", "LOGS", "--kafka", "4.3", "--describe")]
+)
+def test_a_file_that_does_not_exist_is_bad_usage(
+    words: tuple[str, ...], root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To try again does not help: it is not a file that a broker deletes meanwhile."""
+    missing = tmp_path / "missing.txt"
+    code, _, err = run(capsys, *(root if word == "LOGS" else word for word in words), missing)
+    assert (code, err) == (2, f"kafkats: {missing}: does not exist\n")

@@ -401,3 +401,11 @@ def test_a_table_and_what_is_made_of_it(
     assert run_mixed(capsys, "lookup", full, "--every", "1s")[0] == 2
     assert run_mixed(capsys, "lookup", full)[0] == 2
     assert run_mixed(capsys, "lookup", full, "--every", "1s", "--at", "latest")[0] == 2
+
+
+def test_a_retention_without_limits_says_where_the_reasons_are(
+    full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = run_mixed(capsys, "plan", "retain", full, "-o", tmp_path / "plan")
+    assert code == 0 and "0 bytes in 0 segments to delete" in text
+    assert "kafkats simulate retain gives the reason for each partition" in text

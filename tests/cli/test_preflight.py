@@ -100,7 +100,7 @@ def test_an_unknown_release_is_bad_usage(
     root = golden("torn-append-4.3.1", "before")
     code, lines, error = _run([str(root), "--kafka", kafka], capsys)
     assert (code, lines) == (2, [])
-    assert "known are 0.8.2, 0.9.0" in error
+    assert "it knows 0.8.2, 0.9.0" in error
     assert "4.3" in error
 
 

@@ -67,7 +67,7 @@ def test_bounds_on_a_partition_of_all_magics(
 
 @pytest.mark.parametrize("bounds", [{}, {"min_magic": 3}, {"max_magic": -1}])
 def test_a_bound_is_a_magic(bounds: dict[str, int]) -> None:
-    with pytest.raises(UsageError, match="least or a greatest magic"):
+    with pytest.raises(UsageError, match="needs --min-magic or --max-magic"):
         CertifyOptions(("/x",), **bounds)  # type: ignore[arg-type]
 
 

@@ -452,7 +452,7 @@ WORDS: dict[str, tuple[tuple[object, ...], str]] = {
     "a NUL in a policy": (("--policy", "/tmp/\0"), "NUL"),
     "a NUL in a setting": (("--config", "index.interval.bytes=\0"), "NUL"),
     "an index without room": (("--config", "segment.index.bytes=1"), "segment.index.bytes"),
-    "no such topic": (("--topics", "x*"), "no topic there matches"),
+    "no such topic": (("--topics", "x*"), "no topic matches --topics"),
     "no such magic": (("--to-magic", "3"), "--to-magic"),
     "no such codec": (("--compression-type", "brotli"), "--compression-type"),
     "zstd below magic 2": (("--to-magic", "1", "--compression-type", "zstd"), "zstd needs magic 2"),
