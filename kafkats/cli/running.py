@@ -291,7 +291,7 @@ def _released(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _ask_for_approval(made: Plan, folder: Path) -> str:
     if not sys.stdin.isatty():
-        raise UsageError("give --digest: there is no terminal to ask on; `kafkats show` prints it")
+        raise UsageError("apply needs --digest: no terminal to ask on; `kafkats show` prints it")
     show_plan(made, folder, as_json=False)
     click.confirm("Apply this plan?", abort=True)
     return made.digest
