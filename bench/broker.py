@@ -27,9 +27,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from bench.harness import MIB, Figure, Figures, process, scratch, tell, wall_seconds
-from bench.java import java_command
+from bench.java import KAFKA, java_command
 from bench.segments import V1_100, write_indexes, write_segment
-from kafkats.paths import LOG
+from kafkats.paths import LOG, META_PROPERTIES
 
 SEGMENTS = 4
 ROUNDS = 2
@@ -127,6 +127,35 @@ def create_topic(home: Path, partitions: int = 1, threads: int = 1) -> list[Path
     return made
 
 
+def create_old(home: Path, partitions: int, threads: int) -> list[Path]:
+    """Return the empty partition directories of a broker of a release with ZooKeeper.
+
+    Such a broker loads each partition that lies in its directory.
+    """
+    home.mkdir()
+    port, controller = _free_ports()
+    (home / "log4j2.properties").write_text(_LOG4J)
+    properties = {
+        "broker.id": 1, "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "zookeeper.connect": f"127.0.0.1:{controller}", "log.dirs": home / "data",
+        "num.recovery.threads.per.data.dir": threads, "log.cleaner.enable": "false", "log.retention.ms": -1,
+    }  # fmt: skip
+    (home / "server.properties").write_text(
+        "".join(f"{key}={value}\n" for key, value in properties.items())
+    )
+    made = [home / "data" / f"{TOPIC}-{n}" for n in range(partitions)]
+    for one in made:
+        one.mkdir(parents=True)
+    (home / "data" / META_PROPERTIES).write_text("version=0\nbroker.id=1\n")
+    return made
+
+
+def zookeeper_port(home: Path) -> int | None:
+    """Return the port at which a broker looks for ZooKeeper. None: it is its own controller."""
+    found = re.search(r"zookeeper.connect=.*:(\d+)", (home / "server.properties").read_text())
+    return int(found[1]) if found else None
+
+
 def write_logs(partition: Path, size: int) -> list[int]:
     bases, base = [], 0
     for _ in range(SEGMENTS):
@@ -145,24 +174,53 @@ def _recovery_seconds(home: Path) -> float:
 
 
 @contextmanager
-def running(home: Path, heap: Sequence[str] = HEAP) -> Generator[Path, None, None]:
+def running(
+    home: Path, heap: Sequence[str] = HEAP, *, kafka: str = KAFKA
+) -> Generator[Path, None, None]:
     """Run a broker in the `with` block, and kill it at the end. `heap` are options of Java.
 
     Yields the file of its log lines.
     """
-    said = home / "broker.log"
-    options = (*heap, f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}")
-    command = java_command("kafka.Kafka", str(home / "server.properties"), options=options)
+    words = ("kafka.Kafka", str(home / "server.properties"))
+    with _java(home, "broker", *words, options=heap, kafka=kafka) as said:
+        yield said
+
+
+@contextmanager
+def zookeeper(home: Path, port: int, kafka: str) -> Generator[None, None, None]:
+    """Run an empty ZooKeeper of a release's own jars in the `with` block."""
+    folder = home / "zookeeper"
+    shutil.rmtree(folder, ignore_errors=True)
+    file = home / "zookeeper.properties"
+    file.write_text(
+        f"dataDir={folder}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+        "admin.enableServer=false\n"
+    )
+    words = ("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(file))
+    options = ("-Xmx128m", "-Dzookeeper.jmx.log4j.disable=true")
+    with _java(home, "zookeeper", *words, options=options, kafka=kafka) as said:
+        wait_for(said, "binding to port")
+        yield
+
+
+@contextmanager
+def _java(
+    home: Path, name: str, main: str, file: str, *, options: Sequence[str], kafka: str
+) -> Generator[Path, None, None]:
+    """Run one of Kafka's programs in the `with` block, and kill it at the end."""
+    said = home / f"{name}.log"
+    options = (*options, f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}")
+    command = java_command(main, file, options=options, kafka=kafka)
     with said.open("wb") as out:
-        broker = subprocess.Popen(
+        program = subprocess.Popen(
             command, cwd=home, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
         )
     try:
         yield said
     finally:
         with suppress(ProcessLookupError):
-            broker.send_signal(signal.SIGKILL)
-        broker.wait()
+            program.send_signal(signal.SIGKILL)
+        program.wait()
 
 
 def wait_for(said: Path, pattern: str) -> re.Match[str]:

@@ -35,14 +35,20 @@ def jars(kafka: str = KAFKA) -> Path:
     return Path(said.stdout.strip())
 
 
-def java_command(main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
-    """Return a command line for one of Kafka's own programs."""
+def java_command(
+    main: str, *arguments: str, options: tuple[str, ...] = (), kafka: str = KAFKA
+) -> list[str]:
+    """Return a command line for one of Kafka's own programs.
+
+    The jars of releases before 4 have no logging backend: they get that of KAFKA.
+    """
+    logging = [] if kafka == KAFKA else [str(jar) for jar in jars().glob("log4j-*.jar")]
     home = os.environ.get("JAVA_HOME")
     return [
         str(Path(home, "bin", "java")) if home else "java",
         *options,
         "-cp",
-        f"{jars()}/*",
+        os.pathsep.join([f"{jars(kafka)}/*", *logging]),
         main,
         *arguments,
     ]

@@ -1,7 +1,7 @@
 """From kill -9 to loaded logs: a real broker alone, and kafkats before it. Wall time, files in memory.
 
-The broker is Kafka 4.3.1 (KRaft) with 50 partitions of one segment, two recovery threads and 4 GB
-of heap. No checkpoint says what it has flushed, as in its first half minute. Its time is the one
+The broker is Kafka 2.8.2 (ZooKeeper) for magic 1 and 4.3.1 (KRaft) for both formats, with 50
+partitions of one segment, two recovery threads and 4 GB of heap. No checkpoint says what it has flushed, as in its first half minute. Its time is the one
 that its LogManager reports ("Loaded ... logs in ... ms", without the JVM start). The other copy is
 recovered first: `kafkats plan recover` and `apply`, Python's start and all flushes included, and
 then the broker loads it. Both copies must end with the same logs.
@@ -17,16 +17,28 @@ import shutil
 import statistics
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.broker import LOADED, TOPIC, create_topic, running, wait_for
+from bench.broker import (
+    LOADED,
+    TOPIC,
+    create_old,
+    create_topic,
+    running,
+    wait_for,
+    zookeeper,
+    zookeeper_port,
+)
 from bench.harness import MIB, Figure, Figures, process, scratch, tell
+from bench.java import KAFKA
 from bench.segments import V1_100, V2_100, Shape, write_indexes, write_segment
 from kafkats.paths import LOG, RECOVERY_POINT
 
 PARTITIONS: Final = 50
 THREADS: Final = 2
+OLD: Final = "2.8.2"
 ROUNDS: Final = 2
 HEAP: Final = ("-Xms4g", "-Xmx4g", "-XX:+UseG1GC")
 SIZES: Final = (4096, 12288)
@@ -59,9 +71,10 @@ class Times(NamedTuple):
 
 def figures(*, small: bool = False) -> Figures:
     least, most = (size // 64 if small else size for size in SIZES)
-    times = _measured(V1_100, least)
-    ratio, name = times.alone / times.first, f"{V1_100.name}: alone / recovered first"
-    yield Figure(name, ratio, "x", GOAL, detail=str(times))
+    for kafka, goal in ((OLD, GOAL), (KAFKA, None)):
+        times = _measured(V1_100, least, kafka)
+        name = f"{V1_100.name}, Kafka {kafka}: alone / recovered first"
+        yield Figure(name, times.alone / times.first, "x", goal, detail=str(times))
     if small:
         return
     yield from _slope(_measured(V2_100, least), _measured(V2_100, most))
@@ -87,18 +100,19 @@ def _slope(less: Times, more: Times) -> Figures:
     )  # fmt: skip
 
 
-def _measured(shape: Shape, mib: int) -> Times:
+def _measured(shape: Shape, mib: int, kafka: str = KAFKA) -> Times:
     with scratch() as folder:
         killed = folder / "killed"
         tell(f"{shape.name}: writing {mib:,} MiB")
-        for partition in create_topic(killed, PARTITIONS, THREADS):
+        create = create_topic if kafka == KAFKA else create_old
+        for partition in create(killed, PARTITIONS, THREADS):
             write_indexes(write_segment(partition, shape, mib * MIB // PARTITIONS))
         (killed / "data" / RECOVERY_POINT).unlink(missing_ok=True)
-        rounds = [_round(folder, killed) for _ in range(ROUNDS)]
+        rounds = [_round(folder, killed, kafka) for _ in range(ROUNDS)]
     return Times(*(statistics.median(some) for some in zip(*rounds, strict=True)))
 
 
-def _round(folder: Path, killed: Path) -> Times:
+def _round(folder: Path, killed: Path, kafka: str) -> Times:
     alone, first, plan = (folder / name for name in ("alone", "first", "plan"))
     _copy(killed, alone)
     _copy(killed, first)
@@ -106,8 +120,9 @@ def _round(folder: Path, killed: Path) -> Times:
     subprocess.run(["sync"], check=True)
     planning, _ = process([*words, "plan", "recover", str(first / "data"), "-o", str(plan)])
     applying, _ = process([*words, "apply", str(plan), "--digest", "any", "--owner-stopped"])
-    after = _loading_seconds(first)
-    times = Times(_loading_seconds(alone), planning, applying, after, sum(_logs(killed).values()))
+    after = _loading_seconds(first, kafka)
+    alone_s = _loading_seconds(alone, kafka)
+    times = Times(alone_s, planning, applying, after, sum(_logs(killed).values()))
     tell(str(times))
     if not _logs(alone) == _logs(first) == _logs(killed):
         raise RuntimeError("the two copies have other logs")
@@ -127,9 +142,13 @@ def _copy(killed: Path, home: Path) -> None:
     properties.write_text(properties.read_text().replace(str(killed), str(home)))
 
 
-def _loading_seconds(home: Path) -> float:
+def _loading_seconds(home: Path, kafka: str) -> float:
     subprocess.run(["sync"], check=True)
-    with running(home, heap=HEAP) as said:
+    port = zookeeper_port(home)
+    with (
+        zookeeper(home, port, kafka) if port else nullcontext(),
+        running(home, heap=HEAP, kafka=kafka) as said,
+    ):
         return int(wait_for(said, LOADED.pattern)[1]) / 1000
 
 
