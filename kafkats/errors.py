@@ -174,7 +174,7 @@ _KINDS: dict[int, type[StorageFailed]] = {
 }
 
 
-class storage:  # noqa: N801  # used like a function, for each file: a generator takes thrice as long
+class storage:  # noqa: N801  # used like a function; a generator takes thrice as long
     """Convert an OSError raised in the body into ours, with `path` and the action `doing`.
 
     Raises StorageFailed or one of its subclasses.

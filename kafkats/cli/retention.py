@@ -89,14 +89,8 @@ def simulate_retain(
     rows = with_shares(rows, suspect_shares(executor, rows))
     show_rows(rows, _BOARD, as_json)
     sums = sums_of(rows)
-    totals = {
-        **planned.plan.header["totals"],
-        "bytes": sums["bytes"],
-        "now_bytes": sums["now_bytes"],
-        "day_bytes": sums["day_bytes"],
-        "week_bytes": sums["week_bytes"],
-        "pinned_bytes": sums["pinned_bytes"],
-    }
+    sizes = {name: size for name, size in sums.items() if name.endswith("bytes")}
+    totals = {**planned.plan.header["totals"], **sizes}
     sentences = [*retention_sentences(totals), *first_remarks(remarks)]
     say_summary({**totals, "remarks": remarks}, as_json, sentences)
     return int(sums["pinned_bytes"] > 0)

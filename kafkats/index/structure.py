@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -40,35 +41,39 @@ class Structure(NamedTuple):
 
 def examine_offset_index(path: str | os.PathLike[str]) -> Structure | None:
     """Examine an .index; None if there is none. Raises StorageFailed, BadInput."""
-    structure = _read(path, offset_index.ENTRY_SIZE)
-    if structure is None:
-        return None
-    data, size = structure
-    entries = whole_entries(data, offset_index.ENTRY_SIZE, offset_index.ENTRY)
-    increases = _increases(entries["relative_offset"]) & _increases(entries["position"])
-    return _structure(os.fspath(path).rpartition("/")[2], size, data, entries, increases)
+    return _examine(path, offset_index.ENTRY, _offsets_increase)
 
 
 def examine_time_index(path: str | os.PathLike[str]) -> Structure | None:
     """Examine a .timeindex; None if there is none. Raises StorageFailed, BadInput."""
-    structure = _read(path, time_index.ENTRY_SIZE)
-    if structure is None:
-        return None
-    data, size = structure
-    if size == time_index.ENTRY_SIZE and not data:
-        data = bytes(size)  # timestamp 0 at the base offset is a valid entry
-    entries = whole_entries(data, time_index.ENTRY_SIZE, time_index.ENTRY)
-    increases = _increases(entries["timestamp"]) & _increases(
-        entries["relative_offset"], or_stays=True
-    )
-    return _structure(os.fspath(path).rpartition("/")[2], size, data, entries, increases)
+    return _examine(path, time_index.ENTRY, _times_increase)
 
 
-def _read(path: str | os.PathLike[str], entry_size: int) -> tuple[bytes, int] | None:
+def _examine(
+    path: str | os.PathLike[str],
+    entry: np.dtype[np.void],
+    increase: Callable[[Entries], np.ndarray],
+) -> Structure | None:
+    """`increase` returns for each entry but the first whether it may follow the one before."""
     try:
-        return read_index_bytes(path, entry_size)
+        data, size = read_index_bytes(path, entry.itemsize)
     except Vanished:
         return None
+    if entry is time_index.ENTRY and size == entry.itemsize and not data:
+        data = bytes(size)  # timestamp 0 at the base offset is a valid entry
+    entries = whole_entries(data, entry.itemsize, entry)
+    return _structure(os.fspath(path).rpartition("/")[2], size, data, entries, increase(entries))
+
+
+def _offsets_increase(entries: Entries) -> np.ndarray:
+    increase: np.ndarray = _increases(entries["relative_offset"]) & _increases(entries["position"])
+    return increase
+
+
+def _times_increase(entries: Entries) -> np.ndarray:
+    increase: np.ndarray = _increases(entries["timestamp"])
+    increase &= _increases(entries["relative_offset"], or_stays=True)
+    return increase
 
 
 def _increases(values: np.ndarray, *, or_stays: bool = False) -> np.ndarray:

@@ -221,7 +221,7 @@ def write_report(
     plans = [one for one in looked if "plan" in one]
     ended = [one for one in [*stages["convert"], *stages["certify"]] if "census" in one]
     before, after = _censuses(looked), _censuses(ended)
-    now = reports.overlaid(before, after, ("log_dir",))
+    now = overview.at_the_end(before, after, ("log_dir",))
     segments = reports.segments_of(plan["seen"]["report"] for plan in plans if "seen" in plan)
     undone = [Path(plan["plan"]) for plan in plans if "undo" in plan]
     actions = reports.actions_of(folder, *undone)

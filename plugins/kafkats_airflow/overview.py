@@ -314,7 +314,7 @@ def still_there(rows: pa.Table, segments: pa.Table, keys: Sequence[str]) -> pa.T
 def at_the_end(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return facts.SEGMENTS at the end of a run: `after` in place of the rows with the same keys.
 
-    As `reports.overlaid`, by Arrow: a report may have a million rows.
+    Arrow joins them: a report may have a million rows.
     """
     import numpy as np
     import pyarrow as pa

@@ -215,7 +215,7 @@ def health(folder: Path, before: pa.Table, after: pa.Table) -> None:
 
     panels = {"before": before}
     if after.num_rows:
-        panels["after"] = overlaid(before, after, SEGMENT)
+        panels["after"] = overview.at_the_end(before, after, SEGMENT)
     plot_health(panels, folder / "health.png")
 
 
@@ -308,17 +308,3 @@ def concat(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     import pyarrow as pa
 
     return pa.concat_tables(tables) if tables else schema.empty_table()
-
-
-def overlaid(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """`before` with the rows of `after` in place of those with the same keys: everything as it is
-    now.
-    """
-    import pyarrow as pa
-
-    changed = set(zip(*(after[key].to_pylist() for key in keys), strict=True))
-    rows = zip(*(before[key].to_pylist() for key in keys), strict=True)
-    return pa.concat_tables([
-        before.filter(pa.array([row not in changed for row in rows], pa.bool_())),
-        after,
-    ])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from kafkats_airflow import overview
-from kafkats_airflow.reports import PARTITION, SEGMENT, overlaid
+from kafkats_airflow.reports import PARTITION, SEGMENT
 
 from kafkats.cli import cli
 from kafkats.migration.census import CENSUS
@@ -79,6 +79,14 @@ def test_a_census_knows_the_formats_and_not_the_defects() -> None:
     ]
     (volume,) = overview.volumes_of([], census=pa.Table.from_pylist(rows, schema=CENSUS))
     assert (volume.magic_bytes, volume.log_bytes, volume.kinds) == ((5, 0, 71), 80, None)
+
+
+def overlaid(before: pa.Table, after: pa.Table, keys: Any) -> pa.Table:
+    """`before` with the rows of `after` in place of those with the same keys, row by row."""
+    changed = set(zip(*(after[key].to_pylist() for key in keys), strict=True))
+    rows = zip(*(before[key].to_pylist() for key in keys), strict=True)
+    kept = pa.array([row not in changed for row in rows], pa.bool_())
+    return pa.concat_tables([before.filter(kept), after])
 
 
 @pytest.mark.parametrize("keys", [SEGMENT, PARTITION])
