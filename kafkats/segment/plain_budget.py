@@ -1,8 +1,8 @@
 """Count the bytes of logs that this process still reads in plain Python, without the kernels.
 
-Loading them takes half a second; a log of 100 KB takes a few milliseconds without them. So a
-process of the command line sets a budget, and reads its first logs by `plain_walk` until they add
-up to it.
+Loading them takes up to half a second; a log of 100 KB takes a few milliseconds without them. So
+a process of the command line sets a budget, and reads its first logs by `plain_walk` until they
+add up to it.
 The library sets none: every log is then read by the kernel. This module imports nothing.
 """
 

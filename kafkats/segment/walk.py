@@ -152,15 +152,14 @@ def _plainly(asked: _Asked) -> None:
 
 def _by_kernel(asked: _Asked) -> None:
     """Walk with the kernel, window by window."""
-    # numba takes 0.4 s to import
-    from kafkats.kernels.crc import crc_addresses
-    from kafkats.kernels.walk import walk as kernel
+    from kafkats.segment.stored_walk import checksum_addresses, walk_kernel  # reads a file
 
+    kernel = walk_kernel()
     source, end, checksums, tables, (offset_entries, time_entries), on_points = asked
     state = tables[0]
     points = np.empty((POINTS_AT_ONCE if on_points else 1, k.POINT_COLUMNS), np.int64)
     if checksums:
-        state[k.CRC32], state[k.CRC32C] = crc_addresses()
+        state[k.CRC32], state[k.CRC32C] = checksum_addresses()
     state[k.OFFSET_ENTRIES] = _address(offset_entries)
     state[k.OFFSET_COUNT] = len(offset_entries) // 8
     state[k.TIME_ENTRIES], state[k.TIME_COUNT] = _address(time_entries), len(time_entries) // 12
