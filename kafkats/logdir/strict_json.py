@@ -21,11 +21,17 @@ def loads(text: str | bytes) -> Any:
     """Return the value of `text`.
 
     Raises ValueError for text that is not JSON, NaN and infinity in any spelling, integers beyond
-    64 bits, texts and keys that no path can have (NUL, or half a surrogate pair), and too deep
-    nesting.
+    64 bits, an object with a key twice, texts and keys that no path can have (NUL, or half a
+    surrogate pair), and too deep nesting.
     """
     try:
-        value = json.loads(text, parse_constant=_refused, parse_float=_finite, parse_int=_whole)
+        value = json.loads(
+            text,
+            parse_constant=_refused,
+            parse_float=_finite,
+            parse_int=_whole,
+            object_pairs_hook=_once,
+        )
     except RecursionError as e:
         raise ValueError("nested too deeply") from e
     if not all(map(_fits_a_path, _texts(value))):
@@ -38,6 +44,16 @@ def int64(value: object) -> int:
     if type(value) is not int or not -(2**63) <= value < 2**63:
         raise ValueError(f"not a whole number of 64 bits: {value!r:.40}")
     return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. Programs differ in which of two values of a key they take."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice[:40]!r} is there twice")
+    return found
 
 
 def _refused(word: str) -> NoReturn:

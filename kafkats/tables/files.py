@@ -141,7 +141,8 @@ def decode_open(file: pa.NativeFile | IO[bytes], path: object) -> list[OpenRun]:
 def decode(file: pa.NativeFile, path: object) -> Iterator[pa.Table]:
     """Yield the rows of a file that `encode` wrote, in chunks. Raises BadInput for other files."""
     try:
-        with pq.ParquetFile(file) as source:
+        # As dictionaries: a small file may repeat a large text in every row.
+        with pq.ParquetFile(file, read_dictionary=list(_WORDS)) as source:
             if missing := set(TABLE.names) - set(source.schema_arrow.names):
                 raise KeyError(", ".join(sorted(missing)))
             for batch in source.iter_batches(

@@ -17,6 +17,7 @@ import hashlib
 import io
 import json
 import os
+import stat
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -165,6 +166,7 @@ def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Itera
     Raises Vanished (replaced meanwhile, or lost), CorruptFile, BadInput, StorageFailed.
     """
     path = Path(folder, part.name)
+    _check_file(path, part)
     with storage(path, "reading the table"):
         data = path.read_bytes()
     if len(data) != part.bytes or hashlib.sha256(data).hexdigest() != part.sha256:
@@ -188,12 +190,24 @@ def read_open(folder: str | os.PathLike[str], part: Part) -> list[OpenRun]:
     Raises Vanished, CorruptFile, BadInput, StorageFailed.
     """
     path = Path(folder, part.name)
+    _check_file(path, part)
     with storage(path, "reading the table"), path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size != part.bytes:
-            raise CorruptFile(
-                "not what the table's manifest says: damaged, or changed by somebody", path=path
-            )
         return decode_open(file, path)
+
+
+def _check_file(path: Path, part: Part) -> None:
+    """Check that a file has its size and is a plain one: who opens a pipe waits for its other end.
+
+    Raises Vanished, CorruptFile, StorageFailed.
+    """
+    with storage(path, "reading the table"):
+        state = path.stat()
+    if not stat.S_ISREG(state.st_mode):
+        raise CorruptFile("no plain file", path=path)
+    if state.st_size != part.bytes:
+        raise CorruptFile(
+            "not what the table's manifest says: damaged, or changed by somebody", path=path
+        )
 
 
 def read_parts(

@@ -79,15 +79,16 @@ def question_asked(context: Context, address: str) -> list[str]:
 def run_failed(context: Context) -> None:
     """Notify that a DAG run has failed."""
     run = context.get("dag_run")
-    dag_id, run_id = _of(run, "dag_id"), _of(run, "run_id")
+    dag_id, run_id = str(getattr(run, "dag_id", "")), str(getattr(run, "run_id", ""))
     _notify(context, f"{dag_id}: run {run_id} failed. {_where(dag_id, run_id)}")
 
 
 def run_late(context: Mapping[str, Any], dag_id: str, seconds: int) -> None:
-    """Notify that a DAG run is not over `seconds` after it was queued. `context` has its dag_run
-    as a dict.
+    """Notify that a DAG run is not over `seconds` after it was queued.
+
+    `context["dag_run"]` is the run as Airflow's REST describes it.
     """
-    run_id = _of(context.get("dag_run"), "run_id")
+    run_id = str(context["dag_run"]["dag_run_id"])
     sentence = f"{dag_id}: run {run_id} is not over {seconds} s after it was queued."
     _notify(context, f"{sentence} {_where(dag_id, run_id)}")
 
@@ -117,11 +118,6 @@ def _notify(context: Mapping[str, Any], sentence: str) -> None:
     _LOG.error(sentence)
     if settings.NOTIFIER:
         notifier(settings.NOTIFIER)({**context, "kafkats": sentence})
-
-
-def _of(run: object, name: str) -> str:
-    """Return a field of a DAG run, which is a dict in callbacks of deadlines."""
-    return str(run.get(name) if isinstance(run, Mapping) else getattr(run, name, ""))
 
 
 def _where(dag_id: str, run_id: str) -> str:

@@ -16,6 +16,7 @@ from airflow.providers.common.compat.sdk import Context
 
 from kafkats.errors import Changed, CorruptPlan, KafkatsError
 from kafkats.logdir.strict_json import Json
+from kafkats.plans.operation import size_text
 from kafkats_airflow import checks, overview, removal
 from kafkats_airflow.cleaning_rules import (
     Kept,
@@ -58,11 +59,13 @@ class Choice(TypedDict):
 
 
 class CleanReport(TypedDict):
-    """report.json."""
+    """report.json. A dry run names in `may_be_removed` what it would have removed."""
 
     outcome: str
     removed: list[str]
     removed_bytes: int
+    may_be_removed: list[str]
+    may_be_removed_bytes: int
     kept: dict[str, int]
     kept_folders: list[KeptFolder]
     failures: list[str]
@@ -123,9 +126,11 @@ def remove(context: Context) -> CleanSummary:
             failures.append(str(e))
     counted = still if params["dry_run"] else gone
     content: CleanReport = {
-        "outcome": _outcome(len(counted), dry_run=params["dry_run"], failures=len(failures)),
-        "removed": [] if params["dry_run"] else [one["folder"] for one in gone],
+        "outcome": _outcome(counted, dry_run=params["dry_run"], failures=len(failures)),
+        "removed": [one["folder"] for one in gone],
         "removed_bytes": sum(one["bytes"] for one in gone),
+        "may_be_removed": [one["folder"] for one in still] if params["dry_run"] else [],
+        "may_be_removed_bytes": sum(one["bytes"] for one in still) if params["dry_run"] else 0,
         "kept": _counted(kept),
         "kept_folders": kept,
         "failures": failures,
@@ -145,11 +150,14 @@ def remove(context: Context) -> CleanSummary:
     }
 
 
-def _outcome(count: int, *, dry_run: bool, failures: int) -> str:
+def _outcome(counted: list[Chosen], *, dry_run: bool, failures: int) -> str:
+    folders = f"{len(counted)} folder{'' if len(counted) == 1 else 's'}"
+    size = size_text(sum(one["bytes"] for one in counted))
     if dry_run:
-        return f"dry run: {count} folders may be removed"
+        may = f"{folders} may be removed, {size}" if counted else "nothing to remove"
+        return f"dry run: {may}"
     left = f", {failures} could not be removed" if failures else ""
-    return f"{count} folders removed{left}" if count or failures else "nothing to remove"
+    return f"{folders} removed, {size}{left}" if counted or failures else "nothing to remove"
 
 
 def _sorted(context: Context, root: Path) -> tuple[list[Chosen], list[KeptFolder]]:

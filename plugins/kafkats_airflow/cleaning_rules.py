@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -98,7 +99,10 @@ def run_folder(path: Path, root: Path) -> RunFolder | Kept:
             return Kept("no report", "report.json is no file")
         content = read_json(report)
     except FileNotFoundError:
-        return Kept("no report", "a run that is not over, or none of ours")
+        return Kept(
+            "no report",
+            "no report.json: its run is not over or was killed, or it is no folder of a run",
+        )
     except (OSError, KafkatsError) as e:
         return Kept("unreadable", str(e))
     if (path / _RUN).exists() or not isinstance(content.get("outcome"), str):
@@ -214,10 +218,17 @@ def _of_tree(run: RunFolder, tree: Tree, needed: Needed) -> Kept | None:
     if tree.foreign:
         return Kept("unreadable", f"another file system is mounted at {tree.foreign}")
     if tree.newest_ns > needed.before_ns:
-        return Kept("recent", "something in it has changed since")
+        return Kept("recent", f"the newest file in it is of {_day(tree.newest_ns)}")
     if run.path in needed.newest:
         return Kept("newest", "the newest report of its DAG, or of a log directory")
     return None
+
+
+def _day(at_ns: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(at_ns // 1_000_000_000, UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError):  # the clock of that machine was wrong
+        return f"{at_ns // 1_000_000} ms after 1970"
 
 
 def _of_runs(run: RunFolder, tree: Tree, needed: Needed) -> Kept | None:

@@ -6,8 +6,10 @@ Called by scripts/demo, which sets the environment:
     scripts/demo ui --until COMMAND [WORD…]  stops when the command has ended, with its exit code; the command is told
                                              KAFKATS_UI_URL, KAFKATS_UI_USER and KAFKATS_UI_PASSWORD
     scripts/demo ui --only DAG,DAG …         runs these DAGs only, or none: --only none
+    scripts/demo ui --port 8080 …            listens on that port of 127.0.0.1; without it on any free one
 
-Nothing is left running, whatever ends it: Ctrl-C, the command, SIGTERM or an error.
+Nothing is left running, whatever ends it: Ctrl-C, a terminal that is closed, the command, SIGTERM or an error. What a
+kill -9 of an earlier demo has left is stopped first.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from rich.table import Table
@@ -33,7 +37,7 @@ AT: Final = "2020-09-13T12:28:00+00:00"
 """In the records of the retention directory."""
 HOUR: Final = {"from": "2020-09-13T12:00:00+00:00", "to": "2020-09-13T13:00:00+00:00"}
 CRASHED: Final = ("crash-4.3.1", "before")
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Shown(NamedTuple):
@@ -71,10 +75,19 @@ def runs(volumes: Volumes) -> list[Shown]:
 
 
 def main(words: Sequence[str]) -> int:
+    began = time.monotonic()
     asked = arguments(words)
     only = {name for name in asked.only.split(",") if name}
+    if asked.port and not is_free(asked.port):
+        console.print(
+            f"[bold red]port {asked.port} of 127.0.0.1 is in use[/]: choose another with --port"
+        )
+        return 2
     for number in SIGNALS:  # a shell's background job ignores SIGINT
         signal.signal(number, signal.default_int_handler)
+    if Standalone(HOME / "standalone").stop():
+        console.print("[bold red]an earlier demo still runs and cannot be stopped[/]")
+        return 1
     begin()
     volumes = Volumes(HOME)
     volumes.roots["asked"] = volumes.unpack("rebuild", "asked")
@@ -82,29 +95,46 @@ def main(words: Sequence[str]) -> int:
     root.mkdir(parents=True)
     case(CRASHED[0]).unpack(CRASHED[1], root)
     volumes.policy()  # of all of them, these two as well
-    airflow = Standalone(HOME / "standalone", volumes.environment)
+    airflow = Standalone(HOME / "standalone", volumes.environment, port=asked.port)
+    code = 1
     try:
         airflow.start()
         console.print(f"  {airflow.url} answers, {len(airflow.dags())} DAGs")
         show(airflow, [one for one in runs(volumes) if not only or one.dag in only])
-        tell(airflow)
-        return until(airflow, asked.until)
+        tell(airflow, time.monotonic() - began)
+        code = until(airflow, asked.until)
     except KeyboardInterrupt:
-        return 0
+        code = 0
+        console.print("\nstopping")
     except (Failed, Unfinished) as e:
         console.print(f"[bold red]{e}[/]", soft_wrap=True)
-        return 1
     finally:
         for number in SIGNALS:  # nobody interrupts that
             signal.signal(number, signal.SIG_IGN)
-        airflow.stop()
-        console.print("everything is stopped")
+        left = airflow.stop()
+        for command in left:
+            console.print(f"[bold red]still runs[/]: {command}", soft_wrap=True)
+        if not left:
+            console.print(f"everything is stopped, exit code {code}")
+    return 1 if left else code
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens on this port of loopback."""
+    with socket.socket() as one, suppress(OSError):
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/demo ui")
     parser.add_argument(
         "--only", default="", metavar="DAG,DAG", help="run these DAGs only, or none"
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="PORT", help="of 127.0.0.1; without it any free one"
     )
     parser.add_argument(
         "--until", nargs=argparse.REMAINDER, default=[], metavar="COMMAND", help="stop after it"
@@ -131,9 +161,9 @@ def show(airflow: Standalone, wanted: Sequence[Shown]) -> None:
         raise Unfinished(f"{'; '.join(wrong)}: see {airflow.log}")
 
 
-def tell(airflow: Standalone) -> None:
+def tell(airflow: Standalone, seconds: float) -> None:
     console.print(
-        f"\n[bold]{airflow.url}/plugin/kafkats[/]\nuser     {USER}\npassword {airflow.password}\n"
+        f"\nready after {seconds:.0f} s\n[bold]{airflow.url}/plugin/kafkats[/]\nuser     {USER}\npassword {airflow.password}\n"
         f"folder   {HOME / 'runs'}\nlog      {airflow.log}\n",
         soft_wrap=True,
     )

@@ -52,17 +52,25 @@ class Standalone:
     """`home` is its folder, `url` where it listens, `submitted` the file with all arguments of spark-submit.
 
     `root` has the DAGs, plugins, jobs and packages that it runs. A second one with the same `home` goes on with the database.
+    `prefix` is the path of its address, as behind a proxy that serves others too; `port` 0 is any free one.
     """
 
     def __init__(
-        self, home: Path, more: Mapping[str, str] | None = None, *, root: Path = ROOT
+        self,
+        home: Path,
+        more: Mapping[str, str] | None = None,
+        *,
+        root: Path = ROOT,
+        prefix: str = "",
+        port: int = 0,
     ) -> None:
         self.home, self.root = home, root
         self.submitted = home / "submitted.jsonl"
         self.log = home / "standalone.log"
         self.password = secrets.token_urlsafe(12)
         ports = list(free_ports(3))
-        self.url = f"http://127.0.0.1:{ports[0]}"
+        ports[0] = port or ports[0]
+        self.url = f"http://127.0.0.1:{ports[0]}{prefix}"
         self.environment = os.environ | self._settings(ports) | dict(more or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._tokens: dict[str, str] = {}
@@ -126,8 +134,8 @@ class Standalone:
         dags = {path.stem for path in (self.root / "dags").glob("*.py")}
         self.until(lambda: self._healthy() and dags <= self.dags(), "is not up", timeout)
 
-    def stop(self) -> None:
-        """Its own way first, then every process that is left of it."""
+    def stop(self) -> list[str]:
+        """Its own way first, then every process that is left of it. Returns the commands that are left even so."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
@@ -137,10 +145,11 @@ class Standalone:
             with suppress(psutil.Error):
                 one.kill()
         psutil.wait_procs(left, 10)
+        return [" ".join(one.info["cmdline"] or [])[:200] for one in self.processes()]
 
     def processes(self) -> Iterator[psutil.Process]:
         """Everything that runs with this folder as AIRFLOW_HOME."""
-        for one in psutil.process_iter():
+        for one in psutil.process_iter(["cmdline"]):
             with suppress(psutil.Error, OSError):
                 if one.pid != os.getpid() and one.environ().get("AIRFLOW_HOME") == str(self.home):
                     yield one
@@ -327,9 +336,11 @@ def free_ports(count: int) -> Iterator[int]:
 
 
 @contextmanager
-def standalone(home: Path, more: Mapping[str, str] | None = None) -> Generator[Standalone]:
+def standalone(
+    home: Path, more: Mapping[str, str] | None = None, *, prefix: str = ""
+) -> Generator[Standalone]:
     """Started, and stopped with all that it has started."""
-    airflow = Standalone(home, more)
+    airflow = Standalone(home, more, prefix=prefix)
     try:
         airflow.start()
         yield airflow

@@ -129,6 +129,8 @@ def fails(context):
 
 
 RUN = {"dag_id": "apply_retention", "run_id": "manual {{ conn.x.password }}"}
+LATE = {"dag_id": RUN["dag_id"], "dag_run_id": RUN["run_id"]}
+"""As Airflow's REST describes the run."""
 LINK = "See https://airflow.example/dags/apply_retention/runs/manual%20%7B%7B%20conn.x.password%20%7D%7D"
 
 
@@ -136,12 +138,26 @@ def test_airflow_calls_it_for_a_late_run(notified: Path) -> None:
     """As Airflow's executor does it. The text of a run id is no template."""
     import structlog
 
-    kwargs = {"dag_id": "apply_retention", "seconds": 21600, "context": {"dag_run": RUN}}
+    kwargs = {"dag_id": "apply_retention", "seconds": 21600, "context": {"dag_run": LATE}}
     path = f"{alerts.run_late.__module__}.{alerts.run_late.__qualname__}"
     assert execute_callback(path, kwargs, "", None, structlog.get_logger()) == (True, None)
     assert notified.read_text().splitlines() == [
         f"apply_retention: run {RUN['run_id']} is not over 21600 s after it was queued. {LINK}"
     ]
+
+
+def test_the_run_is_that_of_airflow(bag: Any, tmp_path: Path, notified: Path) -> None:
+    """What the scheduler hands to the callback of a deadline (Deadline.handle_miss)."""
+    from airflow.api_fastapi.core_api.datamodels.dag_run import DAGRunResponse
+    from airflow.models import DagRun
+    from airflow.utils.session import create_session
+
+    run = bag.dags["clean_reports"].test(run_conf={"folder": str(tmp_path)}, logical_date=None)
+    with create_session() as session:
+        described = DAGRunResponse.model_validate(session.get(DagRun, run.id))
+        context = {"dag_run": described.model_dump(mode="json")}
+    alerts.run_late(context, "clean_reports", 5)
+    assert f"clean_reports: run {run.run_id} is not over 5 s" in notified.read_text()
 
 
 def test_a_failed_run(notified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +184,7 @@ def test_a_notifier_that_is_none_fails_the_callback(
 ) -> None:
     monkeypatch.setattr(settings, "NOTIFIER", path)
     with pytest.raises(UsageError, match=reason):
-        alerts.run_late({"dag_run": RUN}, "apply_retention", 1)
+        alerts.run_late({"dag_run": LATE}, "apply_retention", 1)
 
 
 def test_a_notifier_that_fails_fails_the_callback(
@@ -178,6 +194,6 @@ def test_a_notifier_that_fails_fails_the_callback(
 
     monkeypatch.setattr(settings, "NOTIFIER", "our_notifier.fails")
     path = f"{alerts.run_late.__module__}.{alerts.run_late.__qualname__}"
-    kwargs = {"dag_id": "apply_retention", "seconds": 1, "context": {"dag_run": RUN}}
+    kwargs = {"dag_id": "apply_retention", "seconds": 1, "context": {"dag_run": LATE}}
     done, error = execute_callback(path, kwargs, "", None, structlog.get_logger())
     assert not done and "no mail today" in str(error)

@@ -18,6 +18,7 @@ from kafkats.cli import cli
 from kafkats.errors import KafkatsError
 from kafkats.logdir.reservation import release, reservation_area, reserve
 from kafkats.migration import ledger
+from kafkats.plans.operation import size_text
 from kafkats.plans.run import read_run
 from tests.dags.runs import DAMAGED, REBUILT, rebuild, report
 
@@ -322,8 +323,11 @@ def cleaned(bag: Any, scene: Scene) -> Callable[..., dict[str, Any]]:
 def test_a_dry_run_removes_nothing(scene: Scene, cleaned: Callable[..., Any]) -> None:
     scene.purge()
     said = cleaned()
-    assert (said["state"], said["outcome"]) == ("success", "dry run: 1 folders may be removed")
-    assert said["removed"] == [] and scene.run.exists()
+    assert (said["state"], said["outcome"]) == ("success", "dry run: 1 folder may be removed, " + size_text(said["may_be_removed_bytes"]))  # fmt: skip
+    assert said["removed"] == [] and said["removed_bytes"] == 0 and scene.run.exists()
+    assert said["may_be_removed"] == [str(scene.run)] and said["may_be_removed_bytes"] > 10_000
+    [newer] = [one for one in said["kept_folders"] if one["folder"] == str(scene.newer)]
+    assert newer["what"], "each says why exactly"
 
 
 def test_only_the_old_one_goes(scene: Scene, cleaned: Callable[..., Any]) -> None:
@@ -339,7 +343,8 @@ def test_only_the_old_one_goes(scene: Scene, cleaned: Callable[..., Any]) -> Non
     os.utime(scene.run, (LONG_AGO, LONG_AGO))
     os.utime(scene.run / "link", (LONG_AGO, LONG_AGO), follow_symlinks=False)
     said = cleaned(dry_run=False)
-    assert (said["state"], said["outcome"]) == ("success", "1 folders removed")
+    assert (said["state"], said["outcome"]) == ("success", "1 folder removed, " + size_text(said["removed_bytes"]))  # fmt: skip
+    assert said["may_be_removed"] == []
     assert said["removed"] == [str(scene.run)]
     assert said["removed_bytes"] > 10_000
     assert not scene.run.exists()

@@ -12,6 +12,7 @@ from kafkats.logdir.strict_json import int64, loads
     [
         "{", "NaN", '{"a": Infinity}', "[-Infinity]", "1e999", "[-1e999]", '"\\u0000"', '{"a": ["b", {"c\\u0000": 1}]}',
         str(2**64), str(-(2**63) - 1), "1" * 5000, "[" * 100_000, '"\\ud800"', b"\xff",
+        '{"a": 1, "a": 1}', '[{"a": {"b": 1, "c": 2, "b": 1}}]',
     ],
 )  # fmt: skip
 def test_refused(text: str | bytes) -> None:

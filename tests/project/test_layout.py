@@ -26,6 +26,7 @@ EXCEPTIONS: Final = {
     "dags/test_policy.py": "what every DAG file keeps to",
     "project/test_composition.py": "what commands and jobs have in common",
     "project/test_layout.py": "this file",
+    "ui/test_addresses.py": "all pages, behind a path",
     "ui/test_hostile.py": "all pages, with hostile folders",
 }
 SHARED_BY_TESTS: Final = {

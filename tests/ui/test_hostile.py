@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -191,6 +193,175 @@ def test_a_failure_has_the_headers_too(
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+TWICE = """{"format": 1, "dag_id": "d", "run_id": "r1", "written_ms": 1, "outcome": "",
+    "volumes": [], "volumes": [{"log_dir": "/second"}]}"""
+
+
+def test_a_key_that_is_there_twice_is_no_report(client: Any, folder: Path) -> None:
+    """Another program may take the other value: neither is shown as what the run wrote."""
+    run = ended(folder, NOW_MS, volume("/data"), run="r1")
+    write(run / "overview.json", TWICE)
+    none_fails(client)
+    text = client.get(f"/kafkats/run?{RUN}").text
+    assert "the key &#39;volumes&#39; is there twice" in text and "/second" not in text
+
+
+def test_a_file_that_is_too_large_says_how_large_it_is(client: Any, folder: Path) -> None:
+    run = ended(folder, NOW_MS, volume("/data"), run="r1")
+    with (run / "report.json").open("wb") as file:
+        file.truncate(2**40)  # no byte of it is on the disk
+    none_fails(client)
+    assert f"too large to show: {2**40} bytes" in client.get(f"/kafkats/run?{RUN}").text
+
+
+TEXTS = 1_000
+"""How often a bomb repeats its text."""
+TEXT = "x" * 2_000_000
+
+
+POOL = pa.proxy_memory_pool(pa.default_memory_pool())
+"""Counts what Arrow takes in some tests. It has to outlive all that was read with it."""
+
+
+@pytest.fixture
+def pool() -> Iterator[pa.MemoryPool]:
+    """Counts what Arrow takes from here on."""
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(POOL)
+    yield POOL
+    pa.set_memory_pool(before)
+
+
+def bomb(path: Path, schema: pa.Schema, column: str, *, said: bool) -> None:
+    """A table in which all rows have the same large text, which is in the file once.
+
+    `said`: the file also has Arrow's own schema, by which readers keep the text as a dictionary.
+    """
+    rest = {one.name: pa.nulls(TEXTS, one.type) for one in schema if one.name != column}
+    codes = pa.array([0] * TEXTS, pa.int32())
+    text = pa.DictionaryArray.from_arrays(codes, pa.array([TEXT]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(rest | {column: text}), path, store_schema=said)
+    assert path.stat().st_size < 2 * len(TEXT)
+
+
+@pytest.mark.parametrize("said", [True, False])
+@pytest.mark.parametrize("column", ["partition_dir", "log_dir", "bytes"])
+def test_a_text_in_every_row_is_not_unpacked(
+    tmp_path: Path, pool: pa.MemoryPool, column: str, said: bool
+) -> None:
+    from kafkats_airflow.ui.reading.files import Unreadable
+    from kafkats_airflow.ui.reading.tables import table_of
+
+    from kafkats.recovery.look import RECOVERY
+
+    bomb(path := tmp_path / "recovery.parquet", RECOVERY, column, said=said)
+    found = table_of(path, RECOVERY.names, coded=("log_dir",))
+    if column == "log_dir":  # it stays as it is in the file
+        assert isinstance(found, pa.Table) and found.num_rows == TEXTS
+    elif column == "partition_dir" or not said:
+        assert isinstance(found, Unreadable)
+        assert found.why.startswith("too large to show: ")
+        assert int(found.why.split()[4]) >= TEXTS * len(TEXT)
+    assert pool.max_memory() < 20 * len(TEXT) < TEXTS * len(TEXT)
+
+
+def test_a_text_in_a_list_in_every_row_is_not_unpacked(
+    tmp_path: Path, pool: pa.MemoryPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the findings of segments are."""
+    from kafkats_airflow.ui.reading import tables
+    from kafkats_airflow.ui.reading.files import Unreadable
+
+    many = 50
+    rows = pa.array([[{"reason": TEXT[:200_000]}] * 2] * many)
+    pq.write_table(pa.table({"findings": rows}), path := tmp_path / "t.parquet", store_schema=False)
+    table = tables.table_of(path, ["findings"])
+    assert isinstance(table, pa.Table) and table["findings"].type == rows.type
+    monkeypatch.setattr(tables, "MOST_BYTES", 1_000_000)
+    found = tables.table_of(path, ["findings"])
+    assert found == Unreadable(path, f"too large to show: {2 * many * 200_000} bytes, and a page reads at most 1000000")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["segments.parquet", "recovery.parquet"])
+def test_rows_that_are_in_no_byte_of_the_file(client: Any, folder: Path, name: str) -> None:
+    """A column of one value takes some bytes, however many rows it has."""
+    run = ended(folder, NOW_MS, volume("/data"), run="r1")
+    rows = pa.array(np.zeros(5_000_001, np.int8))
+    pq.write_table(pa.table({"base_offset": rows}), run / name)
+    assert (run / name).stat().st_size < 100_000
+    none_fails(client)
+    answers = "".join(one.text for one in everything(client).values())
+    assert "too large to show: 5000001 rows, and a page reads at most 5000000" in answers
+
+
+def nested(value: pa.Array) -> pa.Array:
+    for _ in range(90):
+        value = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), value)
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        nested(pa.array([1])),
+        pa.array(["x"]),
+        pa.array([None]),
+        pa.array([2**62]),
+        pa.array([{"a": 1}]),
+    ],
+    ids=["deep", "text", "null", "number", "struct"],
+)
+def test_tables_with_the_right_names_and_other_values(
+    client: Any, folder: Path, value: pa.Array
+) -> None:
+    from kafkats.lookup.record_scatter import CLOUDS
+    from kafkats.plans.facts import SEGMENTS
+    from kafkats.recovery.look import RECOVERY
+    from kafkats.retention.plan import RETENTION
+    from kafkats.tables import TABLE
+
+    run = ended(folder, NOW_MS, volume("/data"), run="r1")
+    ours = {
+        "segments.parquet": SEGMENTS, "after.parquet": SEGMENTS, "recovery.parquet": RECOVERY,
+        "retention.parquet": RETENTION, "x/cells.parquet": TABLE, "x/clouds.parquet": CLOUDS,
+        "census.parquet": SEGMENTS,
+    }  # fmt: skip
+    for name, schema in ours.items():
+        (run / name).parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table(dict.fromkeys(schema.names, value)), run / name)
+    none_fails(client)
+
+
+@pytest.mark.timeout(120)
+def test_a_pipe_in_place_of_a_file_hangs_no_page(client: Any, folder: Path, tmp_path: Path) -> None:
+    """Whoever opens a pipe waits for its other end: a file of a lookup table, a ledger, any file."""
+    os.mkfifo(pipe := tmp_path / "ledger.jsonl")
+    table = tmp_path / "table"
+    table.mkdir()
+    os.mkfifo(table / "cells-1.parquet")
+    part = {"name": "cells-1.parquet", "from_ms": 0, "to_ms": 1000, "rows": 1, "open": 0, "bytes": 1, "sha256": "0" * 64}  # fmt: skip
+    manifest = {"table_version": 1, "step_ms": 1000, "covered": [[0, 1000]], "files": [part]}
+    write(table / "_table.json", manifest)
+    run = ended(folder, NOW_MS, volume("/data"), dag="build_lookup_tables", run="r1")
+    told = {"table": str(table), "from_ms": 0, "to_ms": 1000}
+    write(run / "report.json", {"outcome": "built", "tables": [told], "ledger": str(pipe)})
+    answer = client.get("/kafkats/run-offsets?dag_id=build_lookup_tables&run_id=r1")
+    assert answer.status_code == 200
+    data = client.get("/kafkats/data/offsets?dag_id=build_lookup_tables&run_id=r1&at=5&topic=t&partition=0&to=json")  # fmt: skip
+    assert data.status_code == 422 and "no plain file" in data.text
+    migrated = ended(folder, NOW_MS, volume("/data"), dag="migrate_message_format", run="r1")
+    magic = {"before": [0, 1, 2], "after": [0, 0, 3]}
+    write(migrated / "report.json", {"outcome": "x", "phase": "census", "magic_bytes": magic, "ledger": str(pipe)})  # fmt: skip
+    answer = client.get("/kafkats/run-migration?dag_id=migrate_message_format&run_id=r1")
+    assert answer.status_code == 200, answer.text
+    for name in ("census.parquet", "burn-down.json", "zero-copy.json", "segments.parquet", "x/cells.parquet", "x/clouds.parquet", "board.json", "what-if.json"):  # fmt: skip
+        path = folder / "rebuild_time_indexes" / "r1" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(path)
+    none_fails(client)
 
 
 @pytest.mark.parametrize(

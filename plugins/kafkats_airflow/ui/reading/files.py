@@ -91,6 +91,11 @@ def state_of(path: Path) -> _State | Unreadable | None:
     return _State(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
+def too_large(found: int, most: int, what: str = "bytes") -> str:
+    """Return the reason why a file with so many bytes or rows is not shown."""
+    return f"too large to show: {found} {what}, and a page reads at most {most}"
+
+
 def is_file(path: Path) -> bool:
     """Return whether a file is seen from here.
 
@@ -108,7 +113,7 @@ def is_dir(path: Path) -> bool:
 def json_of(path: Path) -> dict[str, object]:
     """Return the JSON object in a file. Raises ValueError, OSError."""
     if (size := path.stat().st_size) > LARGEST_BYTES:
-        raise ValueError(f"its {size} bytes are more than a page reads ({LARGEST_BYTES})")
+        raise ValueError(too_large(size, LARGEST_BYTES))
     with path.open("rb") as file:
         text = file.read(LARGEST_BYTES + 1)  # it may have grown since
     try:

@@ -201,8 +201,12 @@ def findings_of(folder: Path, at: At, log_dir: str, partition: str) -> Findings 
             return table
         if table is None and name == SEGMENTS:
             return None
-        if table is not None:
+        if table is None:
+            continue
+        try:
             found |= _findings(table, log_dir, partition)
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as e:
+            return Unreadable(folder / name, f"of another version: {e}")
     rows = [finding for base in sorted(found) for finding in found[base]]
     said = f"{words.plural(len(found), 'segment')}, {words.plural(len(rows), 'finding')}."
     if len(rows) > _MOST_FINDINGS:

@@ -15,9 +15,18 @@ from kafkats.lookup import exports
 from kafkats.lookup.marks import Mark, marks_in, read_marks
 from kafkats.lookup.record_scatter import CLOUDS
 from kafkats.search.answers import REASONS
-from kafkats.tables import TABLE, View, busiest, closed, read
-from kafkats_airflow.ui.reading.files import Unreadable, cached, is_file, json_of, listed, state_of
-from kafkats_airflow.ui.reading.tables import table_of
+from kafkats.tables import TABLE, View, busiest, closed, read, read_manifest
+from kafkats_airflow.ui.reading.files import (
+    LARGEST_BYTES,
+    Unreadable,
+    cached,
+    is_file,
+    json_of,
+    listed,
+    state_of,
+    too_large,
+)
+from kafkats_airflow.ui.reading.tables import MOST_BYTES, MOST_ROWS, table_of
 
 DAGS: Final = frozenset({"build_lookup_tables", "export_offsets"})
 _MANIFEST: Final = "_table.json"
@@ -100,9 +109,12 @@ def seen_from_here(source: Source) -> bool:
 
 def view_of(source: Source) -> View | Unreadable:
     """Return the rows that the page shows of a source."""
-    state = state_of(source.path / _MANIFEST if source.is_table else source.path)
+    path = source.path / _MANIFEST if source.is_table else source.path
+    state = state_of(path)
     if state is None or isinstance(state, Unreadable):
         return state or Unreadable(source.path, "the api-server does not see it")
+    if source.is_table and state.size > LARGEST_BYTES:
+        return Unreadable(path, too_large(state.size, LARGEST_BYTES))
     return _view(source, state)
 
 
@@ -110,19 +122,32 @@ def view_of(source: Source) -> View | Unreadable:
 def _view(source: Source, state: object) -> View | Unreadable:
     if source.is_table:
         try:
+            if why := _why_too_large(source):
+                return Unreadable(source.path, why)
             return read(source.path, from_ms=source.from_ms, to_ms=source.to_ms)
         except KafkatsError as e:
             return Unreadable(source.path, e.reason)
-    rows = table_of(source.path, TABLE.names)
+    rows = table_of(source.path, TABLE.names, coded=("topic", "reason"), types=TABLE)
     if not isinstance(rows, pa.Table):
         return rows or Unreadable(source.path, "it is not there")
-    try:
-        cells = rows.cast(TABLE).unify_dictionaries().combine_chunks()
-    except pa.ArrowException as e:
-        return Unreadable(source.path, f"of another version: {e}")
+    cells = rows.unify_dictionaries().combine_chunks()
     times = np.unique(cells["timestamp"].to_numpy())
     step = int(np.gcd.reduce(np.diff(times))) if len(times) > 1 else 1000
     return View(cells, step, ())
+
+
+def _why_too_large(source: Source) -> str:
+    """Return why the files of a table are not read, "" if they are. Raises KafkatsError."""
+    begin, end = source.from_ms, source.to_ms
+    parts = [
+        part
+        for part in read_manifest(source.path).parts
+        if (end is None or part.from_ms < end) and (begin is None or part.to_ms > begin)
+    ]
+    rows, size = sum(part.rows for part in parts), sum(part.bytes for part in parts)
+    if rows > MOST_ROWS:
+        return too_large(rows, MOST_ROWS, "rows")
+    return too_large(size, MOST_BYTES) if size > MOST_BYTES else ""
 
 
 def partitions_of(view: View) -> list[tuple[str, int]]:
@@ -164,7 +189,7 @@ def _cells(view: View, topic: str, partition: int) -> pa.Table:
 def _points(folder: Path, topic: str, partition: int) -> list[tuple[int, int]]:
     """Return a sample of the records that the run has kept of a partition."""
     for path in listed(folder, "*/clouds.parquet"):
-        table = table_of(path, CLOUDS.names)
+        table = table_of(path, CLOUDS.names, types=CLOUDS)
         if not isinstance(table, pa.Table):
             continue
         for row in table.to_pylist():

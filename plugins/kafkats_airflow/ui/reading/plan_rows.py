@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.errors import CorruptPlan
 from kafkats_airflow.ui.reading.files import Unreadable, is_dir, state_of
-from kafkats_airflow.ui.reading.tables import MOST_BYTES, unpacked
+from kafkats_airflow.ui.reading.tables import texts_in, why_too_large
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,14 +105,10 @@ def _read(path: Path) -> pa.Table:
 
     try:
         with path.open("rb") as file:
-            whole = parquet.ParquetFile(file, read_dictionary=list(_WORDS))
-            if whole.metadata.num_rows > MOST:
-                raise CorruptPlan(
-                    f"its {whole.metadata.num_rows} rows are more than a page reads ({MOST});"
-                    " `kafkats show` lists them"
-                )
-            if (size := unpacked(whole)) > MOST_BYTES:
-                raise CorruptPlan(f"its {size} bytes are more than a page reads ({MOST_BYTES})")
+            texts = texts_in(parquet.ParquetFile(file).schema)
+            whole = parquet.ParquetFile(file, read_dictionary=texts)
+            if why := why_too_large(whole.metadata, MOST):
+                raise CorruptPlan(f"{why}; `kafkats show` lists them")
             table = whole.read(columns=list(_COLUMNS)).unify_dictionaries().combine_chunks()
     except (pa.ArrowException, OSError, KeyError) as e:
         raise CorruptPlan(f"not a readable table: {e}") from e

@@ -15,6 +15,12 @@ _COLUMNS: Final = (
     "log_dir", "partition_dir", "high_watermark", "log_end", "segments", "bytes", "cut_bytes",
     "dropped_segments", "dropped_bytes", "blocked",
 )  # fmt: skip
+_TEXTS: Final = {
+    "log_dir": pa.dictionary(pa.int32(), pa.string()),
+    "partition_dir": pa.string(),
+    "blocked": pa.string(),
+}
+_TYPES: Final = pa.schema([(name, _TEXTS.get(name, pa.int64())) for name in _COLUMNS])
 _MOST_ROWS: Final = 500
 
 
@@ -54,7 +60,7 @@ class Start(NamedTuple):
 
 def partitions_of(folder: Path) -> list[Partition] | Unreadable | None:
     """Return the partitions of a report, those in most trouble first; None if it has none."""
-    table = table_of(folder / RECOVERY, _COLUMNS, coded=("log_dir",))
+    table = table_of(folder / RECOVERY, _COLUMNS, coded=("log_dir",), types=_TYPES)
     if not isinstance(table, pa.Table):
         return table
     rows = [

@@ -1,4 +1,9 @@
-"""Tables of reports (Parquet), of which a page reads the columns that it shows."""
+"""Tables of reports (Parquet), of which a page reads the columns that it shows.
+
+A small file may stand for very many bytes: a text that each of a million rows repeats, or rows that
+a number stands for. So texts are read as dictionaries, and their whole size is known before they
+are unpacked.
+"""
 
 from __future__ import annotations
 
@@ -7,47 +12,96 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafkats_airflow.ui.reading.files import Unreadable, state_of
+from kafkats_airflow.ui.reading.files import Unreadable, state_of, too_large
 
 MOST_ROWS: Final = 5_000_000
 """A table with more rows is not read: the api-server has to answer others, too."""
 MOST_BYTES: Final = 1024**3
 """The same for its bytes when they are unpacked."""
+_MOST_VALUES: Final = MOST_BYTES // 8
 
 
-def unpacked(file: pq.ParquetFile) -> int:
-    """Return the bytes of a table when they are unpacked: a small file may hold very many."""
-    metadata = file.metadata
-    return sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
+def why_too_large(metadata: pq.FileMetaData, most_rows: int = MOST_ROWS) -> str:
+    """Return why a table is not read, "" if it is. `metadata` says how much is in the file."""
+    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
+    rows = max(metadata.num_rows, sum(max(one.num_rows, 0) for one in groups))
+    if rows > most_rows:
+        return too_large(rows, most_rows, "rows")
+    size = sum(max(one.total_byte_size, 0) for one in groups)
+    if size > MOST_BYTES:
+        return too_large(size, MOST_BYTES)
+    # One row may hold a list of any length.
+    values = max(
+        (
+            sum(max(one.column(column).num_values, 0) for one in groups)
+            for column in range(metadata.num_columns)
+        ),
+        default=0,
+    )
+    return too_large(values, _MOST_VALUES, "values") if values > _MOST_VALUES else ""
 
 
 def table_of(
-    path: Path, columns: Sequence[str], *, coded: Sequence[str] = ()
+    path: Path,
+    columns: Sequence[str],
+    *,
+    coded: Sequence[str] = (),
+    types: pa.Schema | None = None,
 ) -> pa.Table | Unreadable | None:
     """Return these columns of a table, None where there is no file.
 
-    Texts of `coded` columns are read as dictionaries: names repeat in every row.
+    Texts of `coded` columns stay dictionaries: names repeat in every row. With `types` the columns
+    have these types, and no row lacks a value.
     """
     state = state_of(path)
     if state is None or isinstance(state, Unreadable):
         return state
     try:
         with path.open("rb") as file:
-            opened = pq.ParquetFile(file, read_dictionary=list(coded))
-            if opened.metadata.num_rows > MOST_ROWS:
-                rows = opened.metadata.num_rows
-                return Unreadable(path, f"its {rows} rows are more than a page reads ({MOST_ROWS})")
-            if (size := unpacked(opened)) > MOST_BYTES:
-                return Unreadable(
-                    path, f"its {size} bytes are more than a page reads ({MOST_BYTES})"
-                )
+            plain = pq.ParquetFile(file)
+            if why := why_too_large(plain.metadata):
+                return Unreadable(path, why)
+            if missing := set(columns) - set(plain.schema_arrow.names):
+                names = ", ".join(sorted(missing))
+                return Unreadable(path, f"of another version: it has no {names}")
+            opened = pq.ParquetFile(file, read_dictionary=texts_in(plain.schema))
             table = opened.read(columns=list(columns))
-            table.validate(full=True)
-        missing = set(columns) - set(table.column_names)
+        table.validate(full=True)
+        size = sum(_unpacked(table[name]) for name in columns if name not in coded)
+        if size > MOST_BYTES:
+            return Unreadable(path, too_large(size, MOST_BYTES))
+        wanted = [
+            one if one.name in coded else plain.schema_arrow.field(one.name) for one in table.schema
+        ]
+        table = table.cast(pa.schema(wanted))
+        if types is not None:
+            table = table.select(types.names).cast(types)
+            if lacking := [one for one in types.names if table[one].null_count]:
+                names = ", ".join(lacking)
+                return Unreadable(path, f"of another version: rows lack {names}")
+        return table
     except (OSError, pa.ArrowException) as e:
         return Unreadable(path, f"half-written or corrupt: {str(e)[:200]}")
-    if missing:
-        return Unreadable(path, f"of another version: it has no {', '.join(sorted(missing))}")
-    return table
+
+
+def texts_in(schema: pq.ParquetSchema) -> list[str]:
+    """Return the paths of all columns of texts, in lists and structs, too."""
+    leaves = [schema.column(n) for n in range(len(schema))]
+    return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+
+
+def _unpacked(values: pa.Array | pa.ChunkedArray) -> int:
+    """Return the bytes of values when each text stands for itself."""
+    if isinstance(values, pa.ChunkedArray):
+        return sum(_unpacked(chunk) for chunk in values.chunks)
+    if isinstance(values, pa.DictionaryArray):
+        each = pc.take(pc.binary_length(values.dictionary), values.indices)
+        return int(pc.sum(each.cast(pa.int64())).as_py() or 0)
+    if isinstance(values, (pa.ListArray, pa.LargeListArray)):
+        return _unpacked(values.flatten())
+    if isinstance(values, pa.StructArray):
+        return sum(_unpacked(one) for one in values.flatten())
+    return int(values.nbytes)
