@@ -13,17 +13,21 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats.errors import Changed, CorruptPlan, Refused, UsageError
+from kafkats.errors import Changed, CorruptPlan, KafkatsError, Refused, UsageError
 from kafkats_airflow import deployment
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.questions import plain
 from kafkats_airflow.results import Answer, PlanName, PlanResult, User
+from kafkats_airflow.run_params import params_of
+from kafkats_airflow.stakes import UNDO, on_disk
+from kafkats_airflow.started import Started, started_of
 
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.hitl import HITLUser
@@ -38,9 +42,11 @@ SHORTEST_DIGEST: Final = 8
 
 
 class AskedPlan(PlanName):
-    """A plan in question.json."""
+    """A plan in question.json. `operation` and `on_disk` are those of stakes.Stake."""
 
     totals: Totals
+    operation: str
+    on_disk: int | None
 
 
 class Asked(TypedDict):
@@ -61,6 +67,7 @@ class Asked(TypedDict):
     until_ms: int
     dag_id: str
     run_id: str
+    started: Started
 
 
 def approval_of(context: Context) -> Path:
@@ -99,6 +106,8 @@ def ask(
                 "digest": one["digest"],
                 "totals": one["totals"],
                 "log_dirs": one["log_dirs"],
+                "operation": (operation := _operation(context, one)),
+                "on_disk": None if one.get("undo") or not operation else on_disk(Path(one["plan"])),
             }
             for one in every.values()
         ],
@@ -111,9 +120,21 @@ def ask(
         "until_ms": now_ms + timeout_ms,
         "dag_id": context["dag"].dag_id,
         "run_id": context["run_id"],
+        "started": started_of(context),
     }
-    write_json(path, asked)
+    write_json(path, {**asked, "started": asked["started"].model_dump(mode="json")})
     return asked
+
+
+def _operation(context: Context, plan: PlanResult) -> str:
+    """Return the operation of a plan, the verb of end_run for RUNs, "" for an unreadable plan."""
+    from kafkats.plans.files import read_json
+
+    if plan.get("undo"):
+        return params_of(context).get("verb", UNDO)
+    with suppress(KafkatsError):
+        return str(read_json(Path(plan["plan"], "plan.json")).get("operation") or "")
+    return ""
 
 
 def joined(digests: Iterable[str]) -> str:

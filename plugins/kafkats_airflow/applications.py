@@ -74,6 +74,11 @@ def groups_of(params: RunParams, *, by_broker: bool = False, writes: bool = True
     return list(groups.values())
 
 
+def chosen_volumes(params: RunParams) -> list[Volume]:
+    """Return the volumes of the run. Raises as `groups_of`."""
+    return _chosen(checks.policy_of(params).volumes, listed(params["volumes"]))
+
+
 def listed(given: Sequence[str] | None) -> list[str]:
     """Return the words of a list param. A form gives None, or an empty line for a removed word."""
     return [word for line in given or [] if (word := line.strip())]

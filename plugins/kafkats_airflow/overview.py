@@ -19,6 +19,7 @@ from kafkats.errors import KafkatsError
 from kafkats_airflow import tries
 from kafkats_airflow.metrics import text_file
 from kafkats_airflow.run_params import params_of
+from kafkats_airflow.started import Started, started_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,6 +93,7 @@ class Overview(_Model):
     topics: str = "*"
     volumes: list[Volume]
     undo: list[Undo] = []
+    started: Started = Started()
 
 
 def write(
@@ -120,6 +122,7 @@ def write(
         topics=params.get("topics", "*"),
         volumes=list(volumes),
         undo=undo_of(folder, params.get("undo_days")),
+        started=started_of(context),
     )
     write_json(folder / NAME, made.model_dump(mode="json"))
     text_file.refresh(params["folder"])

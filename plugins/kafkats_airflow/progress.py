@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
 from kafkats.errors import KafkatsError
 from kafkats_airflow.folders import file_name, folder_of
 from kafkats_airflow.results import Progress
+from kafkats_airflow.started import Started, started_of
 
 FORMAT: Final = 1
 FILES: Final = "progress-*.json"
@@ -47,6 +48,7 @@ class Live(BaseModel):
     bytes_per_second: NonNegativeInt | None = None
     seconds_left: NonNegativeInt | None = None
     failed_tasks: NonNegativeInt = 0
+    started: Started = Started()
 
 
 class Teller:
@@ -56,6 +58,7 @@ class Teller:
         self.context, self.job, self.about = context, job, about
         self.began_ms = _now_ms()
         self.last: Progress = {"stage": ""}
+        self._started: Started | None = None
 
     def tell(self, progress: Progress | None = None, state: State = "running") -> None:
         """Write the file; at the end, without `progress`, with the last of the job."""
@@ -64,6 +67,7 @@ class Teller:
         self.last = progress or self.last
         with suppress(KafkatsError, KeyError, ValueError):
             ti, folder = self.context["ti"], folder_of(self.context)
+            self._started = self._started or started_of(self.context)
             made = Live(**{
                 **self.last,
                 "format": FORMAT,
@@ -76,6 +80,7 @@ class Teller:
                 "state": state,
                 "began_ms": self.began_ms,
                 "written_ms": _now_ms(),
+                "started": self._started,
             })
             make_folder(folder, "the progress of a run")
             name = f"progress-{file_name(ti.task_id)}-{ti.map_index}.json"

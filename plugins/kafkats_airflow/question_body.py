@@ -12,10 +12,11 @@ from airflow.providers.common.compat.sdk import Context
 
 from kafkats.errors import CorruptPlan, KafkatsError, storage
 from kafkats.operations import OPERATIONS
-from kafkats.plans.operation import size_text
 from kafkats_airflow.links import page_of
 from kafkats_airflow.questions import code, table
 from kafkats_airflow.results import PlanResult
+from kafkats_airflow.sentences import size
+from kafkats_airflow.stakes import Stake, together
 
 if TYPE_CHECKING:
     from kafkats.plans.rows import Item
@@ -29,7 +30,34 @@ _HEAD: Final = ("partition", "file", "action", "reason", "bytes before", "bytes 
 
 def body(context: Context, text: str, shown: Sequence[PlanResult], asked: Asked) -> str:
     """Return the body of a question, as Markdown. `text` says what is asked."""
-    return f"{text}\n\n{_rows(shown)}\n\n{_ending(context, asked)}"
+    parts = (_answers(asked), _where(asked), text, _rows(shown), _ending(context, asked))
+    return "\n\n".join(parts)
+
+
+def _where(asked: Asked) -> str:
+    """Name the log directories with their brokers."""
+    brokers = asked["started"].volumes
+    log_dirs = sorted({one for plan in asked["plans"] for one in plan["log_dirs"]})
+    named = [
+        f"{code(one)}{f' of broker {code(brokers[one])}' if one in brokers else ''}"
+        for one in log_dirs[:FIRST]
+    ]
+    more = f", and {len(log_dirs) - FIRST} more" if len(log_dirs) > FIRST else ""
+    return f"Log directories: {', '.join(named)}{more}."
+
+
+def _answers(asked: Asked) -> str:
+    """List what each answer does, by verb, files and bytes."""
+    by_digest = {plan["digest"]: plan for plan in asked["plans"]}
+    lines = []
+    for option, digests in asked["options"].items():
+        plans = [by_digest[one] for one in digests if one in by_digest]
+        plans = plans or (asked["plans"] if digests else [])  # digests of RUNs name no plan
+        does = together([
+            Stake(one["plan"], one["operation"], one["totals"], one["on_disk"]) for one in plans
+        ])
+        lines.append(f"- {code(option)}: {does or 'nothing is written'}.")
+    return "\n".join(lines)
 
 
 def _rows(shown: Sequence[PlanResult]) -> str:
@@ -83,8 +111,8 @@ def _row(item: Item) -> list[str]:
         code(item["file"]),
         item["action"],
         code(item["reason"]),
-        size_text(before["size"]) if before else "no file",
-        "gone" if gone else size_text(after) if after >= 0 else "known when it is built",
+        size(before["size"]) if before else "no file",
+        "gone" if gone else size(after) if after >= 0 else "known when it is built",
     ]
 
 
@@ -92,9 +120,11 @@ def _ending(context: Context, asked: Asked) -> str:
     until = datetime.fromtimestamp(asked["until_ms"] / 1000, UTC)
     allows = asked["options"].get(asked["default"], [])
     then = "what it allows is applied" if allows else "nothing is written"
+    who = ", ".join(code(one.get("name") or one["id"]) for one in asked["assigned"])
+    may = who or "everybody who may edit the runs of this DAG"
     page = page_of("plan", context["dag"].dag_id, context["run_id"])
     return (
         f"Without an answer until {until:%Y-%m-%d %H:%M} UTC, {code(asked['default'])} counts:"
-        f" {then}. [Every row of this plan]({page}). An answer counts only for digest"
-        f" {code(asked['digest'][:16])}."
+        f" {then}. Who may answer: {may}. [Every row of this plan]({page}). An answer counts only"
+        f" for digest {code(asked['digest'][:16])}."
     )

@@ -16,6 +16,7 @@ from airflow.providers.common.compat.sdk import Context
 
 from kafkats_airflow.results import PlanResult
 from kafkats_airflow.run_params import params_of
+from kafkats_airflow.sentences import size
 
 if TYPE_CHECKING:
     from kafkats_airflow.migration_reports import Summary
@@ -83,8 +84,8 @@ def of_guards(within: Plans, beyond: Plans, *, answers_itself: bool) -> str:
         shown = [one, more] if one["digest"] != more["digest"] else [one]
         rows.append([
             _codes(one["log_dirs"]),
-            f"{one['totals']['segments']}, {one['totals']['freed_bytes']}",
-            f"{_more(one, more, 'segments')}, {_more(one, more, 'freed_bytes')}",
+            f"{one['totals']['segments']}, {size(one['totals']['freed_bytes'])}",
+            f"{_more(one, more, 'segments')}, {size(_more(one, more, 'freed_bytes'))}",
             ", ".join(code(plan["digest"][:16]) for plan in shown),
             ", ".join(code(plan["plan"]) for plan in shown),
         ])
@@ -104,7 +105,9 @@ def of_recover(context: Context, plans: Plans) -> str:
     """The plans of a recovery; what it loses, and what it leaves to the brokers."""
     totals = [plan["totals"] for plan in plans]
     dropped = sum(one["dropped_segments"] for one in totals)
-    sentences = [f"{sum(one['cut_bytes'] for one in totals)} bytes that are no batches are cut."]
+    sentences = [
+        f"{size(sum(one['cut_bytes'] for one in totals))} that are no batches are cut off."
+    ]
     if dropped:
         sentences.append(
             f"{dropped} segments behind a corrupt one are LOST, as by Kafka's recovery."
@@ -154,7 +157,7 @@ def _of_plans(plans: Plans, left: str = "", counts: Counts = "losses") -> str:
         rows.append([
             _codes(plan["log_dirs"]),
             f"{totals['files']}",
-            f"{totals['write_bytes']}",
+            size(totals["write_bytes"]),
             f"{totals['blocked']}",
             *([_counted(totals[counts])] if left else []),
             code(plan["digest"][:16]),
@@ -162,8 +165,8 @@ def _of_plans(plans: Plans, left: str = "", counts: Counts = "losses") -> str:
         ])
     head = [
         "volumes",
-        "files to write",
-        "bytes",
+        "files",
+        "to write",
         "blocked",
         *([left] if left else []),
         "digest",

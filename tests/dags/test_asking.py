@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import TaskAwaitingInput
 from kafkats_airflow import answers
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.guards import NO, NOTHING, YES, GuardApproval
+from kafkats_airflow.sentences import size
 from markdown_it import MarkdownIt
 
 from kafkats.plans.plan import read_plan
@@ -259,9 +260,24 @@ def test_a_question_shows_rows_with_their_reasons(
     first = rows[rows.index(head) + 1 :]
     names = {Path(one).parts for one in DAMAGED}
     assert {(row[0].strip("`"), row[1].strip("`")) for row in first} == names
-    assert {row[4] for row in first} == {"no file", "0 bytes"}
+    assert {row[4] for row in first} == {"no file", "0 B"}
     assert all(row[3].strip("`") for row in first)
     [plan] = report(damaged)["plans"]
+    segments = (
+        sum(
+            file.stat().st_size
+            for suffix in ("log", "index", "timeindex", "txnindex", "snapshot")
+            for file in damaged.glob(f"*/*.{suffix}")
+            if file.with_suffix(".log").exists()
+        )
+        - plan["totals"]["write_bytes"]
+    )  # what was on the disk before the rebuild
+    said = asked["body"].partition("\n\n")[0].splitlines()
+    assert said[0].startswith("- `Approve`: Rebuild 2 files in 2 partitions: ")
+    assert said[0].endswith(f"to write; {size(segments)} on disk.")
+    assert said[1] == "- `Reject`: nothing is written."
+    assert f"Log directories: `{damaged}` of broker" in asked["body"]
+    assert "Who may answer: everybody who may edit the runs of this DAG." in asked["body"]
     assert f"`{plan['digest'][:16]}`" in asked["body"].rpartition("\n")[2]
     assert "(/plugin/kafkats/kafkats/plan?dag_id=rebuild_time_indexes&run_id=" in asked["body"]
 

@@ -42,7 +42,9 @@ def open_run(seen: Seen, site: str, folder: Path) -> Page:
 def test_a_purge_wants_the_digits_of_the_digest(seen: Seen, site: str, folder: Path) -> None:
     page = open_run(seen, site, folder)
     airflow = Airflow(page)
-    button = page.get_by_role("button", name="Free 41.0\xa0GiB of run d1e2f3a4")
+    button = page.get_by_role(
+        "button", name="Free 41.0\xa0GiB now: this run can then no longer be undone"
+    )
     dialog, yes = page.locator("#end-dialog"), page.locator("#end-dialog .yes")
     button.click()
     expect(yes).to_be_disabled()

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.ui.folders import HOUR_MS, ended, live, volume, write
 
 NOW = 1_800_000_000_000
+GIB = 1024**3
+ANSWER = {"option": "Reject", "digests": [], "by": "Ada", "why": "", "answered_ms": 1}
+
+
+def guarded(digest: str, files: int, partitions: int, freed_bytes: int) -> dict[str, Any]:
+    totals = {"files": files, "partitions": partitions, "freed_bytes": freed_bytes}
+    plan = {"plan": f"/p/{digest}", "digest": digest, "totals": totals, "log_dirs": ["/a"]}
+    return plan | {"operation": "retain", "on_disk": 9 * GIB}
+
+
+GUARDED = {
+    "options": {"Delete over the guard": ["o"], "Keep to the guard": ["w"], "Delete nothing": []},
+    "plans": [guarded("w", 4, 1, 5), guarded("o", 41, 3, 2 * GIB)],
+    "default": "Keep to the guard",
+    "asked_ms": NOW - HOUR_MS,
+    "run_id": "scheduled__2026-01-02T00:00:00+00:00",
+}
 DAG = "rebuild_time_indexes"
 
 
@@ -38,6 +59,8 @@ def test_each_state(folder: Path) -> None:
     live(base / "failed job", NOW - 5000, state="failed")
     ended(folder, NOW - 9000, volume("/a"), run="ended")
     ended(folder, NOW - 8000, volume("/a"), run="failed", failed=True, outcome="not finished")
+    ended(folder, NOW - 7000, volume("/a"), run="dry", outcome="dry run", dry_run=True)
+    ended(folder, NOW - 7000, volume("/a"), run="no", outcome="rejected")
     write(base / "older" / "report.json", {"outcome": "dry run", "volumes": ["/a", "/b"]})
     write(base / "half" / "question.json", "{")
     (base / "empty").mkdir()
@@ -50,6 +73,8 @@ def test_each_state(folder: Path) -> None:
         "ended": "ended",
         "failed": "failed",
         "older": "ended",
+        "dry": "dry",
+        "no": "rejected",
         "half": "unreadable",
         "empty": "unknown",
     } | {"manual__2026-01-01T00:00:00+00:00": found["manual__2026-01-01T00:00:00+00:00"].state}
@@ -57,7 +82,8 @@ def test_each_state(folder: Path) -> None:
         "asks",
         "unknown",
     ]
-    assert found["older"].volumes == 2
+    assert found["older"].volumes == {"/a": "", "/b": ""}
+    assert (found["dry"].state, found["no"].state) == ("dry", "rejected")
     (job,) = found["running"].live
     assert (job.bytes, job.of_bytes, job.seconds_left) == (1024**3, 4 * 1024**3, 180)
 
@@ -74,6 +100,91 @@ def test_a_failure_needs_nobody_after_a_later_run_ended_well(folder: Path) -> No
     assert [row.name for row in rows(folder)] == ["new", "well", "old"]
 
 
+def test_a_dry_run_has_not_done_the_work_of_a_run_that_was_to_write(folder: Path) -> None:
+    from kafkats_airflow.ui.reading.listing import needing
+
+    ended(folder, NOW - 5 * HOUR_MS, volume("/a"), run="dry", failed=True, dry_run=True)
+    ended(folder, NOW - 4 * HOUR_MS, volume("/a"), run="old", failed=True)
+    ended(folder, NOW - 3 * HOUR_MS, volume("/a"), run="only dry", dry_run=True)
+    assert [row.name for row in needing(rows(folder))] == ["old"]
+    ended(folder, NOW - 2 * HOUR_MS, volume("/a"), run="well")
+    assert needing(rows(folder)) == []
+
+
+def test_a_run_that_was_cleared_and_asks_again_needs_an_answer(folder: Path) -> None:
+    run = ended(folder, NOW - 2 * HOUR_MS, volume("/a"), run="cleared")
+    live(run, NOW - HOUR_MS, state="done")
+    question(run, NOW + HOUR_MS)
+    assert [row.state for row in rows(folder)] == ["asks"]
+    write(run / "approval.json", ANSWER)
+    assert [row.state for row in rows(folder)] == ["ended"], "it goes on, or has begun to"
+
+
+def test_a_row_says_who_started_it_where_and_how_long_it_took(client: Any, folder: Path) -> None:
+    began = {"how": "manual", "by": "Ada", "began_ms": NOW - HOUR_MS, "volumes": {"/a": "1"}}
+    run_id = "manual__2026-11-22T18:56:53.123456+00:00"
+    ended(folder, NOW, volume("/a"), run="r", run_id=run_id, started=began, dry_run=True)
+    ended(folder, NOW - 1, volume("/b"), run="scheduled__2026-11-22T02:00:00+00:00")
+    first, second = rows(folder)
+    assert (first.lasted_ms, first.volumes, first.started.by) == (HOUR_MS, {"/a": "1"}, "Ada")
+    assert (second.lasted_ms, second.volumes) == (None, {"/b": ""})
+    text = client.get("/kafkats/runs").text
+    assert f'title="{run_id}">2027-01-15 07:00 UTC</a>' in text, "when it started"
+    assert "by Ada" in text and "by schedule" in text and ">2026-11-22 02:00 UTC</a>" in text
+    assert "broker 1 " in text and "dry run: nothing is written" in text
+
+
+def test_a_question_says_what_each_answer_does(client: Any, folder: Path) -> None:
+    base = folder / DAG
+    question(base / "older", int(time.time() * 1000) + HOUR_MS)
+    write(
+        base / "asks" / "question.json", {**GUARDED, "until_ms": int(time.time() * 1000) + HOUR_MS}
+    )
+    text = client.get("/kafkats/runs").text
+    assert "Change 5 files in 0 partitions?" in text, "an earlier version named no operation"
+    assert "Delete 41 files in 3 partitions, 2.0 GiB of 9.0 GiB on disk?" in text
+    assert "Without an answer: Keep to the guard: Delete 4 files in 1 partition, 5 B of" in text
+
+
+@pytest.mark.parametrize(
+    ("sort", "down", "up"),
+    [
+        ("dag", "", ""),
+        ("run", "bac", "cab"),
+        ("state", "abc", "cba"),
+        ("when", "cba", "abc"),
+        ("lasted", "cab", "bac"),
+    ],
+)
+def test_every_order_of_the_table(client: Any, folder: Path, sort: str, down: str, up: str) -> None:
+    """`a` ended first and took 2 h, `b` was a dry run of 1 h, `c` ended last and failed after 5 h."""
+    for n, (name, hours, more) in enumerate((
+        ("a", 2, {}),
+        ("b", 1, {"dry_run": True}),
+        ("c", 5, {"failed": True}),
+    )):
+        at_ms = NOW - (3 - n) * HOUR_MS // 4
+        began = {"began_ms": at_ms - hours * HOUR_MS}
+        ended(folder, at_ms, volume("/a"), run=name, started=began, **more)
+    dag = "build_lookup_tables"
+    ended(folder, NOW - 9 * HOUR_MS, dag=dag, run="unknown", started={})
+    read = {
+        way: client.get(f"/kafkats/runs?dag={DAG}&sort={sort}{way}").text
+        for way in ("", "&up=true")
+    }
+    found = {way: "".join(re.findall(r'title="([abc])">', text)) for way, text in read.items()}
+    if sort == "dag":
+        assert sorted(found[""]) == ["a", "b", "c"]
+        every = client.get("/kafkats/runs?sort=dag&up=true").text
+        assert every.index(f"<td>{dag}</td>") < every.index(f"<td>{DAG}</td>")
+    else:
+        assert found == {"": down, "&up=true": up}
+    assert 'aria-sort="descending"' in read[""] and 'aria-sort="ascending"' in read["&up=true"]
+    if sort == "lasted":
+        every = client.get("/kafkats/runs?sort=lasted&up=true").text
+        assert every.index(f"<td>{dag}</td>") > every.rindex(f"<td>{DAG}</td>"), "it is unknown"
+
+
 def test_a_run_that_was_cleared_runs_again(folder: Path) -> None:
     run = ended(folder, NOW - HOUR_MS, volume("/a"), run="cleared")
     live(run, NOW - 1000)
@@ -86,7 +197,7 @@ def test_pages_and_filters_are_in_the_address(client: Any, folder: Path) -> None
     first = client.get("/kafkats/runs").text
     assert "run-00<" in first
     assert "run-50<" not in first
-    assert 'href="runs?start=50"' in first
+    assert 'href="runs?sort=need&amp;start=50"' in first
     second = client.get("/kafkats/runs?start=50").text
     assert "run-50<" in second
     assert "run-00<" not in second

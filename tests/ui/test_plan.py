@@ -111,12 +111,12 @@ def test_each_row_says_why_and_the_question_says_who_and_until_when(
     text = page(client)
     for item in read_plan(planned).items.to_pylist():
         assert item["file"] in text and item["reason"] in text
-    assert "2 files in 2 partitions change" in text
+    assert "Rebuild 2 files in 2 partitions: " in text
     assert f'data-digest="{asked["digest"]}"' in text
     assert "Ada" in text and "<q>Reject</q> counts" in text
     assert "2 directories compared with the disk: none changed" in text
     assert 'data-option="Approve" data-confirm' in text
-    assert 'data-option="Reject">' in text
+    assert 'data-option="Reject">Reject: nothing is written</button>' in text
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,9 @@ def test_a_run_that_can_be_ended_has_buttons_with_its_numbers(
     text = str(client.get("/kafkats/run", params=ASK).text)
     assert f'data-digest="{digest}"' in text
     assert f"Undo 2 files of run {digest[:8]}" in text
-    assert f"Free the old files of run {digest[:8]}" in text, "no report tells how many bytes"
+    assert "Free the old files now: this run can then no longer be undone" in text, (
+        "no report tells how many bytes"
+    )
     with pytest.raises(SystemExit):
         main(["undo", str(run)])
     assert 'data-verb="undo"' not in client.get("/kafkats/run", params=ASK).text
@@ -238,7 +240,9 @@ def test_a_question_about_guards_gives_the_numbers_of_each_answer(
         {
             "plan": str(planned),
             "digest": digest,
-            "totals": TOTALS | {"files": n, "freed_bytes": n << 30},
+            "totals": TOTALS | {"files": n, "partitions": 5, "freed_bytes": n << 30},
+            "operation": "retain",
+            "on_disk": 99 << 30,
         }
         for digest, n in ((within, 2), (beyond, 41))
     ]
@@ -249,8 +253,8 @@ def test_a_question_about_guards_gives_the_numbers_of_each_answer(
     }
     question(planned, options=options, plans=plans, digest="c" * 64, default="Delete nothing")
     text = page(client)
-    assert "Delete over the guard: 41 files, 41.0\xa0GiB to free</button>" in text
-    assert "Keep to the guard: 2 files, 2.0\xa0GiB to free</button>" in text
+    assert ">Delete over the guard: Delete 41 files in 5 partitions, 41.0 GiB of 99.0 GiB" in text
+    assert ">Keep to the guard: Delete 2 files in 5 partitions, 2.0 GiB of 99.0 GiB" in text
     assert 'data-option="Delete nothing">Delete nothing: nothing is written</button>' in text
 
 
@@ -259,4 +263,7 @@ def test_a_question_about_runs_to_undo_counts_their_files(client: Any, planned: 
     plans = [{"plan": "/elsewhere/run-1", "digest": "c" * 64, "totals": TOTALS | {"files": 5}}]
     options = {"Approve": ["a" * 64, "b" * 64], "Reject": []}
     question(planned, options=options, plans=plans, digest="c" * 64)
-    assert "Approve: 5 files</button>" in page(client)
+    assert "Approve: Change 5 files in 0 partitions</button>" in page(client), "an earlier version"
+    plans[0]["operation"] = "purge"
+    question(planned, options=options, plans=plans, digest="c" * 64)
+    assert "Approve: Delete the old files that an undo would put back (5 files)" in page(client)

@@ -131,4 +131,5 @@ def test_a_run_is_found_by_the_id_that_airflow_gave_it(client: Any, folder: Path
     for asked in (run_id, file_name(run_id)):
         text = client.get("/kafkats/run", params={"dag_id": DAG, "run_id": asked}).text
         assert "rebuilt and proved" in text, asked
-        assert f"<h1>{run_id}</h1>" in text
+        assert f"<code>{run_id}</code>" in text
+        assert "<h1>rebuild_time_indexes, 2026-11-22 18:56 UTC" in text

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from kafkats_airflow.ui import words
+from kafkats_airflow.ui.reading import beginning
 
 HERE: Final = Path(__file__).parent
 FILES: Final = HERE / "static"
@@ -68,7 +69,14 @@ def link(path: str, **query: object) -> str:
     return f"{path}?{urlencode(given, quote_via=quote, errors='replace')}" if given else path
 
 
-_TEMPLATES.globals.update(link=link, static=STATIC, pages=PAGES, plotly=PLOTLY)
+_TEMPLATES.globals.update(
+    link=link,
+    static=STATIC,
+    pages=PAGES,
+    plotly=PLOTLY,
+    run_name=beginning.run_name,
+    starter=beginning.starter,
+)
 _TEMPLATES.filters.update(
     bytes=words.of_bytes,
     count=words.of_count,

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_SPANS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_SPANS: Final = ((1, 60, "s"), (60, 120, "min"), (3_600, 72, "h"))
+"""Seconds of a unit, and the most of it that are shown; longer spans are days."""
 _SPACE: Final = "\u00a0"
 """No line ends between a number and its unit."""
 _LATEST_MS: Final = 253_402_300_799_999
@@ -42,14 +43,18 @@ def of_share(part: int, whole: int) -> str:
 
 
 def of_duration(ms: int | None) -> str:
-    """Return a span of time by its largest unit, such as 3 h; a dash where it is unknown."""
+    """Return a span of time rounded to its unit: 59 s, 95 min, 39 h, 5.9 d; a dash where it is
+    unknown. Below three days it is given in hours. `lasting` in static/page.js is its twin.
+    """
     if ms is None:
         return "–"
-    seconds = max(abs(ms) // 1000, 0)
-    for length, unit in _SPANS:
-        if seconds >= length:
-            return f"{seconds // length}{_SPACE}{unit}"
-    return f"0{_SPACE}s"
+    seconds = abs(ms) / 1000
+    for length, most, unit in _SPANS:
+        if (amount := int(seconds / length + 0.5)) <= most:
+            return f"{amount}{_SPACE}{unit}"
+    tenths = int(seconds / 8_640 + 0.5)
+    days = f"{tenths / 10:.1f}".removesuffix(".0") if tenths < 100 else int(seconds / 86_400 + 0.5)
+    return f"{days}{_SPACE}d"
 
 
 def of_moment(ms: int | None) -> str:

@@ -7,30 +7,40 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from kafkats_airflow.overview import Overview
 from kafkats_airflow.progress import Live
+from kafkats_airflow.started import Started
 from kafkats_airflow.ui.reading import records
+from kafkats_airflow.ui.reading.beginning import of_overview, started_by
 from kafkats_airflow.ui.reading.files import Unreadable, cached
+from kafkats_airflow.ui.reading.plan import asks
 from kafkats_airflow.ui.reading.records import Answer, Question, Report
 from kafkats_airflow.ui.reading.runs import SILENT_MS, Found, overview_of, progress_of
 
-State: TypeAlias = Literal["asks", "failed", "unreadable", "silent", "running", "ended", "unknown"]
+State: TypeAlias = Literal[
+    "asks", "failed", "unreadable", "silent", "running", "rejected", "dry", "ended", "unknown"
+]
 WORDS: Final[Mapping[State, str]] = {
-    "asks": "waits for an answer",
+    "asks": "waiting",
     "failed": "failed",
     "unreadable": "report cannot be read",
     "silent": "silent",
     "running": "running",
-    "ended": "ended",
+    "rejected": "rejected",
+    "dry": "dry run",
+    "ended": "succeeded",
     "unknown": "no report",
 }
 """State -> its words on the page, from those that need a person to those that do not."""
 NEEDING: Final = frozenset({"asks", "failed", "unreadable", "silent"})
 """States in which a run needs a person, unless a later run of its DAG has ended well."""
+Sort: TypeAlias = Literal["need", "dag", "run", "state", "when", "lasted"]
 
 
 class RunRow(NamedTuple):
     """A run. `name` is Airflow's id of it, or its folder's name where no file tells the id.
 
-    `live` are the jobs that run. `until_ms` is the deadline of the question.
+    `at_ms` is when it ended, or said its last word. `live` are the jobs that run. `until_ms` is the
+    deadline of the question, `silence` what counts without an answer. `volumes` are {log
+    directory: broker}.
     """
 
     dag_id: str
@@ -38,9 +48,18 @@ class RunRow(NamedTuple):
     state: State
     at_ms: int
     said: str
-    volumes: int | None
+    volumes: Mapping[str, str]
     live: Sequence[Live] = ()
     until_ms: int | None = None
+    silence: str = ""
+    started: Started = Started()
+
+    @property
+    def lasted_ms(self) -> int | None:
+        """Return how long it took to its report, None if it has not ended or no file tells."""
+        began = self.started.began_ms
+        ended = self.state in {"failed", "rejected", "dry", "ended"}
+        return self.at_ms - began if ended and began is not None and began <= self.at_ms else None
 
 
 def rows_of(found: Iterable[Found], now_ms: int) -> list[RunRow]:
@@ -57,18 +76,42 @@ def rows_of(found: Iterable[Found], now_ms: int) -> list[RunRow]:
     )
 
 
+def sorted_by(rows: list[RunRow], sort: Sort, *, up: bool) -> list[RunRow]:
+    """Return the rows in another order; `up`: the least first. Rows without the figure go last."""
+    if sort == "need":
+        return rows
+    if sort == "lasted":
+        known = [row for row in rows if row.lasted_ms is not None]
+        unknown = [row for row in rows if row.lasted_ms is None]
+        return sorted(known, key=lambda row: row.lasted_ms or 0, reverse=not up) + unknown
+    keys = {
+        "dag": lambda row: row.dag_id,
+        "run": lambda row: row.started.began_ms or row.at_ms,
+        "state": lambda row: list(WORDS).index(row.state),
+        "when": lambda row: row.at_ms,
+    }
+    return sorted(rows, key=keys[sort], reverse=not up)
+
+
 def needing(rows: Iterable[RunRow]) -> list[RunRow]:
-    """Return the runs that need a person. An old failure does not: a later run did the work."""
+    """Return the runs that need a person. An old failure does not: a later run did the work. A dry
+    run has done that of dry runs only.
+    """
     found = list(rows)
-    well: dict[str, int] = {}
+    well: dict[tuple[str, bool], int] = {}
     for row in found:
-        if row.state == "ended":
-            well[row.dag_id] = max(row.at_ms, well.get(row.dag_id, 0))
+        if row.state in {"ended", "rejected", "dry"}:
+            for dry in (True, False) if row.state != "dry" else (True,):
+                key = row.dag_id, dry
+                well[key] = max(row.at_ms, well.get(key, 0))
     return [
         row
         for row in found
         if row.state in NEEDING
-        and (row.state in {"asks", "silent"} or row.at_ms >= well.get(row.dag_id, 0))
+        and (
+            row.state in {"asks", "silent"}
+            or row.at_ms >= well.get((row.dag_id, row.started.dry_run), 0)
+        )
     ]
 
 
@@ -89,17 +132,40 @@ def _row(found: Found, now_ms: int) -> RunRow:
     name = next((one.run_id for one in live), folder.name)
     running = [one for one in live if one.state == "running"]
     heard = max((one.written_ms for one in running), default=0)
-    if isinstance(overview, Overview) and overview.written_ms >= heard:
-        state: State = "failed" if overview.failed else "ended"
-        said, volumes = overview.outcome, len(overview.volumes)
-        return RunRow(dag_id, overview.run_id, state, overview.written_ms, said, volumes)
+    told = max((one.written_ms for one in live), default=0)
+    if isinstance(overview, Overview) and overview.written_ms >= max(heard, told):
+        return _ended(dag_id, overview)
     if running:
-        state = "silent" if now_ms - heard > SILENT_MS else "running"
-        return RunRow(dag_id, name, state, heard, "", None, running)
+        state: State = "silent" if now_ms - heard > SILENT_MS else "running"
+        begun = started_by(live)
+        return RunRow(dag_id, name, state, heard, "", begun.volumes, running, started=begun)
     if isinstance(overview, Unreadable):
         why = f"{overview.path.name}: {overview.why}"
-        return RunRow(dag_id, name, "unreadable", found.changed_ms, why, None)
-    return _without_overview(found, name, live, now_ms)
+        return RunRow(dag_id, name, "unreadable", found.changed_ms, why, {})
+    row = _without_overview(found, name, live, now_ms)
+    if row.state != "asks" and isinstance(overview, Overview):
+        return _ended(dag_id, overview)
+    return row
+
+
+def _ended(dag_id: str, overview: Overview) -> RunRow:
+    started = of_overview(overview)
+    state: State = "dry" if started.dry_run else "ended"
+    if overview.outcome.startswith("rejected"):
+        state = "rejected"
+    if overview.failed:
+        state = "failed"
+    brokers = started.volumes
+    volumes = {one.log_dir: brokers.get(one.log_dir, "") for one in overview.volumes} or brokers
+    return RunRow(
+        dag_id,
+        overview.run_id,
+        state,
+        overview.written_ms,
+        overview.outcome,
+        volumes,
+        started=started,
+    )
 
 
 def _without_overview(found: Found, name: str, live: Sequence[Live], now_ms: int) -> RunRow:
@@ -113,23 +179,44 @@ def _without_overview(found: Found, name: str, live: Sequence[Live], now_ms: int
     for bad in (question, answer, report):
         if isinstance(bad, Unreadable):
             why = f"{bad.path.name}: {bad.why}"
-            return RunRow(dag_id, name, "unreadable", found.changed_ms, why, None)
+            return RunRow(dag_id, name, "unreadable", found.changed_ms, why, {})
+    asked = [question] if isinstance(question, Question) else []
+    begun = started_by([*asked, *live])
     if isinstance(question, Question) and answer is None and now_ms <= question.until_ms:
-        files = sum(one.totals.files for one in question.plans)
-        said = f"may {files} files be changed?"
-        return RunRow(dag_id, name, "asks", question.asked_ms, said, None, (), question.until_ms)
+        return _asking(dag_id, name, question, begun)
     if isinstance(report, Report):
+        state: State = "rejected" if report.outcome.startswith("rejected") else "ended"
         return RunRow(
             dag_id,
             name,
-            "failed" if report.failures else "ended",
+            "failed" if report.failures else state,
             found.changed_ms,
             report.outcome,
-            len(report.volumes),
+            {one: begun.volumes.get(one, "") for one in report.volumes} or begun.volumes,
+            started=begun,
         )
     if live:
         last = max(live, key=lambda one: one.written_ms)
         failed = any(one.state == "failed" for one in live)
         said = f"{last.task} {last.state}"
-        return RunRow(dag_id, name, "failed" if failed else "running", last.written_ms, said, None)
-    return RunRow(dag_id, name, "unknown", found.changed_ms, "", None)
+        state = "failed" if failed else "running"
+        return RunRow(dag_id, name, state, last.written_ms, said, begun.volumes, started=begun)
+    return RunRow(dag_id, name, "unknown", found.changed_ms, "", {})
+
+
+def _asking(dag_id: str, name: str, question: Question, begun: Started) -> RunRow:
+    log_dirs = dict.fromkeys(one for plan in question.plans for one in plan.log_dirs)
+    volumes = {one: begun.volumes.get(one, "") for one in log_dirs} or begun.volumes
+    return RunRow(
+        dag_id,
+        name,
+        "asks",
+        question.asked_ms,
+        f"{asks(question)}?",
+        volumes,
+        until_ms=question.until_ms,
+        silence=f"{question.default}: {question.does(question.default)}"
+        if question.default
+        else "",
+        started=begun,
+    )

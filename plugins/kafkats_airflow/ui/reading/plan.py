@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kafkats_airflow.stakes import together
 from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, listed
 from kafkats_airflow.ui.reading.records import Plan, Question
@@ -27,16 +28,11 @@ class Made(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """An answer that can be given: what it lets be applied. `plans` is 0 for a no.
-
-    `write_bytes` are written, and a purge frees `freed_bytes`.
-    """
+    """An answer that can be given, whether it lets something be written, and what it does."""
 
     option: str
-    plans: int
-    files: int
-    write_bytes: int
-    freed_bytes: int
+    writes: bool
+    does: str
 
 
 def plans_of(run: Detail) -> list[Made]:
@@ -89,14 +85,12 @@ def sentence(made: Made) -> str:
     """Return what applying a plan does."""
     if made.folder is None and not made.operation:
         return f"{words.plural(made.plan.totals.files, 'file')} of RUNs that were written before."
-    totals = made.plan.totals
-    said = (
-        f"{words.plural(totals.files, 'file')} in {words.plural(totals.partitions, 'partition')}"
-        f" {'changes' if totals.files == 1 else 'change'}: {words.of_bytes(totals.read_bytes)} are"
-        f" read, {words.of_bytes(totals.write_bytes)} are written."
-    )
+    totals, operation = made.plan.totals, made.operation or made.plan.operation
+    said = f"{together([made.plan.stake()._replace(operation=operation)])}."
+    if totals.read_bytes:
+        said += f" {words.of_bytes(totals.read_bytes)} of logs are read."
     if totals.freed_bytes:
-        said += f" A purge then frees {words.of_bytes(totals.freed_bytes)}."
+        said += " The old files stay in the undo area until a purge frees them."
     if totals.blocked:
         verb = "is" if totals.blocked == 1 else "are"
         said += f" {words.plural(totals.blocked, 'row')} {verb} blocked: nothing is done there."
@@ -114,22 +108,16 @@ def standing(run: Detail, now_ms: int) -> Standing:
 
 def offers(question: Question) -> list[Offer]:
     """Return the answers of a question, in its order."""
-    by_digest = {one.digest: one for one in question.plans}
-    found = []
-    for option, digests in question.options.items():
-        plans = [by_digest[digest] for digest in digests if digest in by_digest]
-        if digests and not plans:  # the digests are those of RUNs to end
-            plans = question.plans
-        found.append(
-            Offer(
-                option,
-                len(digests),
-                sum(one.totals.files for one in plans),
-                sum(one.totals.write_bytes for one in plans),
-                sum(one.totals.freed_bytes or 0 for one in plans),
-            )
-        )
-    return found
+    return [
+        Offer(option, bool(digests), question.does(option))
+        for option, digests in question.options.items()
+    ]
+
+
+def asks(question: Question) -> str:
+    """Return what a question asks: whether what its first answer lets happen may happen."""
+    yes = next((option for option, digests in question.options.items() if digests), "")
+    return question.does(yes) if yes else "nothing would be written"
 
 
 def refusal(run: Detail, digest: str, now_ms: int) -> str:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
+from kafkats_airflow.stakes import Stake, together
+from kafkats_airflow.started import Started
 from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, listed
 
 
@@ -24,14 +26,23 @@ class Totals(_Record):
     read_bytes: NonNegativeInt = 0
     write_bytes: NonNegativeInt = 0
     freed_bytes: NonNegativeInt | None = None
+    cut_bytes: NonNegativeInt = 0
+    dropped_bytes: NonNegativeInt = 0
 
 
 class Plan(_Record):
-    """A plan as report.json and question.json name it."""
+    """A plan as report.json and question.json name it; report.json has only the first three."""
 
     plan: str
     digest: str
     totals: Totals
+    log_dirs: list[str] = []
+    operation: str = ""
+    on_disk: NonNegativeInt | None = None
+
+    def stake(self) -> Stake:
+        """Return what applying it is about."""
+        return Stake(self.plan, self.operation, self.totals.model_dump(), self.on_disk)
 
 
 class User(_Record):
@@ -56,6 +67,18 @@ class Question(_Record):
     assigned: list[User] = []
     told: list[str] = []
     task_id: str = ""
+    started: Started = Started()
+
+    def allowed(self, option: str) -> list[Plan]:
+        """Return the plans that an answer lets be applied."""
+        digests = self.options.get(option, [])
+        plans = [one for one in self.plans if one.digest in digests]
+        return plans or (self.plans if digests else [])  # the digests of RUNs name no plan
+
+    def does(self, option: str) -> str:
+        """Return what follows an answer."""
+        done = together([plan.stake() for plan in self.allowed(option)])
+        return done or ("the plan is applied" if self.options.get(option) else "nothing is written")
 
 
 class Answer(_Record):

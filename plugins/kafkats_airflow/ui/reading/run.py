@@ -8,7 +8,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from kafkats_airflow.overview import Overview
 from kafkats_airflow.progress import Live
+from kafkats_airflow.started import Started
 from kafkats_airflow.ui.reading import records
+from kafkats_airflow.ui.reading.beginning import of_overview, started_by
 from kafkats_airflow.ui.reading.files import Unreadable, cached
 from kafkats_airflow.ui.reading.records import Answer, Change, Question, Report
 from kafkats_airflow.ui.reading.runs import SILENT_MS, overview_of, progress_of
@@ -70,6 +72,23 @@ class Detail(NamedTuple):
         known = (self.overview, self.answer, self.question, *self.live)
         return next((one.run_id for one in known if one is not None and one.run_id), "")
 
+    @property
+    def started(self) -> Started:
+        """How the run began."""
+        if self.overview is not None:
+            return of_overview(self.overview)
+        return started_by([*([self.question] if self.question else []), *self.live])
+
+    @property
+    def volumes(self) -> dict[str, str]:
+        """{log directory: broker}, "" for a broker that the run's files do not tell."""
+        known = self.started.volumes
+        seen = [one.log_dir for one in self.overview.volumes] if self.overview else []
+        plans = self.question.plans if self.question else []
+        asked = [log_dir for plan in plans for log_dir in plan.log_dirs]
+        reported = self.report.volumes if self.report else []
+        return {one: known.get(one, "") for one in seen or asked or reported} or known
+
 
 def detail_of(folder: Path) -> Detail:
     """Read the folder of a run. What cannot be read is listed, and left out."""
@@ -89,6 +108,14 @@ def detail_of(folder: Path) -> Detail:
         changes=[one for one in changes if isinstance(one, Change)],
         unreadable=[one for one in every if isinstance(one, Unreadable)],
     )
+
+
+def lasted_ms(run: Detail) -> int | None:
+    """Return how long a run took to its report, None if it has none or no file tells."""
+    began = run.started.began_ms
+    if run.overview is None or began is None or began > run.overview.written_ms:
+        return None
+    return run.overview.written_ms - began
 
 
 def stages_of(run: Detail, now_ms: int) -> list[Stage]:
@@ -159,7 +186,8 @@ def _apply(run: Detail, live: Sequence[Live], now_ms: int) -> Stage:
     stage = _of_jobs("Apply", live, now_ms)
     if not run.changes:
         nothing = stage.state == "not begun" and run.report is not None
-        return stage._replace(state="not needed", said="nothing was written") if nothing else stage
+        why = "a dry run only plans" if run.started.dry_run else "nothing was written"
+        return stage._replace(state="not needed", said=why) if nothing else stage
     ended = [one for one in run.changes if one.ended_ms is not None]
     outcomes: dict[str, int] = {}
     for change in ended:

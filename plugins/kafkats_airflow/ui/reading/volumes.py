@@ -30,6 +30,7 @@ class Source(NamedTuple):
     dag_id: str
     run_id: str
     written_ms: int
+    dry_run: bool = False
 
 
 class Told(NamedTuple):
@@ -173,7 +174,7 @@ def _add(rows: dict[str, Row], found: Found, one: Overview | Older) -> None:
             if row.mentioned is None:
                 row.mentioned, row.older = source, True
         return
-    source = Source(found.dag_id, one.run_id, one.written_ms)
+    source = Source(found.dag_id, one.run_id, one.written_ms, one.dry_run)
     for volume in one.volumes:
         row = rows.setdefault(volume.log_dir, Row(volume.log_dir))
         _add_figures(row, Told(source, volume, one.topics))

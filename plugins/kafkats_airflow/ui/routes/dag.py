@@ -29,6 +29,7 @@ def page(request: Request, dag_id: rights.DagAsked) -> Response:
         title=dag_id,
         folder=str(folder),
         unseen=unseen,
+        brokers=deployed.listed().volumes,
         dag_id=dag_id,
         rows=rows[:ROWS],
         total=len(rows),

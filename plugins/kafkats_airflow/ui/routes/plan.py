@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
-from kafkats_airflow.ui import rendering
+from kafkats_airflow.ui import deployed, rendering
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import plan as reading
 from kafkats_airflow.ui.reading import plan_rows
@@ -51,6 +51,10 @@ def page(
         request,
         "plan.html",
         title=f"Plan of {detail.run_id or run.run_id}",
+        begun=detail.started,
+        volumes=detail.volumes,
+        brokers=deployed.listed().volumes,
+        asks=reading.asks(detail.question) if detail.question else "",
         run=run,
         run_id=detail.run_id or run.run_id,
         detail=detail,

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from kafkats_airflow.ui import rendering
+from kafkats_airflow.ui import deployed, rendering
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import ending
 from kafkats_airflow.ui.reading import run as reading
@@ -52,5 +52,7 @@ def page(request: Request, run: Asked) -> Response:
         stages=stages,
         running=running,
         open=ending.open_of(detail),
+        brokers=deployed.listed().volumes,
+        lasted_ms=reading.lasted_ms(detail),
         reports=[one for one in REPORTS if any(run.folder.glob(one.file))],
     )

@@ -21,6 +21,8 @@ def page(
     readable: rights.Readable,
     dag: Annotated[str, Query(max_length=500)] = "",
     state: listing.State | None = None,
+    sort: listing.Sort = "need",
+    up: bool = False,
     start: Annotated[int, Query(ge=0, le=10**6)] = 0,
 ) -> Response:
     """Show all runs of the DAGs that the person may read."""
@@ -41,7 +43,10 @@ def page(
         title="Runs",
         folder=str(folder),
         unseen=unseen,
-        rows=wanted[start : start + ROWS],
+        brokers=deployed.listed().volumes,
+        rows=listing.sorted_by(wanted, sort, up=up)[start : start + ROWS],
+        sort=sort,
+        up=up,
         total=len(wanted),
         counts=listing.counted(every),
         needing=len(listing.needing(every)),

@@ -17,11 +17,11 @@ function say(text, run) {
 }
 
 async function end(button, { dag, run, name, digest }) {
-  const { verb, what } = button.dataset;
+  const { verb, what, yes } = button.dataset;
   const sure = await confirmed(document.getElementById("end-dialog"), {
     head: `${button.textContent.trim()}?`,
     what,
-    yes: verb === "purge" ? "Delete the old files" : "Undo",
+    yes,
     digits: verb === "purge" ? digest.slice(0, 8) : "",
   });
   if (!sure) return say("Nothing was done.");

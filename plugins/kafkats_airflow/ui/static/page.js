@@ -1,6 +1,6 @@
 // Every page: ages that grow, links that leave the frame, refreshing, the mark `data-ready`.
 
-const SPANS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+const SPANS = [[1, 60, "s"], [60, 120, "min"], [3600, 72, "h"]];
 
 /** Mark the page: the last visible row and plot have their data. Pages with scripts of their own have
  * `data-waits` on <html> and call this themselves. */
@@ -8,11 +8,16 @@ export function ready() {
   document.documentElement.dataset.ready = "true";
 }
 
-function lasting(ms) {
-  const seconds = Math.floor(Math.abs(ms) / 1000);
-  for (const [length, unit] of SPANS)
-    if (seconds >= length) return `${Math.floor(seconds / length)}\u00a0${unit}`;
-  return "0\u00a0s";
+/** A span of time rounded to its unit: 59 s, 95 min, 39 h, 5.9 d. The twin of of_duration in words.py. */
+export function lasting(ms) {
+  const seconds = Math.abs(ms) / 1000;
+  for (const [length, most, unit] of SPANS) {
+    const amount = Math.floor(seconds / length + 0.5);
+    if (amount <= most) return `${amount}\u00a0${unit}`;
+  }
+  const tenths = Math.floor(seconds / 8640 + 0.5);
+  const days = tenths < 100 ? (tenths / 10).toFixed(1).replace(/\.0$/, "") : Math.floor(seconds / 86400 + 0.5);
+  return `${days}\u00a0d`;
 }
 
 function ages(root = document) {

@@ -1,0 +1,106 @@
+"""A sentence about what an answer lets happen: the verb, files, bytes, and how much is on disk.
+
+Questions and pages say it in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkats.operations import OPERATIONS
+from kafkats_airflow.sentences import size
+
+UNDO: Final = "undo"
+PURGE: Final = "purge"
+_SIZES: Final = ("log", "index", "timeindex", "txnindex", "snapshot")
+
+
+class Stake(NamedTuple):
+    """A plan, or RUNs to end. `operation` is the plan's, UNDO or PURGE, "" if unknown. `on_disk`
+    are the bytes of segments of its log directories, None if nothing tells.
+    """
+
+    plan: str
+    operation: str
+    totals: Mapping[str, object]
+    on_disk: int | None
+
+
+def together(stakes: Sequence[Stake]) -> str:
+    """Return what applying these plans does, without a full stop; "" for none.
+
+    Plans beside each other are about the same log directories: these count once.
+    """
+    operations = dict.fromkeys(one.operation for one in stakes)
+    return "; ".join(
+        _sentence(name, [o for o in stakes if o.operation == name]) for name in operations
+    )
+
+
+def _sentence(operation: str, stakes: Sequence[Stake]) -> str:
+    places = {Path(one.plan).parent: one.on_disk for one in stakes}
+    known = [one for one in places.values() if one is not None]
+    on_disk = sum(known) if known and len(known) == len(places) else None
+    totals = {
+        name: sum(_number(one.totals, name) for one in stakes)
+        for name in (
+            "files",
+            "partitions",
+            "freed_bytes",
+            "write_bytes",
+            "cut_bytes",
+            "dropped_bytes",
+        )
+    }
+    return _stake(operation, totals, on_disk)
+
+
+def _stake(operation: str, totals: Mapping[str, int], on_disk: int | None) -> str:
+    files = _counted(totals["files"], "file")
+    partitions = _counted(totals["partitions"], "partition")
+    of_disk = "" if on_disk is None else f" of {size(on_disk)} on disk"
+    if operation == UNDO:
+        return f"Put back {files} in {partitions}, as they were before"
+    if operation == PURGE:
+        return f"Delete the old files that an undo would put back ({files}): no undo after that"
+    if operation not in OPERATIONS:
+        return f"Change {files} in {partitions}"
+    verb = OPERATIONS[operation].verb or operation
+    said = f"{verb.capitalize()} {files} in {partitions}"
+    if operation == "retain":
+        return f"{said}, {size(totals['freed_bytes'])}{of_disk}"
+    said += f": {size(totals['write_bytes'])} to write"
+    if cut := totals["cut_bytes"] + totals["dropped_bytes"]:
+        said += f", {size(cut)} to cut off"
+    return f"{said}; {size(on_disk)} on disk" if on_disk is not None else said
+
+
+def on_disk(plan: Path) -> int | None:
+    """Return the bytes of segments of a plan's log directories, of one replica: logs, indexes and
+    snapshots. None if the plan has no readable report beside it.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import parquet
+
+    path = plan.parent / "before" / "segments.parquet"
+    columns = ["base_offset", *(f"{name}.size" for name in _SIZES)]
+    try:
+        with path.open("rb") as file:
+            table = parquet.ParquetFile(file).read(columns, use_threads=False)
+    except (OSError, pa.ArrowException):
+        return None
+    real = table.filter(pc.greater_equal(table["base_offset"], 0))
+    sums = [pc.sum(pc.struct_field(real[name], "size")).as_py() for name in _SIZES]
+    return sum(one or 0 for one in sums)
+
+
+def _number(totals: Mapping[str, object], name: str) -> int:
+    found = totals.get(name)
+    return found if isinstance(found, int) else 0
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,58 @@
+"""How a DAG run began: when, by whom, about which log directories, and whether it may write.
+
+Progress, question and overview of a run carry it, so that pages can name a run that has no report
+yet. It is for people only: a task never fails because it cannot be told.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+
+from airflow.providers.common.compat.sdk import Context
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
+
+from kafkats.errors import KafkatsError
+from kafkats_airflow.run_params import RunParams, params_of
+
+
+class Started(BaseModel):
+    """What is known of it. `how` is Airflow's type of the run, `by` the person who triggered it, ""
+    if nobody did. `began_ms` is when the run started, epoch ms. `volumes` are {log directory:
+    broker}, those that its params choose from the policy.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    how: str = ""
+    by: str = ""
+    began_ms: NonNegativeInt | None = None
+    dry_run: bool = False
+    volumes: dict[str, str] = {}
+
+
+def started_of(context: Context) -> Started:
+    """Return how the run of a task began."""
+    run, params = context.get("dag_run"), params_of(context)
+    how = getattr(run, "run_type", None)
+    began = getattr(run, "start_date", None)
+    return Started(
+        how=str(getattr(how, "value", how) or ""),
+        by=str(getattr(run, "triggering_user_name", None) or ""),
+        began_ms=int(began.timestamp() * 1000) if isinstance(began, datetime) else None,
+        dry_run=bool(params.get("dry_run", False)),
+        volumes=_volumes(params),
+    )
+
+
+def _volumes(params: RunParams) -> dict[str, str]:
+    """Return {log directory: broker}; nothing for a policy that cannot be read, which fails the
+    task in its own words.
+    """
+    from kafkats_airflow.applications import chosen_volumes
+
+    if "policy" not in params or "volumes" not in params:
+        return {}
+    with suppress(KafkatsError):
+        return {str(one.path): one.broker for one in chosen_volumes(params)}
+    return {}
