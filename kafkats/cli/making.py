@@ -64,6 +64,7 @@ class Making:
         Raises as `planning` and `flow.planning.write`.
         """
         from kafkats.flow.planning import write
+        from kafkats.plans.disks import keep_disks
         from kafkats.reserving import planning
 
         with planning(log_dirs, self.wish, self.place) as ours:
@@ -75,6 +76,8 @@ class Making:
                 folder = self.folder_of(decision.planned.plan)
                 write(decision.planned, ours, folder)
                 seen = {"seen": keep_segments(decision.planned.segments, self.report)}
+                if self.report is not None:
+                    keep_disks(map(Path, ours.log_dirs), self.report)
         more = {"log_dirs": ours.log_dirs, **seen, **decision.more}
         more["reservation_remarks"] = ours.remarks
         if decision.planned is None:

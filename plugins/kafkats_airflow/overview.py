@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.retention.summary import SummaryRow
+    from kafkats_airflow.results import PlanResult
 
 NAME: Final = "overview.json"
 FORMAT: Final = 1
@@ -52,7 +53,8 @@ class Volume(_Model):
 
     `bytes` are those of segments on this disk, of one replica: logs, indexes, snapshots.
     `magic_bytes` are bytes of logs by magic (0, 1, 2), of the segments that were read whole;
-    `log_bytes` those of all logs. `kinds` counts findings: {severity: {kind: count}}.
+    `log_bytes` those of all logs. `kinds` counts findings: {severity: {kind: count}}. `disk_bytes`
+    is the size of its file system, `disk_free_bytes` what of it was free when the run planned.
     """
 
     log_dir: str
@@ -63,6 +65,8 @@ class Volume(_Model):
     kinds: dict[str, dict[str, NonNegativeInt]] | None = None
     magic_bytes: tuple[NonNegativeInt, NonNegativeInt, NonNegativeInt] | None = None
     reclaimable: Reclaimable | None = None
+    disk_bytes: NonNegativeInt | None = None
+    disk_free_bytes: NonNegativeInt | None = None
 
 
 class Undo(_Model):
@@ -174,22 +178,41 @@ def volumes_of(
     *,
     verdicts: Sequence[SummaryRow] | None = None,
     census: pa.Table | None = None,
+    plans: Sequence[PlanResult] = (),
 ) -> list[Volume]:
     """Return the volumes of a run from its tables.
 
     `segments` are facts.SEGMENTS at the end of the run, `verdicts` are rows of retention's summary,
-    `census` is migration.census.CENSUS.
+    `census` is migration.census.CENSUS. The reports of `plans` say how full the disks were.
     """
     facts = _of_segments(segments) if segments is not None else {}
     magics = _of_census(census) if census is not None else {}
     deleted = _of_verdicts(verdicts) if verdicts is not None else {}
+    disks = _of_disks(plans)
     return [
         Volume(
             log_dir=log_dir,
-            **(facts.get(log_dir, {}) | magics.get(log_dir, {}) | deleted.get(log_dir, {})),
+            **{
+                name: figure
+                for known in (facts, magics, deleted, disks)
+                for name, figure in known.get(log_dir, {}).items()
+            },
         )
         for log_dir in sorted({*log_dirs, *facts, *magics})
     ]
+
+
+def _of_disks(plans: Sequence[PlanResult]) -> dict[str, dict[str, object]]:
+    """Return the sizes that the jobs `plan` kept beside their reports; none of earlier versions."""
+    from kafkats.plans.disks import read_disks
+
+    found: dict[str, dict[str, object]] = {}
+    for plan in plans:
+        if seen := plan.get("seen"):
+            for log_dir, disk in read_disks(Path(seen["report"])).items():
+                sizes = {"disk_bytes": disk.bytes, "disk_free_bytes": disk.free_bytes}
+                found[log_dir] = sizes
+    return found
 
 
 def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:

@@ -92,7 +92,7 @@ def report(
     write_json(folder / "report.json", content)
     seen = overview.at_the_end(seen, reports.after_of(folder), PARTITION)
     failed = end.endswith((reports.UNFINISHED, LEFT))
-    volumes = overview.volumes_of(content["volumes"], seen)
+    volumes = overview.volumes_of(content["volumes"], seen, plans=plans)
     overview.write(context, folder, end, volumes, failed=failed)
     reports.log_remarks(content["remarks"])
     if failed:

@@ -203,7 +203,7 @@ def write_report(
     write_json(folder / "report.json", content)
     if context is not None:
         seen = overview.at_the_end(before, after, SEGMENT)
-        volumes = overview.volumes_of(content["volumes"], seen)
+        volumes = overview.volumes_of(content["volumes"], seen, plans=plans)
         failed = outcome.endswith((UNFINISHED, UNSAFE))
         overview.write(context, folder, outcome, volumes, failed=failed)
     return content

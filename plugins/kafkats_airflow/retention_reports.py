@@ -147,7 +147,7 @@ def report(
     write_json(folder / "report.json", {**content, **more})
     seen = overview.at_the_end(before, after, reports.PARTITION)
     left = None if rows is None else _left(folder, plans, seen)
-    volumes = overview.volumes_of(content["volumes"], seen, verdicts=left)
+    volumes = overview.volumes_of(content["volumes"], seen, verdicts=left, plans=plans)
     overview.write(context, folder, end, volumes, failed=end.endswith(UNFINISHED))
     context["outlet_events"][INVENTORY].extra = {
         "volumes": [*content["volumes"]],

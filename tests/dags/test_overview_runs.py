@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ def test_retention_before_and_after(bag: Any, volume: Path, here: list[str]) -> 
     assert seen.reclaimable is not None
     assert seen.reclaimable.now_bytes == said["now_bytes"] > 0
     assert seen.reclaimable.pinned_bytes == said["pinned_bytes"]
+    assert seen.disk_bytes == shutil.disk_usage(volume).total > (seen.disk_free_bytes or 0) > 0
 
     retain(bag, volume)
     said = report(volume)

@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from kafkats_airflow import settings
 from kafkats_airflow.overview import Overview, Undo, Volume
 from kafkats_airflow.ui.reading.files import Unreadable, cached, is_file, json_of
+from kafkats_airflow.ui.reading.records import Question, parse_question
 from kafkats_airflow.ui.reading.runs import Found, overview_of, run_in
 
 WHOLE: Final = 0.95
@@ -58,7 +59,8 @@ class Kept(NamedTuple):
 @dataclass
 class Row:
     """A log directory. `seen` has its size and defects, `formats` its bytes by magic, `reclaimable`
-    what retention said. None: no report has it.
+    what retention said, `disk` how full its file system was. None: no report has it. `asks` are the
+    runs whose questions about it wait for an answer.
 
     `mentioned` is the newest run about all topics that names it. `older`: that run's report has no
     figures. `partly` is a newer run that looked at some topics only: what it found counts as
@@ -73,6 +75,8 @@ class Row:
     formats: Told | None = None
     reclaimable: Told | None = None
     partly: Told | None = None
+    disk: Told | None = None
+    asks: list[Source] = field(default_factory=list)
     undo: list[Kept] = field(default_factory=list)
     undone_since: bool = False
 
@@ -128,6 +132,10 @@ def board(runs: Sequence[Found], listed: Mapping[str, str], now_ms: int) -> Boar
     told = [(found, one) for found, one in read if not isinstance(one, Unreadable)]
     for found, one in sorted(told, key=lambda pair: -pair[1].written_ms):
         _add(rows, found, one)
+    ended = {found.folder: one.written_ms for found, one in told}
+    for found in runs:
+        if found.changed_ms > ended.get(found.folder, 0):  # nothing came after its report
+            _add_question(rows, found, now_ms)
     every = sorted(rows.values(), key=lambda row: _trouble(row, now_ms))
     return Board(every, [one for _, one in read if isinstance(one, Unreadable)])
 
@@ -182,6 +190,18 @@ def _add(rows: dict[str, Row], found: Found, one: Overview | Older) -> None:
         _add_undo(rows, source, undo, run_in(found.folder, undo.run))
 
 
+def _add_question(rows: dict[str, Row], found: Found, now_ms: int) -> None:
+    """Add the question of a run that waits for an answer."""
+    question = cached(found.folder / "question.json", parse_question)
+    if not isinstance(question, Question) or now_ms > question.until_ms:
+        return
+    if is_file(found.folder / "approval.json"):
+        return
+    source = Source(found.dag_id, question.run_id or found.folder.name, question.asked_ms)
+    for log_dir in dict.fromkeys(one for plan in question.plans for one in plan.log_dirs):
+        rows.setdefault(log_dir, Row(log_dir)).asks.append(source)
+
+
 def _add_figures(row: Row, told: Told) -> None:
     volume = told.volume
     if told.topics != "*":
@@ -195,6 +215,8 @@ def _add_figures(row: Row, told: Told) -> None:
         row.formats is None or (is_whole(volume) and not is_whole(row.formats.volume))
     ):
         row.formats = told
+    if row.disk is None and volume.disk_bytes is not None:
+        row.disk = told
     if row.reclaimable is None and volume.reclaimable is not None:
         row.reclaimable = told
 

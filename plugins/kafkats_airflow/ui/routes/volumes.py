@@ -7,8 +7,9 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
+from kafkats.findings import KINDS
 from kafkats_airflow.ui import deployed, rendering, rights
-from kafkats_airflow.ui.reading import runs, volumes
+from kafkats_airflow.ui.reading import next_steps, runs, volumes
 
 router = APIRouter()
 
@@ -69,6 +70,9 @@ def page(
         sort=sort,
         state=state,
         find=find,
+        steps_of=next_steps.steps_of,
+        deletion=next_steps.deletion,
+        meanings={kind: meaning for kind, (_, meaning) in KINDS.items()},
         overdue_ms=volumes.overdue_ms(),
         sums=_sums(board.rows),
         freed_ms=min((ms for row in rows if (ms := row.freed_ms()) is not None), default=None),

@@ -1,0 +1,84 @@
+"""What a person is told to do about a log directory, and where the link leads."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from kafkats.findings import KINDS
+from tests.ui.folders import HOUR_MS, ended, reclaimable, volume, write
+
+FINDINGS: Final = Path(__file__).parents[2] / "docs" / "findings.md"
+ASKED: Final[dict[str, Any]] = {
+    "options": {"Approve": ["d"], "Reject": []},
+    "plans": [{"plan": "/p", "digest": "d", "totals": {"files": 1}, "log_dirs": ["/asked"]}],
+    "asked_ms": 1,
+    "run_id": "asks",
+}
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def test_a_rebuild_mends_the_kinds_of_indexes_in_docs() -> None:
+    from kafkats_airflow.ui.reading.next_steps import REBUILT
+
+    part = FINDINGS.read_text().partition("## `.index` and `.timeindex`")[2].partition("\n## ")[0]
+    named = set(re.findall(r"^\| `([a-z-]+)` \| damage", part, re.MULTILINE))
+    assert named - {"index-full"} == REBUILT, "of a full index a rebuild cannot write all entries"
+    assert all(KINDS[kind][0] == "damage" for kind in REBUILT)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "steps"),
+    [
+        ({}, []),
+        ({"danger": {"bad-offset": 1}}, ["Keep its broker stopped, and act first"]),
+        ({"damage": {"empty-index": 3}}, ["Rebuild its indexes"]),
+        ({"damage": {"bad-crc": 1}}, ["Other damage is not rebuilt"]),
+        (
+            {"danger": {"bad-offset": 1}, "damage": {"bad-crc": 1, "empty-index": 1}},
+            ["Keep its broker", "Rebuild its indexes", "Other damage is not rebuilt"],
+        ),
+    ],
+)
+def test_the_steps_about_defects(folder: Path, kinds: Any, steps: list[str]) -> None:
+    from kafkats_airflow.ui.reading import runs, volumes
+    from kafkats_airflow.ui.reading.next_steps import steps_of
+
+    ended(folder, now_ms(), volume("/a", kinds=kinds))
+    found = volumes.board(runs.runs_in(folder, ["rebuild_time_indexes"]), {}, now_ms())
+    said = [one.said for one in steps_of(found.rows[0], now_ms())]
+    assert len(said) == len(steps)
+    assert all(one.startswith(begin) for one, begin in zip(said, steps, strict=True))
+
+
+def test_the_page_leads_to_the_dag_and_to_the_question(client: Any, folder: Path) -> None:
+    damaged = volume("/damaged", kinds={"damage": {"empty-index": 3}})
+    ended(
+        folder,
+        now_ms() - HOUR_MS,
+        damaged,
+        volume("/full", disk_bytes=1 << 40, disk_free_bytes=7 << 30),
+    )
+    deleted = volume("/expired", reclaimable=reclaimable(5))
+    ended(folder, now_ms() - HOUR_MS, deleted, dag="apply_retention")
+    asks = folder / "apply_retention" / "asks"
+    write(asks / "question.json", ASKED | {"until_ms": now_ms() + HOUR_MS})
+    text = client.get("/kafkats/volumes").text
+    assert 'data-out href="../dags/rebuild_time_indexes" title="Opens rebuild_time_indexes' in text
+    assert "trigger it there with the volume /damaged" in text
+    assert 'data-out href="../dags/apply_retention"' in text
+    assert "The broker must be stopped" in text
+    assert "7.0\xa0GiB free of 1.0\xa0TiB" in text
+    assert 'href="plan?dag_id=apply_retention&amp;run_id=asks">A plan waits' in text
+    write(asks / "approval.json", {"option": "Reject"})
+    assert "A plan waits" not in client.get("/kafkats/volumes").text
+    (asks / "approval.json").unlink()
+    write(asks / "question.json", ASKED | {"until_ms": now_ms() - 1})
+    assert "A plan waits" not in client.get("/kafkats/volumes").text
