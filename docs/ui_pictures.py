@@ -1,98 +1,66 @@
 """Makes the pictures of docs/ui.md: the pages over golden directories, in Chromium.
 
-python docs/ui_pictures.py
+python -m docs.ui_pictures [NAME ...]      # all pictures, or those with these names
 """
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
 
+from PIL import Image
+
 from tests.browser.forms import chromium
-from tests.golden import Unpacked
-from tests.ui.folders import DAY_MS, HOUR_MS, change, ended, live, reclaimable, volume, write
-from tests.ui.golden_runs import REBUILT, RETAINED, write_health, write_retention
+from tests.ui.golden_runs import REBUILT, RETAINED
 from tests.ui.harness import served
 from tests.ui.looking import looking
+from tests.ui.story import Story, pages_of
 
 ROOT = Path(__file__).parents[1]
-GIB = 1024**3
-DIGEST = "3f9c2a71d0b84e65" * 4
-RUN = "dag_id=rebuild_time_indexes&run_id=scheduled__2026-11-22"
+PLACE = Path(tempfile.gettempdir(), "kafka")
+"""The log directories: pictures show this path. It must not exist."""
+COLOURS = 256
 PICTURES = {
-    "volumes": "volumes",
-    "runs": "runs",
-    "run": f"run?{RUN}",
     "index-health": f"health?{REBUILT}",
     "retention": f"retention?{RETAINED}",
 }
+"""Name of a picture -> page, besides those of the story."""
 
 
-def write_runs(folder: Path, now_ms: int) -> None:
-    """Write runs of some days: one that asks, one that runs, one with undo material."""
-    run = folder / "rebuild_time_indexes" / "scheduled__2026-11-22"
-    undo = change(run, DIGEST, {"/kafka/disk-1": 3 * GIB}, now_ms + 6 * DAY_MS)
-    plan = {
-        "plan": "/var/lib/kafkats/plan",
-        "digest": DIGEST,
-        "totals": {"files": 4, "partitions": 3, "read_bytes": 9 * GIB, "write_bytes": GIB // 90},
-    }
-    asked = {"options": {"Approve": [DIGEST]}, "plans": [plan], "asked_ms": now_ms - 9 * HOUR_MS}
-    write(run / "question.json", asked | {"until_ms": now_ms + 15 * HOUR_MS})
-    answer = {"option": "Approve", "digests": [DIGEST], "by": "Ada", "why": "answered by Ada"}
-    write(run / "approval.json", answer | {"answered_ms": now_ms - 8 * HOUR_MS})
-    sound = {"partitions": 412, "segments": 9_120, "log_bytes": 880 * GIB, "bytes": 889 * GIB}
-    damage = {"damage": {"missing-index": 2, "not-in-log": 1}}
-    ended(
-        folder,
-        now_ms - 7 * HOUR_MS,
-        volume("/kafka/disk-0", **sound, kinds=damage),
-        volume("/kafka/disk-1", **sound, magic_bytes=[0, 22 * GIB, 858 * GIB]),
-        run=run.name,
-        undo=[undo],
-    )
-    write(
-        run / "report.json",
-        {"outcome": "rebuilt and proved", "volumes": ["/kafka/disk-0"], "plans": [plan]},
-    )
-    deleted = [
-        volume(f"/kafka/disk-{n}", **sound, reclaimable=reclaimable((31 + 9 * n) * GIB, n * GIB))
-        for n in range(2)
-    ]
-    ended(folder, now_ms - 8 * HOUR_MS, *deleted, dag="apply_retention", outcome="dry run")
-    ended(folder, now_ms - 40 * HOUR_MS, volume("/kafka/disk-2", **sound), dag="roll_segments")
-    live(folder / "migrate_message_format" / "manual__phase-2", now_ms, about="broker 2")
-    question = folder / "apply_retention" / "manual__clean-up" / "question.json"
-    write(question, asked | {"until_ms": now_ms + 15 * HOUR_MS})
-
-
-def main() -> None:
+def main(names: list[str]) -> None:
     """Write docs/ui/*.png, each page light and dark."""
     into = ROOT / "docs" / "ui"
     into.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as place, chromium() as browser:
-        folder = Path(place, "runs")
-        policy = Path(place, "policy.yaml")
-        volumes = [f"{{broker: '{n}', path: /kafka/disk-{n}}}" for n in range(4)]
-        write(policy, f"volumes: [{', '.join(volumes)}]")
-        unpacked = Path(place, "golden")
-        unpacked.mkdir()
-        golden = Unpacked(unpacked)
-        write_health(folder, golden)
-        write_retention(folder, golden)
-        now_ms = time.time_ns() // 1_000_000
-        write_runs(folder, now_ms)
-        ended(folder, now_ms - DAY_MS, run="manual__health", outcome="dry run")
-        done = {"dag": "apply_retention", "run": "manual__retention", "outcome": "dry run"}
-        ended(folder, now_ms - DAY_MS, **done)
-        with served(folder, policy) as site:
-            for theme in ("light", "dark"):
-                for name, path in PICTURES.items():
-                    with looking(browser, theme) as seen:
-                        seen.open(f"{site}/{path}")
-                        seen.picture(into / f"{name}-{theme}.png")
+    PLACE.mkdir()
+    try:
+        with tempfile.TemporaryDirectory() as scratch, chromium() as browser:
+            folder, policy = Path(scratch, "runs"), Path(scratch, "policy.yaml")
+            story = Story(folder, PLACE, time.time_ns() // 1_000_000)
+            story.write(policy)
+            with served(folder, policy) as site:
+                for theme in ("light", "dark"):
+                    for name, path in (pages_of(story) | PICTURES).items():
+                        if not names or name in names:
+                            with looking(browser, theme) as seen:
+                                seen.open(f"{site}/{path}")
+                                seen.picture(into / f"{name}-{theme}.png")
+                            shrink(into / f"{name}-{theme}.png")
+    finally:
+        shutil.rmtree(PLACE)
+
+
+def shrink(path: Path) -> None:
+    """Give a picture a palette of its most frequent colours: the repository stays small."""
+    with Image.open(path) as picture:
+        full = picture.convert("RGB")
+    known = sorted(full.getcolors(full.width * full.height) or [], reverse=True)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for _, colour in known[:COLOURS] for part in colour])
+    full.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -210,8 +210,7 @@ def _of_disks(plans: Sequence[PlanResult]) -> dict[str, dict[str, object]]:
     for plan in plans:
         if seen := plan.get("seen"):
             for log_dir, disk in read_disks(Path(seen["report"])).items():
-                sizes = {"disk_bytes": disk.bytes, "disk_free_bytes": disk.free_bytes}
-                found[log_dir] = sizes
+                found[log_dir] = {"disk_bytes": disk.bytes, "disk_free_bytes": disk.free_bytes}
     return found
 
 

@@ -46,13 +46,12 @@ class Story:
         """Write the policy, the log directories and all runs."""
         volumes = [f"{{broker: '{n}', path: {path}}}" for path, n in self.brokers.items()]
         write(policy, f"volumes: [{', '.join(volumes)}]")
-        self._unpack("disk-0", "crash-4.3.1", "before")
         self._unpack("disk-1", "retention-4.3.1", "before")
         for name in ("disk-2", "disk-3"):
             self._unpack(name, "matrix-4.3.1-v2", "data")
+        self.asks()
         self._looked()
         self._retained()
-        self._asks()
         self._rebuilt()
         self._rolled_long_ago()
         self._migrates()
@@ -82,8 +81,9 @@ class Story:
         more = {"dag": "apply_retention", "outcome": "dry run", "dry_run": True, "started": began}
         ended(self.folder, at_ms, *self.seen(root, verdicts=rows), run=run.name, **more)
 
-    def _asks(self) -> None:
-        """The rebuild of what the dry run found."""
+    def asks(self) -> None:
+        """Write the run that asks whether it may rebuild what the dry run found."""
+        self._unpack("disk-0", "crash-4.3.1", "before")
         run = self.folder / REBUILD / WAITS
         asked_ms = self.now_ms - 5 * HOUR_MS
         plan = self.planned(run, self.place / "disk-0", asked_ms - 10_000)

@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from tests.ui.folders import HOSTILE, HOUR_MS, change, ended, live, reclaimable, volume, write
 from tests.ui.golden_runs import REBUILT, RETAINED, write_health, write_retention
 from tests.ui.looking import Seen, looking
+from tests.ui.story import REBUILD, WAITS, Story
 
 DAG = "rebuild_time_indexes"
 pytestmark = pytest.mark.slow(5)
@@ -116,9 +117,13 @@ def test_axe_has_no_serious_findings(seen: Seen, site: str, folder: Path, golden
     write(folder / DAG / "half" / "overview.json", "{")
     write_health(folder, golden)
     write_retention(folder, golden)
+    story = Story(folder, folder.parent / "kafka", now_ms())
+    story.asks()
     for path in (
         "volumes",
         "runs",
+        f"run?dag_id={REBUILD}&run_id={WAITS}",
+        f"plan?dag_id={REBUILD}&run_id={WAITS}",
         f"run?dag_id={DAG}&run_id=r",
         f"health?{REBUILT}",
         f"retention?{RETAINED}",

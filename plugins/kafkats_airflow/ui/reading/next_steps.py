@@ -23,11 +23,11 @@ REBUILT: Final = frozenset({
     "above-maximum",
 })
 """Kinds of damage of .index and .timeindex files: a rebuild mends them (docs/findings.md)."""
-_DOWN: Final = "The broker must be stopped: a directory that a broker holds is not written."
+_DOWN: Final = "its broker must be stopped"
 
 
 class Step(NamedTuple):
-    """A step. `dag_id` is the DAG that does it, "" where a person does; `needs` is its condition."""
+    """A step. `dag_id` is the DAG that does it, "" for a person; `needs` is its condition."""
 
     said: str
     dag_id: str = ""
@@ -40,14 +40,13 @@ def steps_of(row: Row, now_ms: int) -> list[Step]:
     damage = {kind for told in row.looks() for kind, _ in told.kinds("damage")}
     steps = []
     if "danger" in states:
-        steps.append(Step("Keep its broker stopped, and act first: docs/findings.md"))
+        steps.append(Step("Keep its broker stopped, and act first"))
     if damage & REBUILT:
         steps.append(Step("Rebuild its indexes", "rebuild_time_indexes", _DOWN))
     if damage - REBUILT:
-        steps.append(Step("Other damage is not rebuilt: docs/findings.md"))
+        steps.append(Step("Other damage: take the partition from a replica"))
     if not {"unseen", "overdue", "older", "partly"}.isdisjoint(states):
-        needs = "A dry run writes nothing; the broker may run."
-        steps.append(Step("Look at it by a dry run", "rebuild_time_indexes", needs))
+        steps.append(Step("Look at it by a dry run", "rebuild_time_indexes", "its broker may run"))
     return steps
 
 
