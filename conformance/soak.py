@@ -166,7 +166,7 @@ def _run(name: str, version: str, soaked: Soaked, tally: Tally) -> None:
 
 
 _BESIDE_A_BROKER: Final = re.compile(
-    r"no clean-shutdown marker|No such file|gone when it was read|came or went while it was looked"
+    r"no clean-shutdown marker|No such file|gone when it was read|disappeared while the plan was made"
     r"|has begun to replace segments here"
 ).search
 """Why a plan rightly blocks rows, and so ends with 1, while a broker writes and deletes."""

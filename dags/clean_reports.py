@@ -6,7 +6,7 @@ not touched, and no undo is lost.
 
 **When.** Once a week, by schedule. It removes only if `dry_run` is off (KAFKATS_CLEAN_REPORTS=apply
 on the workers and the DAG processor makes that the default); otherwise it only says which folders
-may go. It needs no Spark: it runs on an Airflow worker that sees `folder`.
+it would remove. It needs no Spark: it runs on an Airflow worker that sees `folder`.
 
 **What it does.** `choose` looks at every run's folder in `folder`. `remove` looks again, and
 removes the chosen folders that have not changed meanwhile. It follows no link. It keeps a folder

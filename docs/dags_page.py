@@ -58,7 +58,7 @@ to continue with the rest.
 
 **Failures.** The first line of a failed task says what failed, where and why, and what to do.
 `report.json` repeats it in `failures`, and the failed `report` task begins with it. Failures that
-only a person can mend (the policy, a volume, a connection, the folder) are not retried. `remarks`
+only a person can correct (the policy, a volume, a connection, the folder) are not retried. `remarks`
 in `report.json` are no failures, such as a glob that matches no topic.
 
 **Clearing a run** makes a new plan and asks again. `report.json` names the RUNs of all tries, and

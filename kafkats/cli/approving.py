@@ -40,7 +40,7 @@ def check_approval(record: Path | None, digests: Iterable[str]) -> None:
             if answer
             else "there is no record of an approver's answer"
         )
-        raise Refused(f"{reason} ({NAME} is set); clear the run to ask anew", path=record)
+        raise Refused(f"{reason} ({NAME} is set); clear the run to ask again", path=record)
 
 
 def check_guards(plan: Plan) -> None:

@@ -284,7 +284,9 @@ def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Map
     place = site(area, work.partition_dir, work.run_id)
     journal = read_journal(place, DISK)
     if journal is None or journal.phase in {"undo", "undone"}:
-        raise Refused("this run was undone; plan anew", path=Path(work.log_dir, work.partition_dir))
+        raise Refused(
+            "this run was undone; make a new plan", path=Path(work.log_dir, work.partition_dir)
+        )
     _check_unchanged(work, place, journal)
     return "done" if state == "finished" else "already", journal.notes
 
@@ -299,7 +301,8 @@ def _check_unchanged(work: PartitionWork, place: Site, journal: Journal) -> None
             now = _hash(path, step.sha256 or "") if step.sha256 or path.exists() else None
         if now != step.sha256:
             raise Changed(
-                "this plan was applied before, and the file has changed since; plan anew", path=path
+                "this plan was applied before, and the file has changed since; make a new plan",
+                path=path,
             )
 
 

@@ -186,7 +186,7 @@ def _changing(place: Site, owner_stopped: bool, disk: Disk) -> Generator[None]:
 
 def _again(place: Site, journal: Journal, changes: Sequence[Change], disk: Disk) -> Outcome:
     if journal.phase in {"undo", "undone"}:
-        raise Refused("this run was undone; plan anew", path=place.directory)
+        raise Refused("this run was undone; make a new plan", path=place.directory)
     wanted = {
         change.name: change.sha256 if isinstance(change, Replace) else None for change in changes
     }

@@ -192,7 +192,9 @@ def good_snapshot_stays(
 def refuse_unclean(log_dir: str | os.PathLike[str]) -> None:
     """Raise Refused without a clean-shutdown marker: recovery may still move the log end."""
     if not exists(Path(log_dir, paths.CLEAN_SHUTDOWN), "looking for the clean-shutdown marker"):
-        raise Refused(f"{paths.CLEAN_SHUTDOWN} is gone: plan anew after a clean stop", path=log_dir)
+        raise Refused(
+            f"{paths.CLEAN_SHUTDOWN} is gone: make a new plan after a clean stop", path=log_dir
+        )
 
 
 def _build(log: Path, staged: Path, part: Part, building: Building) -> Built:

@@ -158,7 +158,7 @@ def _why_not(row: ForecastRow, segment: SegmentRow | None) -> str:
     if row.action == "blocked":
         return row.reason
     if segment is None or segment["log"] is None:
-        return "came or went while it was looked at; plan anew"
+        return "changed, appeared or disappeared while the plan was made; make a new plan"
     if segment["stop"]:
         return (
             f"the log is corrupt at byte {segment['valid_bytes']} ({segment['stop']}):"

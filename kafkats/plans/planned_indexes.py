@@ -35,6 +35,6 @@ def stage_planned(log: Path, item: Item, content: bytes, lease: Lease) -> Replac
     """
     if hash_bytes(content, SHA256) != item["after_sha256"]:
         raise Changed(
-            "the log has changed since the plan, and gives other bytes: plan anew", path=log
+            "the log has changed since the plan, and gives other bytes: make a new plan", path=log
         )
     return stage_bytes(item["file"], content, identity_of(item["before"]), lease)

@@ -82,7 +82,7 @@ def _check_last_log(directory: Path, point: Item) -> None:
     """Raise Changed unless the last log that the plan keeps is as it was."""
     log = directory / paths.segment_file(_last_kept(directory, point), paths.LOG)
     if identify(log) != FileIdentity(**source_log(point)):
-        raise Changed("the log has changed since the plan: plan anew", path=log)
+        raise Changed("the log has changed since the plan: make a new plan", path=log)
 
 
 def _last_kept(directory: Path, point: Item) -> int:
@@ -90,7 +90,7 @@ def _last_kept(directory: Path, point: Item) -> int:
     wanted = FileIdentity(**source_log(point))
     bases = [base for base in log_bases(directory) if base <= point["base_offset"]]
     if not bases:
-        raise Changed("every log is gone since the plan: plan anew", path=directory)
+        raise Changed("every log is gone since the plan: make a new plan", path=directory)
     for base in bases[-2:]:
         if identify(directory / paths.segment_file(base, paths.LOG)) == wanted:
             return base
@@ -144,7 +144,7 @@ def _copy(log: Path, item: Item, lease: Lease) -> Replace:
     """Stage the good part of a log. The old file goes to the undo folder, with its cut bytes."""
     end, was = item["log_valid_bytes"], FileIdentity(**source_log(item))
     if identify(log) != was or end != item["after_bytes"]:
-        raise Changed("the log has changed since the plan: plan anew", path=log)
+        raise Changed("the log has changed since the plan: make a new plan", path=log)
     staged = lease.staged(item["file"])
     copy_range(log, 0, end, staged)
     with open_segment(log) as view:

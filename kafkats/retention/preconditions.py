@@ -61,7 +61,7 @@ def check_prefix(log_dir: Path, directory: Path, items: Sequence[Item]) -> Plann
         )
         if end != planned.start:
             raise Changed(
-                f"the log ends at {end}, not at {planned.start} as planned; plan anew",
+                f"the log ends at {end}, not at {planned.start} as planned; make a new plan",
                 path=directory,
             )
     return planned
@@ -121,11 +121,11 @@ def _check_logs(directory: Path, planned: Planned) -> None:
     older, kept = there[: len(planned.removed)], there[len(planned.removed) :]
     for why, bases in (
         (
-            "the plan removes it, but it is gone already; plan anew",
+            "the plan removes it, but it is gone already; make a new plan",
             planned.removed.keys() - set(there),
         ),
         (
-            "the plan keeps it and removes younger segments; plan anew",
+            "the plan keeps it and removes younger segments; make a new plan",
             set(older) - planned.removed.keys(),
         ),
     ):
@@ -134,7 +134,7 @@ def _check_logs(directory: Path, planned: Planned) -> None:
     if (first := kept[0] if kept else -1) != planned.following:
         wanted, seen = ("none" if base < 0 else str(base) for base in (planned.following, first))
         raise Changed(
-            f"the first kept segment should be {wanted}, but it is {seen}; plan anew",
+            f"the first kept segment should be {wanted}, but it is {seen}; make a new plan",
             path=directory,
         )
 
@@ -145,6 +145,6 @@ def _check_families(partition: PartitionDir, planned: Planned) -> None:
         for file in segment.files.values():
             if file.name not in planned.removed.get(segment.base_offset, {file.name}):
                 raise Changed(
-                    "the plan removes its segment, but not this file; plan anew",
+                    "the plan removes its segment, but not this file; make a new plan",
                     path=partition.path / file.name,
                 )

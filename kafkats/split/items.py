@@ -70,7 +70,7 @@ def why_not(segment: SegmentRow, chain: Sequence[PartRow]) -> str:
     if valid_bytes is None:
         return unread_reason(segment["findings"])
     if log is None or log["size"] != chain[-1]["end"]:
-        return "came or went while it was looked at; plan anew"
+        return "changed, appeared or disappeared while the plan was made; make a new plan"
     if segment["stop"] or valid_bytes != log["size"]:
         return (
             f"the log is corrupt at byte {valid_bytes} ({segment['stop']}): kafkats verify names it"

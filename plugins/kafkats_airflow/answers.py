@@ -203,7 +203,7 @@ def answered(context: Context, event: Answer) -> None:
     deployment.check_responder(user)
     path = folder_of(context) / "question.json"
     if not path.exists():
-        raise Refused("an answer without its question; clear the task to ask anew", path=path)
+        raise Refused("an answer without its question; clear the task to ask again", path=path)
     asked = read_json(path)
     options = asked.get("options")
     digests = _digests(options.get(option)) if isinstance(options, dict) else None
@@ -267,7 +267,8 @@ def from_disk(context: Context, plan: PlanResult) -> PlanResult:
     header = read_json(folder / "plan.json")
     if header.get("digest") != plan["digest"]:
         raise Changed(
-            f"the plan that was made had digest {plan['digest'][:16]}; clear the run to plan anew",
+            f"the plan that was made had digest {plan['digest'][:16]}; clear the run to make a new"
+            " plan",
             path=folder,
         )
     if not is_header(header):

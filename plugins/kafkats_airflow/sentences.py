@@ -13,10 +13,10 @@ from kafkats_airflow.results import JobResult, Progress
 
 ADVICE: Final = {
     "Locked": "stop what holds it, or wait for it, then clear the task",
-    "Changed": "clear the run to plan anew",
+    "Changed": "clear the run to make a new plan",
     "Fenced": "a newer attempt has it: look at that one",
     "NotPermitted": "run the workers as a user that may keep owner and mode",
-    "CorruptPlan": "clear the run to plan anew",
+    "CorruptPlan": "clear the run to make a new plan",
     "Vanished": "see that the volume is mounted on every worker, then clear the task",
     "DiskFull": "free space there, then clear the task",
     "ReadOnly": "let the user of the workers write there, then clear the task",
@@ -118,8 +118,8 @@ def _not_applied(job: str, result: JobResult) -> str:
     )
     undo = f"; kafkats undo {result['run']} puts back what was done" if outcomes.get("done") else ""
     return (
-        f"{job}: {files}{where}: {_some(result['errors'])}; clear the run to plan the rest anew"
-        f"{undo}"
+        f"{job}: {files}{where}: {_some(result['errors'])}; clear the run to make a new plan of the"
+        f" rest{undo}"
     )
 
 

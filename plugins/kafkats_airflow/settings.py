@@ -50,7 +50,7 @@ class Timeouts(NamedTuple):
     approval: timedelta = timedelta(hours=24)
     """The answer to a plan; no answer is a no."""
     guards: timedelta = timedelta(hours=12)
-    """The answer whether more may go than the guards let; no answer: the guards stand."""
+    """The answer about what the guards keep; no answer: the guards stand."""
     canary: timedelta = timedelta(days=7)
     """The answer whether a canary does well; no answer is a no."""
 

@@ -63,8 +63,8 @@ def _applying(context: Context, plan: PlanName) -> list[str]:
     areas = {volume.work_area for volume in volumes}
     if len(areas) > 1:
         raise UsageError(
-            "the policy has another work_area for some of its volumes by now; clear the run to plan"
-            " anew",
+            "the policy has another work_area for some of its volumes by now; clear the run to make"
+            " a new plan",
             path=folder,
         )
     area = [word for one in areas if one for word in ("--work-area", str(one))]
@@ -83,5 +83,7 @@ def _own_words(words: Sequence[str]) -> list[str]:
     checked = [str(word) for word in words]
     for word in checked:
         if word == "--" or word.startswith(("--a", "--h", "--b")):
-            raise UsageError(f"{word!r} is no word for an undo job here")
+            raise UsageError(
+                f"{word!r} cannot be given to an undo: this DAG adds that argument itself"
+            )
     return checked

@@ -167,8 +167,8 @@ def test_what_was_refused_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AirflowFailException) as raised:
         run(monkeypatch, [f"KAFKATS_RESULT {json.dumps(found)}"], code=3)
     assert str(raised.value) == (
-        "plan: 12 refused of 80 files in 2 of 9 partitions: /data/a-0: held by a broker (and 1 more); clear the run to plan the"
-        " rest anew; kafkats undo /r/run-1 puts back what was done"
+        "plan: 12 refused of 80 files in 2 of 9 partitions: /data/a-0: held by a broker (and 1 more); clear the run to make a new plan"
+        " of the rest; kafkats undo /r/run-1 puts back what was done"
     )
 
 

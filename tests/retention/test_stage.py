@@ -277,7 +277,7 @@ def test_what_was_to_stay_is_there(root: Path, which: str) -> None:
     stays = [number for number in logs(partition) if number not in gone] or [max(gone)]
     for path in partition.glob(f"{stays[-1 if which == 'the last' else 0]:020d}.*"):
         path.unlink()
-    assert "plan anew" in refused(root, resealed(made, lambda items: items))
+    assert "make a new plan" in refused(root, resealed(made, lambda items: items))
 
 
 @pytest.mark.parametrize("moment", ["1700000000000", None, [], 1.5, True])

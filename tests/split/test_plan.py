@@ -127,7 +127,7 @@ def test_what_is_planned(
         ({}, [part(0, 0, 100, action="blocked", reason="no marker")], "no marker"),
         ({"stop": "bad-crc", "valid_bytes": 60}, TWO, "byte 60 .bad-crc"),
         ({"blocked": "offsets-not-increasing: so"}, TWO, "not-increasing"),
-        ({"log": FILE | {"size": 101}}, TWO, "plan anew"),
+        ({"log": FILE | {"size": 101}}, TWO, "make a new plan"),
         ({"findings": [OVERLAP]}, TWO, "overlaps"),
     ],
 )
