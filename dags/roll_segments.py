@@ -20,6 +20,8 @@ by hand decides for that moment, or for `as_of`.
   first message; without a timestamp there, from the segment's creation, which is weak evidence.
 - With `split`, `plan` splits segments instead. `mixed` splits around timestamps older than
   `earliest` or newer than the run's moment. Batches are copied byte for byte.
+- With `simulate`, `plan` also reads the headers of all batches, and appends them again under the
+  same settings. The page *Rolling* shows how many segments begin on each day, as is and simulated.
 - `apply` adds the time index's closing entry if it is missing, and an empty segment with its
   producer snapshot. No record is ever changed.
 - `verify` reads the new segments and the closed ones.

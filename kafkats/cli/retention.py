@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +36,18 @@ _BOARD = (
     "kept_by",
     "kept_offset",
     "why",
+)
+_SIMULATED = (
+    "partition_dir",
+    "batches",
+    "segments",
+    "simulated",
+    "rolled_by",
+    "open_files",
+    "simulated_open_files",
+    "largest_bytes",
+    "longest_kept_ms",
+    "error",
 )
 
 
@@ -115,16 +126,8 @@ def simulate_roll(
     options = stored(operation.SimulateOptions, roll, given.of(Simulate), now_ms=given.at(roll.now))
     topics = given.of(Topics).topics
     units = units_in(log_dirs, topics)
-    do = partial(operation.simulate_partition, policy=policy, options=options)
-    table = executor.map(
-        "simulate",
-        list(operation.partitions(units)),
-        do,
-        operation.SIMULATED,
-        size=lambda some: sum(u.bytes for u in some),
-    )
-    rows = table.to_pylist()
-    show_rows(rows, [name for name in table.column_names if name != "log_dir"], as_json)
+    rows = operation.simulate_units(executor, units, policy, options).to_pylist()
+    show_rows(rows, _SIMULATED, as_json)
     totals = {
         name: sum(row[name] or 0 for row in rows)
         for name in ("segments", "simulated", "open_files", "simulated_open_files")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from kafkats.config.given import Given, stored
 from kafkats.config.options import MissingRecords
 from kafkats.paths import SEGMENT_KINDS
-from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer, always
-from kafkats.rolling.options import Roll
+from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer
+from kafkats.rolling.options import Roll, Simulation
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
@@ -26,6 +26,7 @@ SIMULATION_READS: Final = READS | {"index.interval.bytes", "retention.ms", "rete
 
 def _prepare(given: Given, policy: Policy) -> Decide:
     from kafkats.rolling.plan import RollOptions, damaged_in, plan_roll, rolled
+    from kafkats.rolling.simulate import SimulateOptions, simulate_units
 
     roll = given.of(Roll)
     options = stored(RollOptions, roll, given.of(MissingRecords), now_ms=given.at(roll.now))
@@ -37,9 +38,17 @@ def _prepare(given: Given, policy: Policy) -> Decide:
         verified = stages.verify([unit for unit in units if unit.key in closes])
         if damaged := damaged_in(verified, options.accept_loss):
             plan, due = plan_roll(segments, policy, options, damaged)
-        return Planned(plan, segments, {"due": due}, more={"now_ms": options.now_ms})
+        beside = {"due": due}
+        if given.of(Simulation).simulate:
+            simulation = stored(SimulateOptions, roll, now_ms=options.now_ms)
+            beside["simulated"] = simulate_units(stages.executor, units, policy, simulation)
+        return Planned(plan, segments, beside, more={"now_ms": options.now_ms})
 
     return decide
+
+
+def _reads(given: Given) -> frozenset[str]:
+    return SIMULATION_READS if given.of(Simulation).simulate else READS
 
 
 def _writer() -> Writer:
@@ -57,8 +66,8 @@ def _prove(request: Proving) -> Proof:
 OPERATION: Final = Operation(
     "roll",
     "Plan which active segments to roll by message time. Retention can then delete their records.",
-    (Roll, MissingRecords),
-    always(READS),
+    (Roll, Simulation, MissingRecords),
+    _reads,
     _prepare,
     _writer,
     "rolled",

@@ -196,6 +196,22 @@ def replay(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[Append]:
             yield Append((batch,), clock)
 
 
+def began(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[int]:
+    """Yield when each real segment began, by the times of `replay`: its first append.
+
+    A segment without batches began at its mtime, but not before the previous append.
+    """
+    clock = -_LARGEST
+    for batches, mtime_ms in segments:
+        times = (
+            min(batch.max_timestamp, mtime_ms) if batch.max_timestamp >= 0 else mtime_ms
+            for batch in batches
+        )
+        first = max(clock, next(times, mtime_ms))
+        yield first
+        clock = max(first, max(times, default=first)) if batches else clock
+
+
 def after_retention(
     segments: Sequence[Rolled],
     limits: Limits,

@@ -6,8 +6,10 @@ of its timestamp.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Final, Required, TypedDict
@@ -17,6 +19,7 @@ import pyarrow as pa
 from kafkats import paths
 from kafkats.config import Policy
 from kafkats.errors import KafkatsError, UsageError
+from kafkats.execution import Executor
 from kafkats.generations import (
     DEFAULT_RETENTION_RULE,
     DEFAULT_ROLL_RULE,
@@ -27,13 +30,27 @@ from kafkats.logdir.steady import steady
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.units import Unit, list_again
 from kafkats.retention.rules import Limits
-from kafkats.rolling.replay import Rolled, after_retention, draw_jitter, replay, simulate
+from kafkats.rolling.replay import (
+    Rolled,
+    after_retention,
+    began,
+    draw_jitter,
+    replay,
+    simulate,
+)
 from kafkats.rolling.rules import Batch, settings_of
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import open_source
 
 FILES: Final = 3
 """The files of a segment that a broker keeps open."""
+
+DAY_MS: Final = 86_400_000
+DAY: Final = pa.struct([
+    ("day_ms", pa.int64()),      # midnight UTC
+    ("segments", pa.int64()),    # actual segments whose first batch was appended on that day
+    ("simulated", pa.int64()),   # the same of simulated ones
+])  # fmt: skip
 
 SIMULATED: Final = pa.schema([
     *DIRECTORY,
@@ -46,8 +63,21 @@ SIMULATED: Final = pa.schema([
     ("largest_bytes", pa.int64()),         # of a simulated segment
     # from a segment's first timestamp to its deletion by time; null: never, or no limit
     ("longest_kept_ms", pa.int64()),
+    # the settings of the simulation; segment_ms is bounded by max.compaction.lag.ms
+    ("segment_ms", pa.int64()),
+    ("segment_bytes", pa.int64()),
+    ("segment_jitter_ms", pa.int64()),
+    ("days", pa.list_(DAY)),
     ("error", pa.string()),
 ])  # fmt: skip
+
+
+class DayRow(TypedDict):
+    """A row of DAY."""
+
+    day_ms: int
+    segments: int
+    simulated: int
 
 
 class Outcome(TypedDict, total=False):
@@ -58,6 +88,10 @@ class Outcome(TypedDict, total=False):
     simulated_open_files: int
     largest_bytes: int
     longest_kept_ms: int | None
+    segment_ms: int
+    segment_bytes: int
+    segment_jitter_ms: int
+    days: list[DayRow]
 
 
 class SimulatedRow(Outcome, total=False):
@@ -86,6 +120,19 @@ def partitions(units: Sequence[Unit]) -> Iterator[list[Unit]]:
     real = (unit for unit in units if unit.base_offset >= 0)
     for _, some in groupby(real, lambda unit: (unit.log_dir, unit.partition_dir)):
         yield list(some)
+
+
+def simulate_units(
+    executor: Executor, units: Sequence[Unit], policy: Policy, options: SimulateOptions
+) -> pa.Table:
+    """Return SIMULATED, a row per partition of these segments. Raises UsageError."""
+    return executor.map(
+        "simulate",
+        list(partitions(units)),
+        partial(simulate_partition, policy=policy, options=options),
+        SIMULATED,
+        size=lambda some: sum(unit.bytes for unit in some),
+    )
 
 
 def simulate_partition(
@@ -164,7 +211,22 @@ def _simulated(
         "simulated_open_files": after.open_files,
         "largest_bytes": max(segment.bytes for segment in rolled),
         "longest_kept_ms": max(kept) if kept and limits.retention_ms >= 0 else None,
+        "segment_ms": settings.longest_ms,
+        "segment_bytes": settings.segment_bytes,
+        "segment_jitter_ms": settings.segment_jitter_ms,
+        "days": _days(began(read), [segment.created_ms for segment in rolled]),
     }
+
+
+def _days(actual_ms: Iterable[int], simulated_ms: Iterable[int]) -> list[DayRow]:
+    """Return the segments that began on each day (UTC), by day."""
+    actual, simulated = (
+        Counter(ms // DAY_MS * DAY_MS for ms in times) for times in (actual_ms, simulated_ms)
+    )
+    return [
+        {"day_ms": day, "segments": actual[day], "simulated": simulated[day]}
+        for day in sorted(actual.keys() | simulated.keys())
+    ]
 
 
 def _batches(unit: Unit) -> tuple[list[Batch], int]:

@@ -19,7 +19,7 @@ from kafkats.operations import OPERATIONS
 from kafkats.rebuild.options import Rebuild
 from kafkats.recovery.options import Recover
 from kafkats.retention.options import Retain
-from kafkats.rolling.options import Roll
+from kafkats.rolling.options import Roll, Simulation
 from kafkats.split.options import SPLITS, Split
 from kafkats_airflow import settings, writing_options
 from kafkats_airflow.cleaning_options import CleaningRun
@@ -314,7 +314,7 @@ FORMS: Final[Mapping[str, Form]] = {
         },
     ),
     "roll": Form(
-        (SplittingRun, Roll, Split, Topics, Settings),
+        (SplittingRun, Roll, Simulation, Split, Topics, Settings),
         (
             *_WRITING,
             "policy",
@@ -322,6 +322,7 @@ FORMS: Final[Mapping[str, Form]] = {
             "topics",
             "generation",
             "as_of",
+            "simulate",
             "split",
             "segment_bytes",
             "segment_ms",

@@ -41,6 +41,7 @@ def planning(context: Context, operation: str) -> list[Arguments]:
         words += _splitting(params, now)
     else:
         words += ["--generation", params["generation"], "--now", now]
+        words += ["--simulate"] if operation == "roll" and params.get("simulate") else []
     asked: list[Arguments] = []
     for group in groups_of(params):
         folder = folder_of(context) / group.name

@@ -15,6 +15,10 @@ basis.json          the policy and the options of the plans, to try another rete
 reclaimable.png     bytes per topic by what becomes of them
 timeline.png        segments from first to largest timestamp, and the retention line
 due.parquet         kafkats.rolling.plan.DUE, one row per active segment (roll_segments)
+simulation.json     kafkats.rolling.by_topic.Sums: the segments of each topic, as is and simulated
+                    (roll_segments with simulate)
+simulation-days.parquet
+                    kafkats.rolling.by_topic.TOPIC_DAYS, the same per topic and day
 parts.parquet       kafkats.split.parts.PARTS, one row per part of a segment (roll_segments with
                     split)
 """
@@ -324,8 +328,25 @@ def _rolled(folder: Path, plans: Plans) -> Rolled:
         [read_table(Path(plan["plan"]) / "due.parquet", DUE) for plan in plans], DUE
     )
     write_table(folder / "due.parquet", found)
+    _write_simulation(folder, plans)
     rolls = sum(row["rolls"] for row in found.to_pylist())
     return {"active_segments": found.num_rows, "due_segments": rolls}
+
+
+def _write_simulation(folder: Path, plans: Plans) -> None:
+    """Write what the plans simulated, by topic and day; nothing if they did not."""
+    from kafkats.plans.facts import read_table, write_table
+    from kafkats.plans.files import write_json
+    from kafkats.rolling.by_topic import by_day, by_topic
+    from kafkats.rolling.simulate import SIMULATED
+
+    paths = [path for plan in plans if (path := Path(plan["plan"], "simulated.parquet")).exists()]
+    if not paths:
+        return
+    found = reports.concat([read_table(path, SIMULATED) for path in paths], SIMULATED)
+    now_ms = max(plan["now_ms"] for plan in plans)
+    write_table(folder / "simulation-days.parquet", by_day(found))
+    write_json(folder / "simulation.json", {"now_ms": now_ms, **by_topic(found)})
 
 
 def _split(folder: Path, plans: Plans) -> WasSplit:

@@ -40,6 +40,7 @@ RunParams = TypedDict(
         "last_segment": bool,
         "undo_days": int,
         "split": str,
+        "simulate": bool,
         "segment_bytes": str | None,
         "segment_ms": int | None,
         "earliest": str,

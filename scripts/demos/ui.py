@@ -65,7 +65,7 @@ def runs(volumes: Volumes) -> list[Shown]:
         Shown("rebuild_time_indexes", {"volumes": ["broker-rebuild"]} | writes),
         Shown("apply_retention", {"dry_run": True}),
         Shown("apply_retention", {"volumes": ["broker-retention"], "as_of": as_of} | writes),
-        Shown("roll_segments", {"dry_run": True}),
+        Shown("roll_segments", {"dry_run": True, "simulate": True}),
         Shown("recover_log_dirs", {"volumes": ["broker-crashed"], "dry_run": True}),
         Shown("build_lookup_tables", {"volumes": ["broker-retention"]} | HOUR),
         Shown("export_offsets", {"time": AT, "missing": "all", "volumes": ["broker-retention"]}),

@@ -375,7 +375,7 @@ def test_purge_of_what_is_due(bag: Any, volume: Path, here: list[str], layout: s
 
 def test_rolling(bag: Any, volume: Path, here: list[str], executor: Any) -> None:
     given = policy(volume, {"time-*": {"segment.ms": 60_000}, "size*": {"segment.ms": 2**62}})
-    run = run_dag(bag, "roll_segments", volume, given)
+    run = run_dag(bag, "roll_segments", volume, given, simulate=True)
     assert (str(run.state), here) == ("success", ["plan", "apply", "verify"])
     assert logs(volume, "time-all-0") == [0, 34, 68, 102, 130]
     assert logs(volume, "size-0") == [0, 34, 68, 102]
@@ -383,6 +383,12 @@ def test_rolling(bag: Any, volume: Path, here: list[str], executor: Any) -> None
     assert (said["outcome"], said["files_proved"]) == ("rolled and proved", said["files_planned"])
     due = pq.read_table(Path(said["report"], "due.parquet"))
     assert (said["active_segments"], said["due_segments"]) == (10, sum(due["rolls"].to_pylist()))
+    topics = json.loads(Path(said["report"], "simulation.json").read_text())["topics"]
+    [time_all] = [one for one in topics if one["topic"] == "time-all"]
+    assert (time_all["segments"], time_all["segment_ms"]) == (4, 60_000), "before the roll"
+    days = pq.read_table(Path(said["report"], "simulation-days.parquet")).to_pylist()
+    for name in ("segments", "simulated"):
+        assert sum(one[name] for one in topics) == sum(one[name] for one in days)
     (volume / "time-all-0" / "00000000000000000130.index").write_bytes(b"12345678")
     plan = dict(read_plan(Path(said["plans"][0]["plan"])).header["totals"])
     proof = job(executor, "verify", volume, "--of-plan", said["plans"][0]["plan"])

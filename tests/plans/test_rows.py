@@ -13,7 +13,7 @@ from kafkats.plans.plan import ITEMS
 from kafkats.plans.rows import ActionRow, FindingRow, Item, SegmentRow
 from kafkats.retention.plan import RETENTION, VerdictRow
 from kafkats.rolling.plan import DUE, DueRow
-from kafkats.rolling.simulate import SIMULATED, SimulatedRow
+from kafkats.rolling.simulate import DAY, SIMULATED, DayRow, SimulatedRow
 from kafkats.split.parts import PARTS, PartRow
 
 ROWS = {
@@ -25,6 +25,7 @@ ROWS = {
     VerdictRow: RETENTION,
     DueRow: DUE,
     SimulatedRow: SIMULATED,
+    DayRow: DAY,
     PartRow: PARTS,
 }
 KINDS = {int: pa.types.is_integer, str: pa.types.is_string, bool: pa.types.is_boolean,

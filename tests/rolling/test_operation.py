@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkats.plans.facts import read_table
+from kafkats.rolling.simulate import SIMULATED
 from tests.builders.commands import objects, run
 from tests.builders.directories import last_log, unpacked
 
@@ -30,3 +32,22 @@ def test_a_segment_whose_log_is_corrupt_is_blocked_and_the_others_are_rolled(
     code, out, err = run(capsys, "apply", plan, "--digest", last["summary"]["digest"], "--json")
     proof = objects(out)[-1]["summary"]["proof"]
     assert (code, proof["equal"], proof["not_equal"]) == (0, last["summary"]["files"], []), err
+
+
+def test_a_plan_that_simulates_is_the_same_plan_and_has_the_rows_of_simulate_roll(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, plan = unpacked("rolling-4.3.1", tmp_path), tmp_path / "plan"
+    words = ("roll", root, "--config", "segment.bytes=3000", "--now", 1_795_335_828_000, "--json")
+    digests = []
+    for more in ([], ["--simulate"]):
+        code, out, err = run(capsys, "plan", *words, "-o", plan, *more)
+        assert code in {0, 1}, err
+        digests.append(objects(out)[-1]["summary"]["digest"])
+        assert (plan / "simulated.parquet").exists() == bool(more)
+        if not more:
+            plan.rename(tmp_path / "plan-before")
+    assert digests[0] == digests[1], "what is simulated is no part of the plan"
+    *rows, _ = objects(run(capsys, "simulate", *words)[1])
+    assert read_table(plan / "simulated.parquet", SIMULATED).to_pylist() == rows
+    assert sum(row["simulated"] for row in rows) != sum(row["segments"] for row in rows)

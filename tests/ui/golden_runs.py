@@ -14,20 +14,26 @@ from kafkats.lookup.partitions import lookup_partitions
 from kafkats.lookup.record_scatter import cloud_unit
 from kafkats.plans.facts import SEGMENTS, write_table
 from kafkats.plans.files import write_json
+from kafkats.plans.units import list_units
+from kafkats.retention import summary
 from kafkats.retention.plan import RetainOptions, plan_retain
 from kafkats.retention.plot import reclaimable
-from kafkats.retention.summary import by_topic, summary_rows
+from kafkats.retention.summary import summary_rows
 from kafkats.retention.what_if import NAME, basis_of
+from kafkats.rolling.by_topic import by_day, by_topic
+from kafkats.rolling.simulate import SIMULATED, SimulateOptions, partitions, simulate_partition
 from kafkats.tables import grid
 from kafkats.tables.cells import build_unit
 from tests.builders.findings import finding, segments
 from tests.builders.operations import inventoried
+from tests.builders.partitions import batch, write_indexes
 from tests.golden import Unpacked, case, retention_moment
-from tests.ui.folders import HOSTILE, HOUR_MS
+from tests.ui.folders import DAY_MS, HOSTILE, HOUR_MS
 
 REBUILT: Final = "dag_id=rebuild_time_indexes&run_id=manual__health"
 LOOKED_UP: Final = "dag_id=build_lookup_tables&run_id=manual__table"
 EXPORTED: Final = "dag_id=export_offsets&run_id=manual__export"
+ROLLED: Final = "dag_id=roll_segments&run_id=manual__rolling"
 RETAINED: Final = "dag_id=apply_retention&run_id=manual__retention"
 FIRST_MS: Final = 444_444 * HOUR_MS
 NOW_MS: Final = retention_moment(case("retention-4.3.1"))
@@ -63,7 +69,7 @@ def write_retention(folder: Path, golden: Unpacked) -> Path:
     write_table(run / "retention.parquet", verdicts)
     board = {
         "now_ms": NOW_MS,
-        "topics": by_topic(rows),
+        "topics": summary.by_topic(rows),
         "partitions": rows,
         "lines": {one: NOW_MS - ms for one in topics if (ms := POLICY.limits(one)[0]) >= 0},
         "by_state": dict(reclaimable(verdicts, NOW_MS)),
@@ -71,6 +77,41 @@ def write_retention(folder: Path, golden: Unpacked) -> Path:
     write_json(run / "board.json", board)
     write_json(run / NAME, basis_of(POLICY, asdict(options), topics))
     return run
+
+
+def write_rolling(folder: Path, root: Path) -> Path:
+    """A dry run that simulated rolling on topics of two weeks: one rolls daily, one weekly, one by size."""
+    run = folder / "roll_segments" / "manual__rolling"
+    run.mkdir(parents=True)
+    weekly = [[DAY_MS * n // 3 for n in range(21)], [DAY_MS * n // 3 for n in range(21, 42)]]
+    daily = [[DAY_MS * day + HOUR_MS * n for n in range(0, 24, 6)] for day in range(14)]
+    for name, times in {"orders-0": weekly, "orders-1": weekly, "clicks-0": daily}.items():
+        write_partition(root / name, times)
+    policy = Policy.model_validate({
+        "topics": {
+            "orders": {"segment.ms": DAY_MS, "segment.jitter.ms": HOUR_MS},
+            "clicks": {"segment.ms": 7 * DAY_MS, "retention.ms": 30 * DAY_MS},
+        }
+    })
+    units = list(list_units([root]))
+    options = SimulateOptions(FIRST_MS + 15 * DAY_MS)
+    rows = [simulate_partition(some, policy, options) for some in partitions(units)]
+    simulated = pa.Table.from_batches(rows, SIMULATED)
+    write_table(run / "simulation-days.parquet", by_day(simulated))
+    write_json(run / "simulation.json", {"now_ms": options.now_ms, **by_topic(simulated)})
+    return run
+
+
+def write_partition(path: Path, times_of: list[list[int]]) -> None:
+    """A partition directory with a record at each of these times, in ms after FIRST_MS."""
+    path.mkdir(parents=True)
+    offset = 0
+    for times in times_of:
+        log = path / f"{offset:020}.log"
+        records = (batch(offset + n, FIRST_MS + time) for n, time in enumerate(times))
+        log.write_bytes(b"".join(records))
+        write_indexes(log)
+        offset += len(times)
 
 
 def write_offsets(folder: Path, golden: Unpacked, table: Path) -> Path:

@@ -33,6 +33,7 @@ PAGES: Final = (
     Page("runs", "Runs"),
     Page("index-health", "Index health"),
     Page("retention", "Retention"),
+    Page("rolling", "Rolling"),
     Page("offsets", "Offsets by time"),
     Page("migration", "Migration"),
     Page("restart", "Restart"),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fastapi import HTTPException, Request, Response
 from starlette.responses import RedirectResponse
 
+from kafkats_airflow.overview import Overview
 from kafkats_airflow.ui import deployed, rendering
 from kafkats_airflow.ui.asked import Run
-from kafkats_airflow.ui.reading.files import Unreadable, state_of
+from kafkats_airflow.ui.reading import runs
+from kafkats_airflow.ui.reading.files import Unreadable, cached, state_of
 from kafkats_airflow.ui.reading.newest import runs_with
+from kafkats_airflow.ui.reading.records import Report, parse_report
 from kafkats_airflow.ui.reading.runs import Found
 from kafkats_airflow.ui.rights import Person
 
@@ -59,6 +62,25 @@ def choices(person: Person, file: str) -> list[Found]:
         return runs_with(deployed.folder(), person.dag_ids, file)
     except OSError:
         return []
+
+
+class LogDir(NamedTuple):
+    """A log directory that a run looked at. `broker` is "" where the policy does not name it."""
+
+    path: str
+    broker: str
+
+
+def log_dirs_of(folder: Path) -> list[LogDir]:
+    """Return the log directories that a run looked at, by broker; none if no file tells them."""
+    overview, report = runs.overview_of(folder), cached(folder / "report.json", parse_report)
+    if isinstance(overview, Overview):
+        found = [one.log_dir for one in overview.volumes]
+    else:
+        found = report.volumes if isinstance(report, Report) else []
+    brokers = deployed.listed().volumes
+    named = [LogDir(path, brokers.get(path, "")) for path in dict.fromkeys(found)]
+    return sorted(named, key=lambda one: (one.broker, one.path))
 
 
 def given(run: Run, read: Callable[[Path], T | Unreadable | None]) -> T:

@@ -40,6 +40,7 @@ def page(
         here=HERE,
         run=run,
         written_ms=choosing.written_ms(run.folder / health.SEGMENTS),
+        log_dirs=choosing.log_dirs_of(run.folder),
         choices=choosing.choices(readable, health.SEGMENTS),
         said=health.said_of(found),
         changed=health.changed(run.folder),

@@ -41,6 +41,7 @@ def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
         here=HERE,
         run=run,
         written_ms=choosing.written_ms(run.folder / "report.json"),
+        log_dirs=choosing.log_dirs_of(run.folder),
         choices=choosing.choices(readable, migration.CENSUS),
         report=found,
         after=after,

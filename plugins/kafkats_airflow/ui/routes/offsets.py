@@ -50,6 +50,7 @@ def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
         here=HERE,
         run=run,
         written_ms=choosing.written_ms(run.folder / _FILE),
+        log_dirs=choosing.log_dirs_of(run.folder),
         choices=choosing.choices(_of_lookups(readable), _FILE),
         sources=found,
         unseen=[str(one.path) for one in found if not offsets.seen_from_here(one)],

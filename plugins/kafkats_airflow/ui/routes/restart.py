@@ -42,6 +42,7 @@ def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
         here=HERE,
         run=run,
         written_ms=choosing.written_ms(run.folder / restart.RECOVERY),
+        log_dirs=choosing.log_dirs_of(run.folder),
         choices=choosing.choices(readable, restart.RECOVERY),
         starts=restart.starts_of(found),
         rows=rows,

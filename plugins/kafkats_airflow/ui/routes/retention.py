@@ -43,6 +43,7 @@ def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
         here=HERE,
         run=run,
         written_ms=found.now_ms,
+        log_dirs=choosing.log_dirs_of(run.folder),
         choices=choosing.choices(readable, retention.BOARD),
         topics=found.topics,
         sums={

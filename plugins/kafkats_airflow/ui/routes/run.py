@@ -25,6 +25,7 @@ class Report(NamedTuple):
 REPORTS: Final = (
     Report("health", "Index health", "segments.parquet"),
     Report("run-retention", "Retention", "board.json"),
+    Report("run-rolling", "Rolling", "simulation.json"),
     Report("run-offsets", "Offsets by time", "*/clouds.parquet"),
     Report("run-migration", "Migration", "census.parquet"),
     Report("run-restart", "Restart", "recovery.parquet"),

@@ -1,0 +1,111 @@
+"""Simulated rolling of a run: segments by topic, and by topic and day, as is and simulated."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, TypedDict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel
+
+from kafkats.rolling.by_topic import TOPIC_DAYS
+from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, state_of
+from kafkats_airflow.ui.reading.tables import table_of
+
+SIMULATION: Final = "simulation.json"
+_DAYS: Final = "simulation-days.parquet"
+_MOST_DAYS: Final = 1000
+ALL: Final = ""
+"""All topics together."""
+
+
+class Topic(BaseModel):
+    """The sums of a topic (kafkats.rolling.by_topic.TopicRow)."""
+
+    topic: str
+    partitions: int
+    segments: int
+    simulated: int
+    open_files: int
+    simulated_open_files: int
+    largest_bytes: int
+    longest_kept_ms: int | None
+    rolled_by: dict[str, int]
+    segment_ms: int
+    segment_bytes: int
+    segment_jitter_ms: int
+
+
+class Unread(BaseModel):
+    """A partition that could not be simulated, and why."""
+
+    log_dir: str
+    partition_dir: str
+    error: str
+
+
+class Simulation(BaseModel):
+    """simulation.json. `empty` counts partitions without batches, which are in no sum."""
+
+    now_ms: int
+    topics: list[Topic]
+    empty: int = 0
+    unread: list[Unread] = []
+
+
+class Day(TypedDict):
+    """The segments that began on a day; `day_ms` is its midnight UTC."""
+
+    day_ms: int
+    segments: int
+    simulated: int
+
+
+class Days(TypedDict):
+    """The days of a topic, the earliest first. `left_out` earlier days are not given."""
+
+    topic: str
+    days: list[Day]
+    left_out: int
+
+
+def simulation_of(folder: Path) -> Simulation | Unreadable | None:
+    """Return the simulation of a run, None if it has none."""
+    return cached(folder / SIMULATION, _parse)
+
+
+def days_of(folder: Path, topic: str) -> Days | Unreadable | None:
+    """Return the days of a topic, or of ALL; None if the run has no table of days."""
+    found = _sums(folder / _DAYS, state_of(folder / _DAYS))
+    if not isinstance(found, pa.Table):
+        return found
+    mine = found.filter(pc.equal(found["topic"], topic)).select(["day_ms", "segments", "simulated"])
+    rows: list[Day] = mine.slice(max(mine.num_rows - _MOST_DAYS, 0)).to_pylist()
+    return {"topic": topic, "days": rows, "left_out": max(mine.num_rows - _MOST_DAYS, 0)}
+
+
+@lru_cache(maxsize=4)
+def _sums(path: Path, state: object) -> pa.Table | Unreadable | None:
+    """Read the table, with ALL as a topic; a file that changes has another `state`."""
+    table = table_of(path, TOPIC_DAYS.names)
+    if not isinstance(table, pa.Table):
+        return table
+    try:
+        table = table.select(TOPIC_DAYS.names).cast(TOPIC_DAYS)
+        sums = table.group_by("day_ms").aggregate([("segments", "sum"), ("simulated", "sum")])
+        whole = pa.Table.from_arrays(
+            [
+                pa.repeat(ALL, sums.num_rows),
+                *(sums[name] for name in ("day_ms", "segments_sum", "simulated_sum")),
+            ],
+            schema=TOPIC_DAYS,
+        )
+        return pa.concat_tables([table, whole]).sort_by("day_ms")
+    except (pa.ArrowException, KeyError) as e:
+        return Unreadable(path, f"of another version: {e}")
+
+
+def _parse(path: Path) -> Simulation:
+    return Simulation.model_validate(json_of(path))
