@@ -62,7 +62,7 @@ def _compare_root(
         source = unpacked(f"clean-start-{release.version}", "before")
         shutil.copytree(source / "untouched-0", broker.root / "untouched-0")
         expected = Expected(node_id=1)
-        if kind == "cluster" and release.zookeeper:
+        if kind in ("cluster", "two clusters") and release.zookeeper:
             broker.outcome()  # the cluster gives itself an id
             expected = Expected(_property(broker.root, "cluster.id"), 1)
         held = _WAYS[kind](broker)

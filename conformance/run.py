@@ -1,6 +1,6 @@
 """scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [recover] [soak] [--full]: kafkats against real Kafka.
 
-The subject are the golden directories, of `recover` a killed broker, of `soak` a broker at work: 60 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0). `recover --full` kills four versions, too. Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
+The subject are the golden directories, of `recover` a killed broker, of `soak` a broker at work: 60 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0), with --refusals only those that are meant to be refused. `recover --full` kills four versions, too. Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def main() -> int:
     soak.settings.full = "--full" in words
     versions = tuple(word for word in words if word in {r.version for r in RELEASES})
     soak.settings.versions = versions
-    wanted = [word for word in words if word not in ("--full", *versions)] or (
+    soak.settings.refusals = "--refusals" in words
+    wanted = [word for word in words if word not in ("--full", "--refusals", *versions)] or (
         ["soak"] if words else list(OPERATIONS)
     )
     if not set(wanted) <= OPERATIONS.keys():

@@ -51,6 +51,8 @@ class _Settings:
     full = False
     versions: tuple[str, ...] = ()
     """The Kafka versions to which `preflight` is restricted, all without one."""
+    refusals = False
+    """Whether `preflight` compares only the starts that are meant to be refused."""
 
 
 settings = _Settings()

@@ -205,6 +205,7 @@ _DOING: Final = {
     "lookup": "searching",
     "parts": "looking",
     "preflight": "predicting",
+    "segments": "reading",
     "simulate": "replaying",
     "table": "searching",
     "tails": "looking",

@@ -14,6 +14,7 @@ Predicted, per generation of brokers; nothing in a log directory changes:
     load             the state of one load
     snapshots        the producer snapshots that a start deletes, loads and writes
     partition_start  one partition, in the order of Kafka's LogLoader
+    ahead            the segments of large partitions, read side by side
     rates            the time of a broker's recovery, as measured
     strays           directories that the cluster does not know
     start            all log directories of a broker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +45,8 @@ class Load:
     files: Files
     snapshots: Snapshots
     epochs: list[EpochStart]
+    ahead: Mapping[int, Recovery]
+    """Recoveries that were made before, by base offset."""
     bases: list[int] = field(default_factory=list)
     """The segments loaded so far."""
     recovered: list[Recovered] = field(default_factory=list)
@@ -79,7 +82,7 @@ class Load:
         done = self.recoveries.get(base)
         log = self.log(base)
         if done is None:
-            done = recover(log, base, self.interval)
+            done = self._known(log, base) or recover(log, base, self.interval)
         else:
             done = done._replace(log_bytes=done.cut_to)
         one = recovered(base, why, done)
@@ -95,6 +98,12 @@ class Load:
         self.files.restore(paths.segment_file(base, paths.TXN_INDEX))
         self.reached = max(self.reached, done.seen_to, done.next_offset)
         return one
+
+    def _known(self, log: Path, base: int) -> Recovery | None:
+        """Return the recovery of this log that was made before, None if the log is another."""
+        done = self.ahead.get(base)
+        named = log.name == paths.segment_file(base, paths.LOG)
+        return done if done and named and done.log_bytes == self.sizes.get(log.name) else None
 
     def replay(self, base: int) -> None:
         """Read the batches of a segment for its producers. Raises Stops, StorageFailed."""

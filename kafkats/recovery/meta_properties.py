@@ -114,8 +114,10 @@ def without_properties(roots: Sequence[RootStart], rule: StartRule) -> str:
 def words_of_all(roots: Sequence[LogDir], rule: StartRule, expected: Expected) -> list[str]:
     """Return why the broker does not start, from what its log directories say together."""
     metas = [(str(root.path), root.meta) for root in roots if root.meta]
+    if rule.marker_epoch:
+        return [*_ensemble(metas, rule, expected), *_same_directory_ids(metas)]
     words = _differing(metas, rule)
-    if words and not rule.marker_epoch:
+    if words:
         return words
     for path, meta in metas:
         file = f"{path}/{paths.META_PROPERTIES}"
@@ -126,23 +128,49 @@ def words_of_all(roots: Sequence[LogDir], rule: StartRule, expected: Expected) -
     return words
 
 
-def _differing(metas: Sequence[tuple[str, MetaProperties]], rule: StartRule) -> list[str]:
-    if len(metas) < 2:
-        return []
+def _ensemble(
+    metas: Sequence[tuple[str, MetaProperties]], rule: StartRule, expected: Expected
+) -> list[str]:
+    """Compare each file with the configuration; what that lacks, the first file gives (3.7).
+
+    With ZooKeeper a file may have no cluster.id: it contradicts nothing.
+    """
+    cluster, node = expected
     words: list[str] = []
-    first = metas[0][1]
-    directories: dict[str, str] = {}
     for path, meta in metas:
         file = f"{path}/{paths.META_PROPERTIES}"
+        cluster = cluster or meta.cluster_id or ""
+        node = meta.node_id if node is None else node
+        if meta.cluster_id and meta.cluster_id != cluster:
+            words += _wrong_cluster(rule, file, cluster, meta.cluster_id)
+        if node is not None and meta.node_id not in (None, node):
+            words += _wrong_node(rule, file, node, meta.node_id)
+    return words
+
+
+def _same_directory_ids(metas: Sequence[tuple[str, MetaProperties]]) -> list[str]:
+    """Return the words for log directories with the same id (3.7)."""
+    words: list[str] = []
+    directories: dict[str, str] = {}
+    for path, meta in metas:
+        before = directories.setdefault(meta.directory_id, path) if meta.directory_id else path
+        if before != path:
+            words.append(
+                f"Duplicate directory ID Optional[{meta.directory_id}] found. It was the ID of"
+                f" {before}, but also of {path}"
+            )
+    return words
+
+
+def _differing(metas: Sequence[tuple[str, MetaProperties]], rule: StartRule) -> list[str]:
+    """Return the words for log directories that differ from the first one (up to 3.6)."""
+    if len(metas) < 2:
+        return []
+    first = metas[0][1]
+    words: list[str] = []
+    for _, meta in metas[1:]:
         if (meta.cluster_id, meta.node_id) != (first.cluster_id, first.node_id):
-            words += _inconsistent(rule, file, first, meta)
-        if rule.marker_epoch and meta.directory_id:
-            before = directories.setdefault(meta.directory_id, path)
-            if before != path:
-                words.append(
-                    f"Duplicate directory ID Optional[{meta.directory_id}] found. It was the ID of"
-                    f" {before}, but also of {path}"
-                )
+            words += _inconsistent(rule, first, meta)
     return words
 
 
@@ -175,14 +203,8 @@ def _wrong_node(rule: StartRule, file: str, expected: int, found: int | None) ->
     ]
 
 
-def _inconsistent(
-    rule: StartRule, file: str, first: MetaProperties, other: MetaProperties
-) -> list[str]:
+def _inconsistent(rule: StartRule, first: MetaProperties, other: MetaProperties) -> list[str]:
     """Return the words for a meta.properties that differs from another log directory's."""
-    if rule.marker_epoch:
-        if first.cluster_id != other.cluster_id:
-            return _wrong_cluster(rule, file, str(first.cluster_id), str(other.cluster_id))
-        return _wrong_node(rule, file, first.node_id or 0, other.node_id)
     if rule.name in ("2.3", "3.0"):
         return [
             "BrokerMetadata is not consistent across log.dirs. This could happen if multiple"

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -36,6 +36,7 @@ from kafkats.recovery.load import Load, recovered
 from kafkats.recovery.loading import Files, load_names, stopping_name
 from kafkats.recovery.reading import (
     End,
+    Recovery,
     Stops,
     index_defect,
     last_seen,
@@ -58,11 +59,13 @@ def predict(
     *,
     log_dir: str,
     interval: int = INDEX_INTERVAL_BYTES,
+    ahead: Mapping[int, Recovery] | None = None,
 ) -> PartitionStart:
     """Return the load of `partition` by a broker of `rule`. Reads only what the broker would read.
 
     `claims` are those of its root; `claims.clean` says whether the marker counts. `interval` is
-    `index.interval.bytes`, which matters only in a log whose offsets do not rise.
+    `index.interval.bytes`, which matters only in a log whose offsets do not rise. `ahead` has the
+    recoveries of segments that were read before, by base offset.
     """
     names = {f.name: f.size for s in partition.segments for f in s.files.values()}
     names |= {f.name: f.size for f in partition.others}
@@ -92,7 +95,7 @@ def predict(
         unread = None if first else _unread_epochs(partition.path, names, rule, known)
         if unread is not None or words:
             return unread or replace(known, outcome="stops", words=first or words)
-        return _loaded(partition, claims, rule, interval, names, known, epochs, state)
+        return _loaded(partition, claims, rule, interval, names, known, epochs, state, ahead or {})
     except Stops as e:
         outcome: Outcome = "unknown" if _UNDECIDED in e.words or "overflow" in e.words else "stops"
         return replace(known, outcome=outcome, words=e.words)
@@ -109,6 +112,7 @@ def _loaded(
     known: PartitionStart,
     epochs: list[EpochStart],
     state: str,
+    ahead: Mapping[int, Recovery],
 ) -> PartitionStart:
     directory = partition.path
     files = load_names(names, rule, _swap_end(directory, rule, names))
@@ -123,6 +127,7 @@ def _loaded(
             kept=_has_producers(directory, files, rule),
         ),
         list(epochs),
+        ahead,
     )  # fmt: skip
     _open_segments(load)
     _finish_swaps(load)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkats import paths
-from kafkats.errors import KafkatsError, UsageError, storage
+from kafkats.errors import KafkatsError, UsageError
 from kafkats.evidence.claims import Claims, claims_of, is_tiered
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.location import locate
 from kafkats.logdir.partition import scan_at_rest
 from kafkats.logdir.properties import read_partition_metadata
 from kafkats.logdir.root import LogDir
+from kafkats.recovery.ahead import recover_ahead, recovered_logs, segments_of
 from kafkats.recovery.facts import OUTCOMES, BrokerStart, Outcome, PartitionStart, RootStart
 from kafkats.recovery.meta_properties import Expected, without_properties, words_of_all
 from kafkats.recovery.partition_start import predict
+from kafkats.recovery.reading import Recovery
 from kafkats.recovery.root import Looked, look_at_root, told_epoch
 from kafkats.recovery.rows import STARTS, start_of, start_row
 from kafkats.recovery.rules import START_RULES, StartRule, start_rule
@@ -41,7 +43,15 @@ class StartUnit:
     live: bool
     tiered: bool
     interval: int
-    bytes: int
+    logs: Mapping[int, int]
+    """About which logs are recovered: their bytes by base offset."""
+    ahead: Mapping[int, Recovery] = field(default_factory=dict)
+    """Recoveries that were made before, by base offset."""
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes are still to be read."""
+        return sum(size for base, size in self.logs.items() if base not in self.ahead)
 
 
 def predict_start(
@@ -62,7 +72,9 @@ def predict_start(
     """
     rule = start_rule(kafka)
     looked = [look_at_root(path, rule) for path in _roots(log_dirs)]
-    units = [unit for one in looked for unit in _units(one, looked, rule, interval)]
+    units = _with_recoveries(
+        executor, [unit for one in looked for unit in _units(one, looked, rule, interval)]
+    )
     table = executor.map("preflight", units, start_rows, STARTS, size=lambda unit: unit.bytes)
     partitions = [start_of(row) for row in table.to_pylist()]
     if topic_ids is not None:
@@ -108,29 +120,31 @@ def _units(
         if parsed is None or (parsed.state and parsed.state not in rule.states):
             continue
         key = parsed._replace(state="")
-        size = 0 if one.start.clean else _unflushed_bytes(root.path / name, points.get(key, 0))
+        logs = recovered_logs(root.path / name, points.get(key, 0), rule, clean=one.start.clean)
         own = {
             file: {key: offsets[key]}
             for file, offsets in root.checkpoints.items()
             if key in offsets
         }
         small = replace(root, checkpoints=own)
-        yield StartUnit(small, name, rule.name, one.start.live, tiered, interval, size)
+        yield StartUnit(small, name, rule.name, one.start.live, tiered, interval, logs)
 
 
-def _unflushed_bytes(directory: Path, recovery_point: int) -> int:
-    """Return about how many bytes a recovery reads: of the logs, from the recovery point on."""
-    sizes: dict[int, int] = {}
-    try:
-        with storage(directory, "listing"), os.scandir(directory) as entries:
-            for entry in entries:
-                parsed = paths.parse_segment_file(entry.name)
-                if parsed and parsed.kind == paths.LOG and not parsed.suffix:
-                    sizes[parsed.base_offset] = entry.stat(follow_symlinks=False).st_size
-    except KafkatsError:
-        return 0
-    first = max((base for base in sizes if base <= recovery_point), default=0)
-    return sum(size for base, size in sizes.items() if base >= first)
+def _with_recoveries(executor: Executor, units: Sequence[StartUnit]) -> list[StartUnit]:
+    """Return the units with the recoveries of the segments that are read ahead."""
+    segments = [
+        segment
+        for unit in units
+        for segment in segments_of(
+            str(unit.root.path), unit.partition_dir, unit.logs, unit.interval
+        )
+    ]
+    found = recover_ahead(executor, segments)
+    none: Mapping[int, Recovery] = {}
+    return [
+        replace(unit, ahead=found.get((str(unit.root.path), unit.partition_dir), none))
+        for unit in units
+    ]
 
 
 def start_rows(unit: StartUnit) -> pa.RecordBatch:
@@ -148,7 +162,9 @@ def predict_unit(unit: StartUnit) -> PartitionStart:
     except KafkatsError as e:
         return PartitionStart(log_dir, unit.partition_dir, "offline", e.reason)
     claims: Claims = claims_of(partition, unit.root, live=unit.live, tiered=unit.tiered)
-    start = predict(partition, claims, rule, log_dir=log_dir, interval=unit.interval)
+    start = predict(
+        partition, claims, rule, log_dir=log_dir, interval=unit.interval, ahead=unit.ahead
+    )
     return replace(start, topic_id=_topic_id(partition.path))
 
 

@@ -168,6 +168,23 @@ def test_log_directories_that_differ_stop_the_broker(
     assert [w for w in words if w.startswith(said.format(second))], words
 
 
+@pytest.mark.parametrize("first_without", [True, False])
+def test_a_zookeeper_brokers_file_without_a_cluster_contradicts_none(
+    first_without: bool, golden: Unpacked, tmp_path: Path
+) -> None:
+    """Its first start writes the id that the cluster has into each file."""
+    roots = [_clean_copy(golden, "4.3.1", tmp_path), tmp_path / "second"]
+    roots[1].mkdir()
+    for root in roots:
+        cluster = "" if (root == roots[0]) == first_without else "cluster.id=a\n"
+        (root / "meta.properties").write_text(f"version=0\nbroker.id=1\n{cluster}")
+    assert _predicted(roots, "3.9").words == ()
+    assert _predicted(roots, "3.9", Expected("a", 1)).words == ()
+    (word,) = _predicted(roots, "3.9", Expected("b", 1)).words
+    with_id = roots[first_without]
+    assert word == f"Invalid cluster.id in: {with_id}/meta.properties. Expected b, but read a"
+
+
 def test_meta_properties_of_another_cluster_or_node_stop_the_broker(
     golden: Unpacked, tmp_path: Path
 ) -> None:
