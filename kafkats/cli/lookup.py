@@ -328,7 +328,7 @@ def _table(
     from kafkats.flow.picturing import keep_clouds
     from kafkats.plans.files import make_folder, write_json
     from kafkats.tables import Busiest, build
-    from kafkats.tables.store import check_interval
+    from kafkats.tables.spans import check_interval
 
     begins, until, step = cells
     check_interval(begins, until, step)

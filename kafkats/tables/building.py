@@ -20,7 +20,7 @@ from kafkats.search import PartitionFacts
 from kafkats.tables.cells import build_unit
 from kafkats.tables.merge import Written, open_cells, write
 from kafkats.tables.schema import TABLE, Ints
-from kafkats.tables.store import Span, check_interval, unite
+from kafkats.tables.spans import Span, check_interval, unite
 from kafkats.tables.view import Busiest
 
 MINUTE_MS: Final = 60_000

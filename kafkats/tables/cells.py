@@ -16,7 +16,7 @@ from kafkats.errors import BadInput, Changed, Vanished
 from kafkats.logdir.steady import steady
 from kafkats.search.sweep import WORDS, Answers, sweep
 from kafkats.tables.schema import TABLE, TABLE_VERSION, Ints
-from kafkats.tables.store import check_interval
+from kafkats.tables.spans import check_interval
 
 _NONE: Final = np.empty(0, np.int64)
 _UNREADABLE: Final = WORDS.index("unreadable")

@@ -44,7 +44,8 @@ from kafkats.tables.schema import (
     taken,
     together,
 )
-from kafkats.tables.store import MANIFEST, Manifest, Part, Span, write_part, writing
+from kafkats.tables.spans import Span, check_interval, unite
+from kafkats.tables.store import MANIFEST, Manifest, Part, write_part, writing
 
 HOUR_MS: Final = 3_600_000
 LEVELS: Final = (30 * 24 * HOUR_MS, 24 * HOUR_MS, HOUR_MS)
@@ -86,7 +87,7 @@ def open_cells(folder: str | os.PathLike[str]) -> dict[tuple[str, int], list[Spa
     spans_of: dict[tuple[str, int], list[Span]] = {}
     for run in open_runs(folder)[1]:
         spans_of.setdefault((run.topic, run.partition), []).append((run.from_ms, run.to_ms))
-    return {key: list(store.unite(spans)) for key, spans in spans_of.items()}
+    return {key: list(unite(spans)) for key, spans in spans_of.items()}
 
 
 def open_runs(folder: str | os.PathLike[str]) -> tuple[Manifest, list[OpenRun]]:
@@ -116,14 +117,14 @@ def write(
     one cell, a time that is neither in the interval nor open), CorruptFile (damaged files, or a
     lost manifest), StorageFailed. After an error the table is as before.
     """
-    store.check_interval(from_ms, to_ms, step_ms)
+    check_interval(from_ms, to_ms, step_ms)
     with writing(folder):
         before = store.begun(folder, step_ms)
         if before.step_ms != step_ms:
             raise UsageError(
                 f"the table has a step of {before.step_ms} ms, not {step_ms}", path=folder
             )
-        covered = store.unite([*before.covered, (from_ms, to_ms)])
+        covered = unite([*before.covered, (from_ms, to_ms)])
         with _scratch(folder) as scratch:
             new = _sorted(rows, step_ms, scratch)
             new, others = without_other_logs(

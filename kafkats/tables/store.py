@@ -18,7 +18,7 @@ import io
 import json
 import os
 import stat
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -42,17 +42,13 @@ from kafkats.plans.files import make_folder
 from kafkats.tables.files import decode, decode_open, encode
 from kafkats.tables.runs import Run
 from kafkats.tables.schema import TABLE_VERSION, OpenRun, ints
+from kafkats.tables.spans import LEAST_STEP_MS, Span
 
 MANIFEST: Final = "_table.json"
 _LOCK: Final = ".lock"
-LEAST_STEP_MS: Final = 1000
-MOST_CELLS: Final = 50_000_000
-"""The most cells of one interval for one partition: more than a year of seconds."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 T = TypeVar("T")
-Span = tuple[int, int]
-"""From (ms, inclusive) to (exclusive)."""
 
 
 class Part(NamedTuple):
@@ -145,19 +141,6 @@ def _consistent(manifest: Manifest, path: Path) -> None:
         raise CorruptFile("a file outside of the table", path=path)
     if manifest.step_ms < LEAST_STEP_MS:
         raise CorruptFile(f"a step of {manifest.step_ms} ms", path=path)
-
-
-def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:
-    """Raise UsageError for a step below a second, and for an empty or too large interval."""
-    if step_ms < LEAST_STEP_MS:
-        raise UsageError(f"a step of {step_ms} ms: a second is the least")
-    if not from_ms < to_ms:
-        raise UsageError(f"an interval from {from_ms} to {to_ms}: it must end after it begins")
-    if (to_ms - from_ms) // step_ms > MOST_CELLS or from_ms < -(2**62) or to_ms >= 2**62:
-        raise UsageError(
-            f"an interval from {from_ms} to {to_ms} has more than {MOST_CELLS} cells: build"
-            " it in pieces"
-        )
 
 
 def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Iterator[pa.Table]:
@@ -389,17 +372,6 @@ def _stamp(ms: int) -> str:
         return (_EPOCH + timedelta(milliseconds=ms)).strftime("%Y%m%dT%H%M%SZ")
     except OverflowError:
         return str(ms)
-
-
-def unite(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Return the same time as the fewest ranges, in order."""
-    united: list[Span] = []
-    for begin, end in sorted(spans):
-        if united and begin <= united[-1][1]:
-            united[-1] = united[-1][0], max(end, united[-1][1])
-        else:
-            united.append((begin, end))
-    return tuple(united)
 
 
 def sorted_parts(parts: Sequence[Part]) -> tuple[Part, ...]:

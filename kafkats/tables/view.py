@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from kafkats.search.answers import REASONS
 from kafkats.tables.schema import OTHER_LOG, Ints, ints, normal, order, taken, together, word_codes
-from kafkats.tables.store import Span, read_parts
+from kafkats.tables.spans import Span
+from kafkats.tables.store import read_parts
 
 NOT_COVERED: Final = "not-covered"
 FOUND_WORDS: Final = (*sorted(REASONS), NOT_COVERED, OTHER_LOG)
