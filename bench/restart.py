@@ -1,11 +1,16 @@
 """From kill -9 to loaded logs: a real broker alone, and kafkats before it. Wall time, files in memory.
 
 The broker is Kafka 2.8.2 (ZooKeeper) for magic 1 and 4.3.1 (KRaft) for both formats, with 50
-partitions of one segment, two recovery threads and 4 GB of heap. No checkpoint says what it has flushed, as in its first half minute. Its time is the one
-that its LogManager reports ("Loaded ... logs in ... ms", without the JVM start). The other copy is
-recovered first: `kafkats plan recover` and `apply`, Python's start and all flushes included, and
-then the broker loads it. Both copies must end with the same logs.
+partitions of one segment, two recovery threads and 4 GB of heap. No checkpoint says what it has
+flushed, as in its first half minute. Its time is the one that its LogManager reports ("Loaded ...
+logs in ... ms", without the JVM start). The other copy is recovered first: `kafkats plan recover`
+and `apply`, Python's start and all flushes included, and then the broker loads it. Both copies must
+end with the same logs.
 
+* **limit**: two threads that only read the same files into a buffer each, and two that only map
+them and compute the CRC-32C of all bytes, in the same run. A recovery reads and checks every byte,
+so with two processors it comes no lower. Where the broker takes less than three times the limit, a
+slope three times as low as the broker's is out of reach
 * **constant part**: what plan, apply and the broker's loading take beside the seconds per GB, from
 two sizes
 """
@@ -33,6 +38,7 @@ from bench.broker import (
 )
 from bench.harness import MIB, Figure, Figures, process, scratch, tell
 from bench.java import KAFKA
+from bench.reading import checking_seconds, reading_seconds
 from bench.segments import V1_100, V2_100, Shape, write_indexes, write_segment
 from kafkats.paths import LOG, RECOVERY_POINT
 
@@ -49,12 +55,17 @@ CONSTANT_GOAL: Final = 3.0
 
 
 class Times(NamedTuple):
-    """Seconds of the broker alone; of plan; of apply; of the broker after them; and the bytes."""
+    """Seconds of the broker alone; of plan; of apply; of the broker after them; and the bytes.
+
+    `read` and `checked` are the limits: threads that only read, and that only compute checksums.
+    """
 
     alone: float
     plan: float
     apply: float
     after: float
+    read: float
+    checked: float
     size: int
 
     @property
@@ -65,7 +76,8 @@ class Times(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{self.size / 1e9:.1f} GB: broker {self.alone:.1f} s, plan {self.plan:.1f} s, apply"
-            f" {self.apply:.1f} s and broker {self.after:.1f} s"
+            f" {self.apply:.1f} s and broker {self.after:.1f} s; only reading {self.read:.2f} s,"
+            f" only CRC-32C {self.checked:.2f} s"
         )
 
 
@@ -93,6 +105,13 @@ def _slope(less: Times, more: Times) -> Figures:
         SLOPE_GOAL,
         detail=f"{alone * 1e9:.2f} / {per_byte * 1e9:.2f} s per GB; {more}",
     )
+    for name, seconds in (("reading", more.read), ("CRC-32C", more.checked)):
+        limit = seconds / more.size
+        yield Figure(
+            f"{V2_100.name}: seconds per GB, alone / only {name}", alone / limit, "x",
+            detail=f"{alone * 1e9:.2f} / {limit * 1e9:.3f} s per GB; recovered first"
+            f" {per_byte / limit:.2f} x that",
+        )  # fmt: skip
     constant = less.first - per_byte * less.size
     yield Figure(
         f"{V2_100.name}: constant part", constant, "s", CONSTANT_GOAL, at_least=False,
@@ -118,11 +137,14 @@ def _round(folder: Path, killed: Path, kafka: str) -> Times:
     _copy(killed, first)
     words = [sys.executable, "-m", "kafkats"]
     subprocess.run(["sync"], check=True)
+    logs = sorted((first / "data").glob(f"{TOPIC}-*/*{LOG}"))
+    read = reading_seconds(logs, THREADS)
+    checked = checking_seconds(logs, THREADS)
     planning, _ = process([*words, "plan", "recover", str(first / "data"), "-o", str(plan)])
     applying, _ = process([*words, "apply", str(plan), "--digest", "any", "--owner-stopped"])
     after = _loading_seconds(first, kafka)
     alone_s = _loading_seconds(alone, kafka)
-    times = Times(alone_s, planning, applying, after, sum(_logs(killed).values()))
+    times = Times(alone_s, planning, applying, after, read, checked, sum(_logs(killed).values()))
     tell(str(times))
     if not _logs(alone) == _logs(first) == _logs(killed):
         raise RuntimeError("the two copies have other logs")
