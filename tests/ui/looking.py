@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import axe_playwright_python
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page
 
 AXE: Final = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 """It is evaluated: a script element would be refused by the content security policy."""
-
-expect.set_options(timeout=30_000)  # as long as the rest of Playwright: machines are busy
 
 
 class Seen:

@@ -91,4 +91,5 @@ document.getElementById("copy-link").addEventListener("click", async () => {
   await copy(address());
   document.getElementById("copied").textContent = "Copied";
 });
-if (!("waits" in document.documentElement.dataset)) ready();
+// The scripts of the page, after this one, have run then: a button that is clicked has its handler.
+if (!("waits" in document.documentElement.dataset)) document.addEventListener("DOMContentLoaded", ready);
