@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import datetime
+import json
 import os
 import shutil
 import sys
@@ -55,6 +56,7 @@ def bag() -> Iterator[Any]:
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.sdk import DAG
     from airflow.utils.db import initdb
+    from jsonschema import Draft202012Validator
 
     initdb()
     DagBundlesManager().sync_bundles_to_db()
@@ -77,11 +79,30 @@ def bag() -> Iterator[Any]:
 
     # Each dag.test() parses and stores all DAGs again, and waits by seconds.
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Draft202012Validator, "check_schema", _schema_checked_once())
         patch.setattr(DAG, "test", tested)
         patch.setattr(dagbag, "BundleDagBag", lambda **_: found)
         patch.setattr(dagbag, "sync_bag_to_db", lambda *_: None)
         patch.setattr(time, "sleep", lambda seconds: sleep(0.02 if seconds == 1 else seconds))
         yield found
+
+
+def _schema_checked_once() -> Callable[..., None]:
+    """Return the check of a schema itself, which does nothing for a schema that has passed.
+
+    Airflow checks the schema of a param each time it reads the param: that was a third of a run.
+    """
+    from jsonschema import Draft202012Validator
+
+    check, passed = Draft202012Validator.check_schema, set[str]()
+
+    def once(schema: Any, *args: Any, **named: Any) -> None:
+        key = json.dumps(schema, sort_keys=True, default=repr)
+        if key not in passed:
+            check(schema, *args, **named)
+            passed.add(key)
+
+    return once
 
 
 @pytest.fixture
