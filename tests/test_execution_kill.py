@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.commands import run
 from tests.golden import case, tree
 
 ROOT = Path(__file__).parents[1]
@@ -87,12 +88,12 @@ def files_of(root: Path) -> dict[str, tuple[int, int, int, int]]:
 @pytest.mark.slow(20)
 @pytest.mark.parametrize("whom", ["worker", "parent"])
 @pytest.mark.parametrize("at", [0, 9])
-def test_killed(volume: Path, tmp_path: Path, whom: str, at: int) -> None:
+def test_killed(
+    volume: Path, tmp_path: Path, whom: str, at: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan, before = tmp_path / "plan", files_of(volume)
     never = 10**9
-    assert (
-        kafkats(tmp_path, whom, never, "plan", "rebuild", volume, "-o", plan, "--jobs", 2)[0] == 0
-    )
+    assert run(capsys, "plan", "rebuild", volume, "-o", plan)[0] == 0
     code, said, workers = kafkats(tmp_path, whom, at, "apply", plan, "--digest", "any", "--jobs", 2)
     assert len(workers) == 2, said
     if whom == "worker":
@@ -122,5 +123,5 @@ def test_killed(volume: Path, tmp_path: Path, whom: str, at: int) -> None:
     assert {name: (volume / name).stat().st_size for name in BROKEN} == {
         name: whole[name][0] for name in BROKEN
     }
-    assert kafkats(tmp_path, whom, never, "undo", f"{plan}.run", "--jobs", 2)[0] == 0
+    assert run(capsys, "undo", f"{plan}.run")[0] == 0
     assert files_of(volume) == before
