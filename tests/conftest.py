@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import settings
@@ -91,17 +91,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that copy their process first: a copy takes 20 ms at the beginning, and 60 ms when tests have left 800 MB more.
+    """Sort: files that copy their process, the longest of all, the quick ones, the others.
 
-    Then the files of quick tests, so that most mistakes show early; then the longest, so that no process ends long after the
-    others.
+    A copy of the process takes 20 ms at the beginning, and 60 ms when tests have left 800 MB more.
+    The longest file waits a lot and must not be the last. Quick tests show most mistakes early. Of
+    the others the longest come first, so that no process ends long after another.
     """
     seconds: defaultdict[Path, float] = defaultdict(float)
     for item in items:
         seconds[item.path] += _slow(item)
+    longest = max(seconds, key=lambda path: seconds[path], default=None)
     items.sort(
         key=lambda item: (
             item.get_closest_marker("forks") is None,
+            item.path != longest or len(seconds) < _MANY_FILES,
             seconds[item.path] > 0,
             -seconds[item.path],
             item.path,
@@ -113,3 +116,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _slow(item: pytest.Item) -> float:
     mark = item.get_closest_marker("slow")
     return float(mark.args[0]) if mark else 0
+
+
+_MANY_FILES: Final = 100
+"""So many are tested by more than one process."""
+_SLOWEST: Final = 10
+_MINUTE: Final = 60
+_seconds_of_files: defaultdict[str, float] = defaultdict(float)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds_of_files[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print which files took the longest, where all took more than a minute."""
+    if sum(_seconds_of_files.values()) < _MINUTE:
+        return
+    terminalreporter.section(f"the {_SLOWEST} slowest files, in seconds with their fixtures")
+    slowest = sorted(_seconds_of_files.items(), key=lambda one: -one[1])
+    for file, seconds in slowest[:_SLOWEST]:
+        terminalreporter.write_line(f"{seconds:7.1f}  {file}")
