@@ -1,4 +1,4 @@
-"""One Airflow and one Chromium for all tests here. Without Chromium they are skipped, or fail where KAFKATS_BROWSER=required."""
+"""One Airflow for all tests of a file: it takes a tenth of a core while it waits. Without Chromium they are skipped, or fail where KAFKATS_BROWSER=required."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.browser.attack import PLANTED
 from tests.browser.forms import CHROMIUM, signed_in
 from tests.browser.standalone import Standalone, standalone
 from tests.browser.volumes import Volumes
+from tests.browser.without_spark import PLACE
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"there is no Chromium at {CHROMIUM}"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def place() -> Iterator[Path]:
     """Not pytest's own: its names are long, and SQLite's and Spark's sockets are not."""
     home = Path(tempfile.mkdtemp(prefix="kafkats-browser-"))
@@ -34,18 +35,21 @@ def place() -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def volumes(place: Path) -> Volumes:
     return Volumes(place)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def airflow(place: Path, volumes: Volumes) -> Iterator[Standalone]:
-    with standalone(place / "airflow", volumes.environment | PLANTED) as started:
+    more = volumes.environment | PLANTED
+    if not os.environ.get("KAFKATS_FULL"):  # the words of all attacks reach jobs, and those of
+        more[PLACE] = f"{place / 'attacked'}/"  # `questions` and of all other tests reach Spark
+    with standalone(place / "airflow", more) as started:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def page(browser: Any, airflow: Standalone) -> Iterator[Any]:
     with signed_in(browser, airflow) as opened:
         yield opened

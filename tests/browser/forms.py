@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.sync_api import Browser, Locator, Page, TimeoutError, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, TimeoutError, expect, sync_playwright
 
 from kafkats.config.option import FILES
 from tests.browser.standalone import Standalone
@@ -22,6 +22,20 @@ RUN_PARAMETERS: Final = "Run Parameters"
 """Airflow's name for the section of params without one: the only one that is open at first."""
 CLICK_MS: Final = 30_000
 """Until a click has made the page send something."""
+
+
+STILL: Final = """
+if (window === top) addEventListener("DOMContentLoaded", () => {
+    const style = document.createElement("style");
+    style.textContent = "*, *::before, *::after { animation: none !important; transition: none !important }";
+    document.head.append(style);
+});
+"""
+"""A script for Airflow's pages. Without a graphics card the processor draws each frame of their animations."""
+
+expect.set_options(
+    timeout=PATIENCE_MS
+)  # of this process: five seconds are too few on a busy machine
 
 
 @contextmanager
@@ -41,8 +55,12 @@ def chromium() -> Generator[Browser]:
 def signed_in(browser: Browser, airflow: Standalone) -> Generator[Page]:
     """A page of a person who has signed in by Airflow's own form."""
     context = browser.new_context(
-        viewport={"width": 1280, "height": 1500}, timezone_id="UTC", locale="en-GB"
+        viewport={"width": 1280, "height": 1500},
+        reduced_motion="reduce",
+        timezone_id="UTC",
+        locale="en-GB",
     )
+    context.add_init_script(STILL)
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     page.goto(f"{airflow.url}/")
@@ -106,6 +124,12 @@ class Form:
     def to_backfill(self) -> None:
         self.dialog.get_by_text("Run this Dag for a range of dates").click()
         self.run_backfill.wait_for()
+
+    def to_single_run(self) -> None:
+        """Back from a backfill."""
+        self.dialog.get_by_text("Trigger a single run of this Dag").click()
+        self.trigger.wait_for()
+        self._open = RUN_PARAMETERS
 
     def can_backfill(self) -> bool:
         return self.dialog.locator("input[type=radio][value=backfill]").is_enabled()

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 
-from tests.browser.forms import PATIENCE_MS
+from tests.browser.forms import PATIENCE_MS, STILL
 from tests.browser.standalone import Standalone
 from tests.browser.volumes import Volumes
 
@@ -69,7 +69,8 @@ class Asking:
 @contextmanager
 def person(browser: Browser, airflow: Standalone, name: str) -> Generator[Page]:
     """A page of somebody who is signed in."""
-    context = browser.new_context(timezone_id="UTC", locale="en-GB")
+    context = browser.new_context(reduced_motion="reduce", timezone_id="UTC", locale="en-GB")
+    context.add_init_script(STILL)
     context.set_default_timeout(PATIENCE_MS)
     context.add_cookies([{"name": "_token", "value": airflow.token(name), "url": airflow.url}])
     try:

@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 import psutil
 
+from tests.browser.without_spark import PLACE
 from tests.spark import java_options
 
 ROOT: Final = Path(__file__).parents[2]
@@ -40,6 +41,9 @@ import fcntl, json, os, sys
 with open({kept!r}, "a") as kept:
     fcntl.flock(kept, fcntl.LOCK_EX)
     kept.write(json.dumps(sys.argv[1:]) + "\\n")
+place = os.environ.get({variable!r})
+if place and any(word.startswith(place) for word in sys.argv):
+    os.execv({python!r}, [{python!r}, "-m", "tests.browser.without_spark", *sys.argv[1:]])
 os.execv({real!r}, [{real!r}, *sys.argv[1:]])
 """
 
@@ -114,7 +118,11 @@ class Standalone:
         (self.home / "bin").mkdir(parents=True, exist_ok=True)
         submit = self.home / "bin" / "spark-submit"
         real = str(Path(sys.executable).parent / "spark-submit")
-        submit.write_text(SUBMIT.format(python=sys.executable, kept=str(self.submitted), real=real))
+        submit.write_text(
+            SUBMIT.format(
+                python=sys.executable, kept=str(self.submitted), real=real, variable=PLACE
+            )
+        )
         submit.chmod(0o755)
         self.submitted.touch()
         (self.home / "passwords.json").write_text(json.dumps(dict.fromkeys(PEOPLE, self.password)))
