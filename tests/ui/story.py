@@ -71,7 +71,10 @@ class Story:
         seen = self.seen(root)
         began = self.started(at_ms - 190_000, "disk-0", by="Ada")
         dry = {"outcome": "dry run", "dry_run": True, "started": began}
-        ended(self.folder, at_ms, *seen, run="manual__health", **dry)
+        run = ended(self.folder, at_ms, *seen, run="manual__health", **dry)
+        plan = self.planned(run, root, at_ms - 60_000)
+        plans = self.question(run, plan, at_ms, began)["plans"]
+        write(run / "report.json", {"outcome": "dry run", "volumes": [str(root)], "plans": plans})
 
     def _retained(self) -> None:
         at_ms, root = self.now_ms - 8 * HOUR_MS, self.place / "disk-1"
@@ -184,5 +187,6 @@ def pages_of(story: Story) -> dict[str, str]:
         "runs": "runs",
         "run": f"run?{applied}",
         "run-waiting": f"run?{waits}",
+        "run-dry": f"run?dag_id={REBUILD}&run_id=manual__health",
         "plan": f"plan?{waits}",
     }

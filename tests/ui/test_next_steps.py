@@ -58,6 +58,20 @@ def test_the_steps_about_defects(folder: Path, kinds: Any, steps: list[str]) -> 
     assert all(one.startswith(begin) for one, begin in zip(said, steps, strict=True))
 
 
+def test_the_page_of_a_run_says_what_it_has_left(client: Any, folder: Path) -> None:
+    damaged = volume("/damaged", kinds={"damage": {"empty-index": 3}})
+    run = ended(folder, now_ms(), damaged, volume("/sound"), run="r", dry_run=True)
+    plan = {"plan": "/p", "digest": "d" * 64, "totals": {"files": 5}}
+    write(run / "report.json", {"outcome": "dry run", "plans": [plan]})
+    text = client.get("/kafkats/run?dag_id=rebuild_time_indexes&run_id=r").text
+    assert "<code>/damaged</code></th>" in text and "<code>/sound</code></th>" not in text
+    assert "empty-index 3" in text and "Rebuild its indexes</a>, its broker must be stopped" in text
+    assert "with <code>dry_run</code> off" in text
+    ended(folder, now_ms(), volume("/sound"), run="r", dry_run=False)
+    text = client.get("/kafkats/run?dag_id=rebuild_time_indexes&run_id=r").text
+    assert "Left on the log directories" not in text and "dry run" not in text.split("<details")[0]
+
+
 def test_the_page_leads_to_the_dag_and_to_the_question(client: Any, folder: Path) -> None:
     damaged = volume("/damaged", kinds={"damage": {"empty-index": 3}})
     ended(

@@ -6,6 +6,7 @@ rebuild the defects. So each group of figures has its own run and age.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -128,16 +129,19 @@ def board(runs: Sequence[Found], listed: Mapping[str, str], now_ms: int) -> Boar
     The one in most trouble is first.
     """
     rows = {log_dir: Row(log_dir, broker) for log_dir, broker in listed.items()}
-    read = [(found, one) for found in runs for one in _read(found)]
-    told = [(found, one) for found, one in read if not isinstance(one, Unreadable)]
+    told: list[tuple[Found, Overview | Older]] = []
+    unreadable: list[Unreadable] = []
+    for found in runs:
+        read = _read(found)
+        known = [one for one in read if not isinstance(one, Unreadable)]
+        told += [(found, one) for one in known]
+        unreadable += [one for one in read if isinstance(one, Unreadable)]
+        if found.changed_ms > max((one.written_ms for one in known), default=0):
+            _add_question(rows, found, now_ms)  # something came after its report
     for found, one in sorted(told, key=lambda pair: -pair[1].written_ms):
         _add(rows, found, one)
-    ended = {found.folder: one.written_ms for found, one in told}
-    for found in runs:
-        if found.changed_ms > ended.get(found.folder, 0):  # nothing came after its report
-            _add_question(rows, found, now_ms)
     every = sorted(rows.values(), key=lambda row: _trouble(row, now_ms))
-    return Board(every, [one for _, one in read if isinstance(one, Unreadable)])
+    return Board(every, unreadable)
 
 
 def overdue_ms() -> int:
@@ -192,6 +196,8 @@ def _add(rows: dict[str, Row], found: Found, one: Overview | Older) -> None:
 
 def _add_question(rows: dict[str, Row], found: Found, now_ms: int) -> None:
     """Add the question of a run that waits for an answer."""
+    if not os.path.lexists(f"{found.folder}/question.json"):  # a Path for each run takes long
+        return
     question = cached(found.folder / "question.json", parse_question)
     if not isinstance(question, Question) or now_ms > question.until_ms:
         return

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from kafkats_airflow.ui import deployed, rendering
 from kafkats_airflow.ui.asked import Asked
-from kafkats_airflow.ui.reading import ending
+from kafkats_airflow.ui.reading import ending, next_steps
 from kafkats_airflow.ui.reading import run as reading
 
 router = APIRouter()
@@ -54,6 +54,9 @@ def page(request: Request, run: Asked) -> Response:
         running=running,
         open=ending.open_of(detail),
         brokers=deployed.listed().volumes,
+        left=next_steps.found_by(detail),
+        meanings=next_steps.MEANINGS,
+        to_write=detail.report is not None and any(one.totals.files for one in detail.report.plans),
         lasted_ms=reading.lasted_ms(detail),
         reports=[one for one in REPORTS if any(run.folder.glob(one.file))],
     )

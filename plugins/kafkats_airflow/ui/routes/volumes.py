@@ -7,7 +7,6 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
-from kafkats.findings import KINDS
 from kafkats_airflow.ui import deployed, rendering, rights
 from kafkats_airflow.ui.reading import next_steps, runs, volumes
 
@@ -72,7 +71,7 @@ def page(
         find=find,
         steps_of=next_steps.steps_of,
         deletion=next_steps.deletion,
-        meanings={kind: meaning for kind, (_, meaning) in KINDS.items()},
+        meanings=next_steps.MEANINGS,
         overdue_ms=volumes.overdue_ms(),
         sums=_sums(board.rows),
         freed_ms=min((ms for row in rows if (ms := row.freed_ms()) is not None), default=None),
