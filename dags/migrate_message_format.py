@@ -19,7 +19,6 @@ phases with `dry_run` first: it forecasts, and writes nothing.
 - `convert` builds new logs and indexes, compares every record, and swaps a segment's files at once.
 - `parity` compares the digests of both; `certify` checks the disk, and certifies the format.
 - `record` writes to the ledger, `report` into `folder`; `approve_canary` waits for a week.
-  Its answer counts only for the canary that was shown (the digest in the form).
 
 **When it fails.** A difference stops the run; nothing changes in that partition. Clear the run to
 continue. Segments that cannot be converted are kept and named. `kafkats purge RUN` frees old files.
@@ -93,9 +92,7 @@ with DAG(
     brokers = record(work, convert.output, certify.output)  # type: ignore[arg-type]  # XComs
     stages = {one.task_id: one.output for one in (look, convert, certify)} | {"parity": proved}
     said = links.with_results(report(asked, brokers, stages))  # type: ignore[arg-type]  # XComs
-    approve_canary = CanaryApproval(
-        task_id="approve_canary", subject="May the other brokers follow this canary?"
-    )
+    approve_canary = CanaryApproval(task_id="approve_canary")
     work >> approve >> [convert, proved, certify, brokers]
     convert >> proved >> certify
     release = ReleaseJobOperator.partial(task_id="release", looks="look", **ALWAYS)

@@ -39,10 +39,17 @@ class CanaryApproval(ApprovalOperator):
     operator_extra_links = (ResultsLink(),)
 
     def __init__(
-        self, *, response_timeout: timedelta = TIMEOUTS.canary, always: bool = False, **kwargs: Any
+        self,
+        *,
+        subject: str = "May the other brokers follow this canary?",
+        response_timeout: timedelta = TIMEOUTS.canary,
+        always: bool = False,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(defaults=self.REJECT, response_timeout=response_timeout, **kwargs)
-        self.asks, self.always = self.subject, always
+        super().__init__(
+            subject=subject, defaults=self.REJECT, response_timeout=response_timeout, **kwargs
+        )
+        self.asks, self.always = subject, always
 
     @in_our_words
     def execute(self, context: Context) -> Answer:

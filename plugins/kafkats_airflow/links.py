@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from airflow.configuration import conf
 from airflow.providers.common.compat.sdk import BaseOperatorLink
@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, XComArg
     from airflow.sdk.types import TaskInstanceKey
 
-PLACE: Final = "/plugin/kafkats/kafkats"
-"""The pages as Airflow frames them: the menu's route, then the app's own path."""
+FRAME: Final = "/plugin/kafkats"
+"""Where Airflow frames the pages: the menu's route. The path of the framed page follows."""
 
 
 def page_of(page: str, dag_id: str, run_id: str) -> str:
     """Return the address of a page about a DAG run; absolute if `[api] base_url` is set."""
     base = conf.get("api", "base_url", fallback="").rstrip("/")
     query = urlencode({"dag_id": dag_id, "run_id": run_id}, quote_via=quote)
-    return f"{base}{PLACE}/{page}?{query}"
+    path = urlsplit(base).path  # the framed page has it as well
+    return f"{base}{FRAME}{path}/kafkats/{page}?{query}"
 
 
 def with_results(reported: XComArg) -> XComArg:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.alerts import Told
 from tests.browser.attack import PLANTED
 from tests.browser.forms import CHROMIUM, signed_in
 from tests.browser.standalone import Standalone, standalone
@@ -41,8 +42,13 @@ def volumes(place: Path) -> Volumes:
 
 
 @pytest.fixture(scope="module")
-def airflow(place: Path, volumes: Volumes) -> Iterator[Standalone]:
-    more = volumes.environment | PLANTED
+def told(place: Path) -> Told:
+    return Told(place / "airflow")
+
+
+@pytest.fixture(scope="module")
+def airflow(place: Path, volumes: Volumes, told: Told) -> Iterator[Standalone]:
+    more = volumes.environment | PLANTED | told.environment
     if not os.environ.get("KAFKATS_FULL"):  # the words of all attacks reach jobs, and those of
         more[PLACE] = f"{place / 'attacked'}/"  # `questions` and of all other tests reach Spark
     with standalone(place / "airflow", more) as started:

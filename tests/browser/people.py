@@ -82,7 +82,7 @@ def person(browser: Browser, airflow: Standalone, name: str) -> Generator[Page]:
 def framed(page: Page, airflow: Standalone, name: str, run: str, dag: str = DAG) -> FrameLocator:
     """A page about a run, inside Airflow's page."""
     query = urlencode({"dag_id": dag, "run_id": run})
-    page.goto(f"{airflow.url}/plugin/kafkats/kafkats/{name}?{query}")
+    page.goto(f"{airflow.framed}/{name}?{query}")
     frame = page.frame_locator("iframe[src*=kafkats]")
     frame.locator("html[data-ready]").wait_for(state="attached")
     return frame

@@ -56,7 +56,7 @@ class Standalone:
     """`home` is its folder, `url` where it listens, `submitted` the file with all arguments of spark-submit.
 
     `root` has the DAGs, plugins, jobs and packages that it runs. A second one with the same `home` goes on with the database.
-    `prefix` is the path of its address, as behind a proxy that serves others too; `port` 0 is any free one.
+    `framed` is where it shows the pages of kafkats. `prefix` is the path of its address, as behind a proxy that serves others too; `port` 0 is any free one.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Standalone:
         ports = list(free_ports(3))
         ports[0] = port or ports[0]
         self.url = f"http://127.0.0.1:{ports[0]}{prefix}"
+        self.framed = f"{self.url}/plugin/kafkats{prefix}/kafkats"
         self.environment = os.environ | self._settings(ports) | dict(more or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._tokens: dict[str, str] = {}

@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import attack, people
+from tests.browser.alerts import LATE, Told
 from tests.browser.forms import Form
 from tests.browser.pages import Pages, status
 from tests.browser.standalone import Failed, Standalone
@@ -203,14 +204,14 @@ def test_the_pages_of_kafkats_work_inside_of_airflow(
     view.expect_text(HOSTILE)
     assert view.theme() == view.theme_of_airflow()
     view.click("Runs")
-    expect(page).to_have_url(re.compile(r"/plugin/kafkats/kafkats/runs"))
+    expect(page).to_have_url(re.compile(re.escape(f"{airflow.framed}/runs")))
     view.click("for_pages")
-    expect(page).to_have_url(re.compile(r"/plugin/kafkats/kafkats/run\?"))
+    expect(page).to_have_url(re.compile(re.escape(f"{airflow.framed}/run?")))
     view.expect_text("rebuilt and proved")
     page.reload()
     view.expect_text("rebuilt and proved")
     address = view.copied_link()
-    assert address.startswith(f"{airflow.url}/plugin/kafkats/kafkats/run?")
+    assert address.startswith(f"{airflow.framed}/run?")
     view.click("This run in Airflow", leaves=True)
     expect(page).to_have_url(re.compile(r"/dags/rebuild_time_indexes/runs/for_pages"))
     page.goto(address)
@@ -230,6 +231,26 @@ def test_the_pages_ask_airflow_who_asks(airflow: Standalone) -> None:
     assert status(f"{airflow.url}/kafkats/dag?dag_id=~", airflow.token()) == 403
 
 
+def test_the_notifier_is_told_of_a_late_run(airflow: Standalone, told: Told) -> None:
+    """By a worker, without a triggerer. The DAG is paused: its run waits as long as we do."""
+    airflow.pause(LATE, paused=True)
+    run = airflow.trigger(LATE, {})
+    try:
+        [said] = airflow.until(lambda: told.of(run), f"tells nobody that {run} is late", 600)
+    finally:
+        airflow.end(LATE, run)
+        airflow.pause(LATE, paused=False)
+    assert said.startswith(f"{LATE}: run {run} is not over 1 s after it was queued.")
+    assert f"See {airflow.url}/dags/{LATE}/runs/manual__" in said
+
+
+def test_the_notifier_is_told_of_a_failed_run(airflow: Standalone, told: Told) -> None:
+    run = airflow.trigger("end_run", {"of_run": "none"})
+    assert airflow.wait("end_run", run) == "failed"
+    [said] = airflow.until(lambda: told.of(run), f"tells nobody that {run} failed", 600)
+    assert said.startswith(f"end_run: run {run} failed. See {airflow.url}/dags/end_run/runs/")
+
+
 @pytest.fixture(scope="module")
 def asking(airflow: Standalone, volumes: Volumes) -> people.Asking:
     return people.Asking(airflow, volumes)
@@ -244,7 +265,9 @@ def test_a_plan_is_searched_inside_airflow(
         frame.get_by_role("searchbox").fill("zstd-lat")
         frame.get_by_role("button", name="Show").click()
         expect(frame.locator("#rows tbody tr")).to_have_count(1)
-        expect(page).to_have_url(re.compile(r"/plugin/kafkats/kafkats/plan\?.*find=zstd-lat"))
+        expect(page).to_have_url(
+            re.compile(re.escape(f"{airflow.framed}/plan?") + ".*find=zstd-lat")
+        )
 
 
 def test_airflows_own_form_shows_the_rows_and_has_the_digest(
@@ -255,7 +278,9 @@ def test_airflows_own_form_shows_the_rows_and_has_the_digest(
         page.goto(f"{airflow.url}{of}")
         expect(page.get_by_role("cell", name="none-ct-0")).to_be_visible()
         link = page.get_by_role("link", name="Every row of this plan")
-        expect(link).to_have_attribute("href", re.compile(r"/plugin/kafkats/kafkats/plan\?dag_id="))
+        expect(link).to_have_attribute(
+            "href", re.compile(re.escape(f"{airflow.framed}/plan?dag_id="))
+        )
         digest = asking.question()["digest"]
         expect(page.locator("#element_digest")).to_have_value(digest)
         page.goto("about:blank")

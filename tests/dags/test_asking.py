@@ -215,7 +215,7 @@ def test_the_task_has_a_link_to_the_plan(
     [link] = task.operator_extra_links
     key = SimpleNamespace(dag_id="dag", run_id="manual__2026-01-01T00:00:00+00:00")
     assert link.get_link(task, ti_key=key) == (
-        "https://a.example/air/plugin/kafkats/kafkats/plan"
+        "https://a.example/air/plugin/kafkats/air/kafkats/plan"
         "?dag_id=dag&run_id=manual__2026-01-01T00%3A00%3A00%2B00%3A00"
     )
 

@@ -56,8 +56,7 @@ export function keep(values) {
     const around = window.parent.location;
     const begin = around.pathname.indexOf("/plugin/kafkats/");
     if (begin < 0) return; // a tab of a DAG or a run has no address for its inner page
-    const inner = location.pathname.slice(location.pathname.lastIndexOf("/kafkats/"));
-    const path = `${around.pathname.slice(0, begin)}/plugin/kafkats${inner}${location.search}`;
+    const path = `${around.pathname.slice(0, begin)}/plugin/kafkats${location.pathname}${location.search}`;
     window.parent.history.replaceState(window.parent.history.state, "", path);
   } catch {
     // another origin frames the page
