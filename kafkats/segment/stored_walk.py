@@ -17,7 +17,7 @@ import ctypes
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -31,6 +31,8 @@ from kafkats.kernels import walk_state as k
 
 if TYPE_CHECKING:
     from llvmlite import binding
+
+    from kafkats.kernels.jit import Emit
 
 Walk: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], int]
 """kernels.walk.walk: state, table and points to the reason why it returned."""
@@ -142,17 +144,29 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def compiled_object() -> bytes:
-    """Compile the kernel with numba, and return the content of its file."""
+    """Compile the kernel with numba, and return the content of its file.
+
+    The stored function gets four numbers: the addresses of the arrays, and the rows of `points`.
+    """
     import numba
     from llvmlite import binding as llvm
-    from numba import types
+    from numba import carray, types
 
+    from kafkats.kernels.jit import intrinsic
     from kafkats.kernels.walk import walk
 
-    source = getattr(walk, "py_func", walk)
-    bare = numba.njit(source, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    rows = types.Array(types.int64, 2, "C")
-    signature = types.Array(types.int64, 1, "C"), rows, rows
+    int64s = intrinsic(_pointer, types.CPointer(types.int64))
+    slots, cells = (k.STATE_SLOTS,), (k.CELLS, k.CELL_COLUMNS)
+
+    def walk_at(state: int, table: int, points: int, rows: int) -> int:
+        return walk(
+            carray(int64s(state), slots),
+            carray(int64s(table), cells),
+            carray(int64s(points), (rows, k.POINT_COLUMNS)),
+        )
+
+    bare = numba.njit(walk_at, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    signature = (types.int64,) * 4
     bare.compile(signature)
     module = llvm.parse_assembly(bare.inspect_llvm(signature))
     module.link_in(llvm.parse_assembly(_NEEDS))
@@ -160,6 +174,16 @@ def compiled_object() -> bytes:
     code: bytes = _machine().emit_object(module)
     content = entry.encode() + b"\n" + code
     return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
+
+
+def _pointer(_context: object, _address: int) -> Emit:
+    """Emit the pointer to the integers at an address."""
+    from llvmlite import ir
+
+    def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+
+    return emit
 
 
 def _machine() -> binding.TargetMachine:
@@ -200,18 +224,21 @@ def load(content: bytes) -> Walk | None:
 
 
 def _callable(address: int) -> Walk:
-    """Return the function at `address`, with numba's calling convention: results by address first,
-    and of an array its owner (none), its sizes, its data, its shape and its strides.
+    """Return the function at `address`. By numba's calling convention it returns a status, and
+    writes its result and an exception to its first two arguments.
     """
-    array = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-    vector, rows = (*array, *[ctypes.c_int64] * 2), (*array, *[ctypes.c_int64] * 4)
-    by_address = ctypes.c_void_p, ctypes.c_void_p
-    function = ctypes.CFUNCTYPE(ctypes.c_int32, *by_address, *vector, *rows, *rows)(address)
+    result_type, number = ctypes.c_void_p, ctypes.c_int64
+    types = (ctypes.c_int32, result_type, result_type, number, number, number, number)
+    function = ctypes.CFUNCTYPE(*types)(address)
 
     def walk(state: NDArray[np.int64], table: NDArray[np.int64], points: NDArray[np.int64]) -> int:
         result, error = ctypes.c_int64(), ctypes.c_void_p()
-        results = ctypes.byref(result), ctypes.byref(error)
-        status = function(*results, *_passed(state), *_passed(table), *_passed(points))
+        arrays = (
+            _address(state, (k.STATE_SLOTS,)),
+            _address(table, (k.CELLS, k.CELL_COLUMNS)),
+            _address(points, (len(points), k.POINT_COLUMNS)),
+        )
+        status = function(ctypes.byref(result), ctypes.byref(error), *arrays, len(points))
         if status:  # the kernel raises nothing
             raise RuntimeError(f"the walk kernel ended with status {status}")
         return result.value
@@ -219,12 +246,11 @@ def _callable(address: int) -> Walk:
     return walk
 
 
-def _passed(array: NDArray[np.int64]) -> tuple[int | None, ...]:
-    if array.dtype != np.int64 or not array.flags.c_contiguous:
-        raise TypeError(f"an array of {array.dtype} that the kernel does not take")
-    return (
-        None, None, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides
-    )  # fmt: skip
+def _address(array: NDArray[np.int64], shape: tuple[int, ...]) -> int:
+    """Return the address of the numbers. This takes a third of the time of `array.ctypes.data`."""
+    if array.dtype != np.int64 or array.shape != shape or not array.flags.c_contiguous:
+        raise TypeError(f"an array of {array.dtype}, {array.shape}, which the kernel does not take")
+    return ctypes.addressof(ctypes.c_int64.from_buffer(array.data))
 
 
 def _answers(walk: Walk) -> bool:
