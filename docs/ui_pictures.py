@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from tests.browser.forms import chromium
-from tests.ui.golden_runs import REBUILT, RETAINED
+from tests.ui.golden_runs import REBUILT, RETAINED, ROLLED, write_rolling
 from tests.ui.harness import served
 from tests.ui.looking import looking
 from tests.ui.story import Story, pages_of
@@ -26,6 +26,7 @@ COLOURS = 256
 PICTURES = {
     "index-health": f"health?{REBUILT}",
     "retention": f"retention?{RETAINED}",
+    "rolling": f"run-rolling?{ROLLED}",
 }
 """Name of a picture -> page, besides those of the story."""
 
@@ -40,6 +41,7 @@ def main(names: list[str]) -> None:
             folder, policy = Path(scratch, "runs"), Path(scratch, "policy.yaml")
             story = Story(folder, PLACE, time.time_ns() // 1_000_000)
             story.write(policy)
+            write_rolling(folder, Path(scratch, "rolled"))
             with served(folder, policy) as site:
                 for theme in ("light", "dark"):
                     for name, path in (pages_of(story) | PICTURES).items():

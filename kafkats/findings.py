@@ -139,6 +139,91 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+class Remedy(NamedTuple):
+    """The consequence of some kinds of defects if nothing is done, and the next step."""
+
+    kinds: tuple[str, ...]
+    consequence: str
+    step: str
+
+
+_REPLICA: Final = "take the partition from a replica"
+REMEDIES: Final = (
+    Remedy(
+        ("torn-tail-marked-clean", "end-moved-back"),
+        "a start gives out offsets a second time",
+        "keep the broker from starting; remove .kafka_cleanshutdown and verify again",
+    ),
+    Remedy(
+        ("missing-records", "missing-partition"),
+        "a start takes the rest for the whole log: it gives out lost offsets again, and followers"
+        " truncate theirs",
+        f"keep the broker from starting; put the files back, or {_REPLICA}",
+    ),
+    Remedy(
+        ("bad-offset",),
+        "a start deletes every segment of the partition",
+        f"keep the broker from starting; {_REPLICA}",
+    ),
+    Remedy(
+        (
+            "bad-length", "bad-magic", "bad-crc", "bad-header", "offsets-not-increasing",
+            "offset-out-of-range", "undecodable", "overlap", "torn-tail", "zero-tail",
+            "segments-deleted", "hole-cut",
+        ),
+        "a recovery that reads this segment truncates the log there, and may delete the later"
+        " segments",
+        _REPLICA,
+    ),
+    Remedy(
+        ("wrong-maximum", "wrong-epoch"),
+        "the batch or a checkpoint was changed: times or epochs mislead",
+        _REPLICA,
+    ),
+    Remedy(
+        ("oversized",),
+        "the records of the batch were not checked",
+        "verify again with a larger --max-batch-bytes",
+    ),
+    Remedy(
+        (
+            "missing-index", "empty-index", "zero-entries", "partial-entry", "not-monotonic",
+            "below-base", "beyond-end", "not-in-log", "below-maximum", "above-maximum",
+        ),
+        "retention by time deletes the segment too early or never, and searches by time miss"
+        " records",
+        "rebuild it: rebuild_time_indexes, or kafkats plan rebuild",
+    ),
+    Remedy(
+        ("index-full",),
+        "a recovery of the segment fails",
+        "raise segment.index.bytes in Kafka and in the policy, then rebuild",
+    ),
+    Remedy(
+        ("missing-aborted", "wrong-aborted"),
+        "consumers with read_committed get aborted records, or miss committed ones",
+        f"have the broker rebuild the file, or {_REPLICA}",
+    ),
+    Remedy(
+        ("wrong-producers", "producers-forgotten"),
+        "the broker may accept a duplicate, or refuse good batches",
+        f"have the broker rebuild the file, or {_REPLICA}",
+    ),
+    Remedy(
+        ("stops-the-broker", "unreadable"),
+        "the broker refuses to start, or does not read it",
+        "move it out of the log directory, or give permission to read it",
+    ),
+    Remedy(("orphan",), "a broker removes it at its next start", "nothing has to be done"),
+)  # fmt: skip
+"""Every kind of danger and damage is in one of them."""
+
+
+def remedy_of(kind: str) -> Remedy | None:
+    """Return the remedy of a kind; None for a remark, a state, or an unknown kind."""
+    return next((one for one in REMEDIES if kind in one.kinds), None)
+
+
 class Finding(NamedTuple):
     """One finding in one file.
 

@@ -32,17 +32,17 @@ DAMAGED: Final = min(n for n, kind in enumerate(CELLS) if KINDS.get(kind, ("",))
 _SHADES: Final = {
     "state": ("#d4d4d4", "#7f7f7f"),
     "remark": ("#a6d3ef", "#0072b2"),
-    "damage": ("#f5b87a", "#b34700"),
-    "danger": ("#6b2452", "#1a0014"),
+    "damage": ("#f5c04a", "#a86400"),
+    "danger": ("#b2182b", "#4d0010"),
 }
 """One hue per severity, from the light to the dark shade of its kinds, for the colour-blind too."""
 _DARK_SHADES: Final = {
     "state": ("#4a4a52", "#8a8a94"),
     "remark": ("#2b5f80", "#56b4e9"),
-    "damage": ("#8f4e10", "#ff9d3c"),
-    "danger": ("#ff5cc8", "#ffd0ee"),
+    "damage": ("#ffc04d", "#a86400"),
+    "danger": ("#d63a28", "#ff948a"),
 }
-"""The same on a dark page: what is worse is brighter."""
+"""The same on a dark page."""
 
 
 class Health(NamedTuple):

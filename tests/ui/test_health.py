@@ -44,8 +44,26 @@ def test_the_map_has_the_cells_of_the_report_the_worst_first(
     assert damaged == sorted(damaged, reverse=True)
     assert sum(found["defects"]) == (health.cells >= DAMAGED).sum() > 10
     page = client.get(f"/kafkats/health?{REBUILT}").text
-    assert f"{sum(found['defects'])} of {len(health.cells)} segments have a defect" in page
+    in_danger = sum(
+        found["kinds"][cell]["severity"] == "danger" for cell in base64.b64decode(found["cells"])
+    )
+    assert f"Possible loss: {in_danger} segments in 3 partitions." in page
+    assert f"Damage: {sum(found['defects']) - in_danger} segments in 17 partitions." in page
+    assert f"Looked at {len(health.cells)} segments of 42 partitions." in page
     assert "after the run" not in page
+
+
+def test_a_severity_has_one_colour_and_each_defect_a_next_step(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    write_health(folder, golden)
+    kinds = client.get(f"/kafkats/data/health?{REBUILT}").json()["kinds"]
+    for theme in ("colour", "dark"):
+        colours = {(one["severity"], one[theme]) for one in kinds if one["severity"]}
+        assert len(colours) == len({colour for _, colour in colours}) == 4
+    for one in kinds:
+        defect = one["severity"] in {"damage", "danger"}
+        assert bool(one["consequence"] and one["step"]) == defect
 
 
 def test_after_a_run_its_segments_are_as_the_proof_saw_them(

@@ -35,6 +35,8 @@ def test_bytes_by_topic(client: Any, run: Path) -> None:
     verdicts = read_table(run / "retention.parquet", RETENTION)
     assert found["states"] == STATES
     assert found["now_ms"] == NOW_MS
+    assert found["limits"]["size"] == {"retention_ms": -1, "retention_bytes": 9000}
+    assert found["limits"]["future-pins"]["retention_ms"] == 86_400_000
     for topic in found["topics"]:
         mine = of_topic(verdicts, topic["topic"])
         assert topic["bytes"] == pc.sum(mine["bytes"]).as_py()

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, TypedDict
+from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kafkats.findings import KINDS
+from kafkats.findings import KINDS, remedy_of
 from kafkats.plans.rows import PartitionKey
 from kafkats.rebuild.health import CELLS, COLUMNS, DAMAGED, Health, health_of, palette
 from kafkats_airflow.ui import words
@@ -23,6 +23,7 @@ from kafkats_airflow.ui.reading.tables import table_of
 At: TypeAlias = Literal["before", "now"]
 SEGMENTS: Final = "segments.parquet"
 _AFTER: Final = "after.parquet"
+_DANGER: Final = min(n for n, kind in enumerate(CELLS) if KINDS.get(kind, ("",))[0] == "danger")
 _CODED: Final = ("log_dir", "partition_dir")
 _MOST_CELLS: Final = 1_000_000
 _MOST_FINDINGS: Final = 2_000
@@ -30,10 +31,15 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 class Kind(TypedDict):
-    """A value of cells. `severity` is empty for no segment and no defect."""
+    """A value of cells. `severity` is empty for no segment and no defect. `consequence` and `step`
+    are empty for what is no defect. A severity has one colour.
+    """
 
     name: str
     severity: str
+    means: str
+    consequence: str
+    step: str
     colour: str
     dark: str
 
@@ -149,7 +155,7 @@ def map_of(health: Health, at: At) -> Map:
     rows = [health.row(n) for n in order]
     return {
         "at": at,
-        "kinds": _kinds(health.cells),
+        "kinds": _kinds(),
         "log_dirs": log_dirs,
         "log_dir": [places[health.partitions[n].log_dir] for n in order],
         "names": [health.partitions[n].partition_dir for n in order],
@@ -161,34 +167,56 @@ def map_of(health: Health, at: At) -> Map:
     }
 
 
-def _kinds(cells: NDArray[np.uint8]) -> list[Kind]:
-    """Return all values of cells; those that `cells` has differ most in colour."""
-    present = [CELLS[number] for number in np.unique(cells)]
-    light = palette(CELLS) | palette(present)
-    dark = palette(CELLS, dark=True) | palette(present, dark=True)
-    return [
-        {
-            "name": kind,
-            "severity": KINDS[kind][0] if kind in KINDS else "",
-            "colour": light[kind],
-            "dark": dark[kind],
-        }
-        for kind in CELLS
-    ]
+def _kinds() -> list[Kind]:
+    """Return all values of cells."""
+    first = {KINDS[kind][0]: kind for kind in reversed(CELLS) if kind in KINDS}
+    light, dark = palette(list(first.values())), palette(list(first.values()), dark=True)
+    return [_kind(kind, first, light, dark) for kind in CELLS]
 
 
-def said_of(health: Health) -> str:
-    """Return one sentence on all segments."""
-    broken = int((health.cells >= DAMAGED).sum())
-    segments = words.plural(len(health.cells), "segment")
-    if not broken:
-        return f"No defect in {segments} of {words.plural(len(health.partitions), 'partition')}."
+def _kind(
+    kind: str, first: Mapping[str, str], light: Mapping[str, str], dark: Mapping[str, str]
+) -> Kind:
+    severity, means = KINDS.get(kind, ("", ""))
+    coloured, remedy = first.get(severity, kind), remedy_of(kind)
+    return {
+        "name": kind,
+        "severity": severity,
+        "means": means,
+        "consequence": remedy.consequence if remedy else "",
+        "step": remedy.step if remedy else "",
+        "colour": light[coloured],
+        "dark": dark[coloured],
+    }
+
+
+class Said(NamedTuple):
+    """Sentences on all segments: in danger, damaged, and the whole."""
+
+    danger: str
+    damage: str
+    whole: str
+
+
+def said_of(health: Health) -> Said:
+    """Return sentences on all segments. `danger` and `damage` are "" if there is none."""
     of_row = np.repeat(np.arange(len(health.partitions)), np.diff(health.starts))
-    rows = len(np.unique(of_row[health.cells >= DAMAGED]))
-    verb = "has" if broken == 1 else "have"
-    return (
-        f"{words.of_count(broken)} of {segments} {verb} a defect, in"
-        f" {words.of_count(rows)} of {words.plural(len(health.partitions), 'partition')}."
+    at = {
+        "danger": health.cells >= _DANGER,
+        "damage": (health.cells >= DAMAGED) & (health.cells < _DANGER),
+    }
+    counts = {
+        severity: f"{words.plural(int(cells.sum()), 'segment')} in"
+        f" {words.plural(len(np.unique(of_row[cells])), 'partition')}"
+        for severity, cells in at.items()
+        if cells.any()
+    }
+    seen = words.plural(len(health.cells), "segment")
+    whole = f"{seen} of {words.plural(len(health.partitions), 'partition')}"
+    return Said(
+        f"Possible loss: {counts['danger']}." if "danger" in counts else "",
+        f"Damage: {counts['damage']}." if "damage" in counts else "",
+        f"Looked at {whole}." if counts else f"No defect in {whole}.",
     )
 
 

@@ -139,6 +139,26 @@ def tried(
     }
 
 
+class Limit(TypedDict):
+    """The limits by which a topic was decided; -1: none."""
+
+    retention_ms: int
+    retention_bytes: int
+
+
+def limits_of(folder: Path, board: Board) -> dict[str, Limit]:
+    """Return the limits of the topics of a board; none where the report does not tell them."""
+    basis = cached(folder / BASIS, _parse_basis)
+    if not isinstance(basis, dict):
+        return {}
+    policy, _ = read_basis(basis)
+    limits = {one.topic: policy.limits(one.topic) for one in board.topics}
+    return {
+        topic: {"retention_ms": limit[0], "retention_bytes": limit[1]}
+        for topic, limit in limits.items()
+    }
+
+
 def can_try(folder: Path) -> bool:
     """Return whether another retention.ms can be tried."""
     return (folder / BASIS).is_file()

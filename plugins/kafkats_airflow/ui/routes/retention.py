@@ -9,10 +9,12 @@ from starlette.responses import JSONResponse
 
 from kafkats.errors import UsageError
 from kafkats.retention.plot import STATES
+from kafkats_airflow.overview import Overview
 from kafkats_airflow.ui import rendering, rights
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import retention
 from kafkats_airflow.ui.reading.files import Unreadable
+from kafkats_airflow.ui.reading.runs import overview_of
 from kafkats_airflow.ui.routes import choosing
 
 router = APIRouter()
@@ -36,6 +38,7 @@ def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
     found = None if run.folder is None else retention.board_of(run.folder)
     if run.folder is None or found is None or isinstance(found, Unreadable):
         return choosing.missing(request, "Retention", found, here=HERE)
+    overview = overview_of(run.folder)
     return rendering.page(
         request,
         "retention.html",
@@ -52,6 +55,7 @@ def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
         },
         pins=retention.pins_of(found),
         can_try=retention.can_try(run.folder),
+        dry_run=isinstance(overview, Overview) and overview.dry_run,
     )
 
 
@@ -59,8 +63,10 @@ def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
 def topics(run: Asked) -> Response:
     """Return the bytes of each topic by state, with the colours of states."""
     board = choosing.given(run, retention.board_of)
+    limits = choosing.given(run, lambda folder: retention.limits_of(folder, board))
     return JSONResponse({
         "now_ms": board.now_ms,
+        "limits": limits,
         "states": STATES,
         "topics": [one.model_dump() for one in board.topics],
         "by_state": board.by_state,

@@ -1,7 +1,7 @@
 // The map of index health: a row per partition, a cell per segment, on a canvas.
 
 import { ready } from "./page.js";
-import { asked, count, csv, dark, data, download, element, fill, keep, onTheme, plural, say } from "./view.js";
+import { asked, count, csv, dark, data, download, element, fill, keep, onTheme, plural, say, shorten } from "./view.js";
 
 const ROW = 14, TALLEST = 560, LEAST = 12, TABLE_ROWS = 50;
 const canvas = document.getElementById("map"), note = document.getElementById("note");
@@ -53,7 +53,9 @@ function blocks(h, w) {
 
 function draw() {
   const tall = view.bottom - view.top, wide = view.right - view.left;
-  const width = canvas.clientWidth, height = clamp(tall * ROW, 4 * ROW, TALLEST);
+  const width = canvas.clientWidth;
+  if (!width) return void requestAnimationFrame(draw); // the frame is hidden
+  const height = clamp(tall * ROW, 4 * ROW, TALLEST);
   const ratio = window.devicePixelRatio || 1;
   canvas.style.height = `${height}px`;
   canvas.width = Math.round(width * ratio);
@@ -69,12 +71,29 @@ function draw() {
   paper.imageSmoothingEnabled = false;
   paper.drawImage(small, 0, 0, width, height);
   letters(paper, width / wide, height / tall);
+  labels(height, ratio, tall);
   frame(paper, width / wide, height / tall);
   const bands = [tall > h && `${Math.ceil(tall / h)} rows`, wide > w && `${Math.ceil(wide / w)} segments`].filter(Boolean);
   document.getElementById("bands").textContent = bands.length ? `Each point stands for up to ${bands.join(" × ")} and has the colour of the worst of them. Zoom in for single ones.` : "";
 }
 
-/** Severity by a letter, where cells are large enough. */
+/** Names of rows beside the map; of every n-th row where rows are too low. */
+function labels(height, ratio, tall) {
+  const box = document.getElementById("labels"), width = box.clientWidth, low = height / tall;
+  box.style.height = `${height}px`;
+  box.width = Math.round(width * ratio);
+  box.height = Math.round(height * ratio);
+  const paper = box.getContext("2d");
+  paper.scale(ratio, ratio);
+  paper.font = "11px system-ui, sans-serif";
+  paper.textAlign = "right";
+  paper.textBaseline = "middle";
+  paper.fillStyle = getComputedStyle(box).color;
+  for (let y = view.top; y < Math.min(view.bottom, rows.length); y += Math.max(Math.ceil(LEAST / low), 1))
+    paper.fillText(shorten(read.names[rows[y]], 34), width - 6, (y - view.top + 0.5) * low, width - 8);
+}
+
+/** The defect by its kind, where cells are wide enough; else the severity by a letter. */
 function letters(paper, wide, tall) {
   if (wide < LEAST || tall < LEAST) return;
   paper.font = "10px system-ui, sans-serif";
@@ -86,7 +105,8 @@ function letters(paper, wide, tall) {
       if (severity !== "damage" && severity !== "danger") continue;
       const [r, g, b] = rgb(dark() ? other : colour);
       paper.fillStyle = r * 0.3 + g * 0.6 + b * 0.1 > 128 ? "#000" : "#fff";
-      paper.fillText(severity === "danger" ? "X" : "D", (x - view.left + 0.5) * wide, (y - view.top + 0.5) * tall);
+      const word = kind(cell(rows[y], x)).name, letter = severity === "danger" ? "X" : "D";
+      paper.fillText(paper.measureText(word).width + 8 < wide ? `${word} ${letter}` : letter, (x - view.left + 0.5) * wide, (y - view.top + 0.5) * tall);
     }
 }
 
@@ -185,20 +205,38 @@ async function details() {
   }
 }
 
+const SEVERITIES = { "": "no defect", state: "state: normal while a broker runs or after it was killed", remark: "remark: harmless", damage: "D damage: a file contradicts the log", danger: "X danger: possible loss of records" };
+
 function legend() {
   const box = document.getElementById("legend");
   box.replaceChildren();
-  const seen = new Set(cells);
-  read.kinds.forEach((one, number) => {
-    if (!number || !seen.has(number)) return;
+  const counts = new Uint32Array(256);
+  for (const number of cells) counts[number]++;
+  const found = read.kinds.map((one, number) => ({ ...one, count: counts[number] })).filter((one, number) => number && one.count);
+  for (const severity of Object.keys(SEVERITIES)) {
+    const one = found.find((some) => some.severity === severity);
+    if (!one) continue;
     const item = box.appendChild(element("span", ""));
     const patch = item.appendChild(element("canvas", "", { width: 12, height: 12, "aria-hidden": "true" }));
     const paper = patch.getContext("2d");
     paper.fillStyle = dark() ? one.dark : one.colour;
     paper.fillRect(0, 0, 12, 12);
-    item.append(` ${words(number)}${one.severity === "damage" ? " D" : one.severity === "danger" ? " X" : ""}`);
-  });
+    item.append(` ${SEVERITIES[severity]}`);
+  }
+  const table = document.getElementById("kinds"), defects = found.filter((one) => one.step).reverse();
+  table.hidden = !defects.length;
+  table.dataset.caption = "Segments by their worst defect, danger first.";
+  fill(table, kindColumns, defects);
 }
+
+const kindColumns = [
+  { name: "Defect", of: (one) => one.name },
+  { name: "Severity", of: (one) => one.severity },
+  { name: "Segments", of: (one) => one.count, number: true },
+  { name: "Meaning", of: (one) => one.means },
+  { name: "If nothing is done", of: (one) => one.consequence },
+  { name: "Next step", of: (one) => one.step },
+];
 
 canvas.addEventListener("mousemove", (event) => {
   cursor = place(event);

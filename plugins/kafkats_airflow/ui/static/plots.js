@@ -1,6 +1,8 @@
 // Plots by Plotly, in the colours of the page, with buttons for the keyboard.
 
-import { dark, element, onTheme, size } from "./view.js";
+import { dark, element, onTheme, shorten, size } from "./view.js";
+
+export { shorten };
 
 const drawn = new Map();
 let loaded = null;
@@ -18,8 +20,6 @@ function library() {
 
 /** Text as Plotly shows it as it is: it takes < for a tag. */
 export const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-
-export const shorten = (text, most = 40) => (text.length > most ? `${text.slice(0, most / 2 - 1)}…${text.slice(-most / 2)}` : text);
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 

@@ -27,11 +27,20 @@ function topicsPlot() {
   return draw("topics-plot", () => ({ traces, layout: { barmode: "stack", xaxis: bytesAxis(most), yaxis: { type: "category" } } }));
 }
 
+/** The limits of a topic, with their values. */
+function limits(one) {
+  const found = read.limits[one.topic];
+  if (!found) return "–";
+  const given = [found.retention_ms >= 0 && `retention.ms ${days(found.retention_ms)}`, found.retention_bytes >= 0 && `retention.bytes ${size(found.retention_bytes)}`];
+  return given.filter(Boolean).join(", ") || "no limit";
+}
+
 const topicColumns = [
   { name: "Topic", of: (one) => one.topic },
   { name: "Partitions", of: (one) => one.partitions, number: true },
   ...[["Bytes", "bytes"], ["Deleted now", "now_bytes"], ["By tomorrow", "day_bytes"], ["In a week", "week_bytes"], ["Expired, pinned", "pinned_bytes"], ["Expired, kept", "vetoed_bytes"]]
     .map(([name, key]) => ({ name, of: (one) => size(one[key]), raw: (one) => one[key], number: true })),
+  { name: "Limits", of: limits },
 ];
 const segmentColumns = [
   { name: "Partition", of: (one) => one.partition },

@@ -21,6 +21,8 @@ export function size(bytes) {
   return unit ? `${amount.toFixed(1)} ${UNITS[unit]}` : `${bytes} B`;
 }
 
+export const shorten = (text, most = 40) => (text.length > most ? `${text.slice(0, most / 2 - 1)}…${text.slice(-most / 2)}` : text);
+
 /** A time in UTC; ISO 8601 has no years above 9999 here. */
 export function moment(ms, seconds = false) {
   if (ms === null || ms === undefined) return "–";
