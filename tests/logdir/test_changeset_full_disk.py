@@ -129,7 +129,7 @@ def until_not_killed(disk: Path) -> Iterator[tuple[int, Callable[[int], None]]]:
 
 
 @users
-@pytest.mark.slow(20)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("scene", SCENES)
 def test_purge(scene: str, older: bool, uid: int) -> None:
     with disk_of(uid) as disk:
@@ -157,7 +157,7 @@ def test_purge(scene: str, older: bool, uid: int) -> None:
 
 
 @users
-@pytest.mark.slow(40)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("scene", LINKED)
 def test_undo(scene: str, older: bool, uid: int) -> None:
     with disk_of(uid) as disk:
@@ -181,7 +181,7 @@ def test_undo(scene: str, older: bool, uid: int) -> None:
     assert n > len(SCENES[scene])
 
 
-@pytest.mark.slow(40)
+@pytest.mark.slow(2)
 @either
 @pytest.mark.parametrize("scene", LINKED)
 def test_a_commit_that_was_killed_is_undone_or_abandoned(scene: str, uid: int) -> None:
