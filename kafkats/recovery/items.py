@@ -68,7 +68,9 @@ def index_items(decision: Decision, rule: str, replaced: Callable[[int], bool]) 
         ):
             file, before = paths.segment_file(row["base_offset"], kind), file_of(row, kind)
             kinds = [f["kind"] for f in row["findings"] if f["file"] == file]
-            wanted = state == "defective" or (state == "missing" and kinds)
+            # A broker looks its high watermark up at its start: without entries it reads the log.
+            empty = "no-entries" in kinds
+            wanted = empty or state == "defective" or (state == "missing" and kinds)
             filled = row is last and (row is decision.cut or valid_bytes(row) > 0)
             if not wanted and not (state == "sound" and filled):
                 continue
@@ -144,7 +146,9 @@ def small_items(
     bases = {row["base_offset"] for row in recovered}
     there = {*snapshots.readable, *snapshots.unreadable}
     inside = {at for at in there & bases if decision.first < at < decision.log_end}
-    offsets = frozenset({decision.log_end, *inside})
+    # A broker's recovery begins at this one; it writes it again if it cannot read it.
+    begun = {decision.first} & bases & set(snapshots.unreadable)
+    offsets = frozenset({decision.log_end, *inside, *begun})
     wanted = Wanted(decision.log_end, offsets, decision.first, decision.first)
     made, wanted = _remade(_logs(listed.path, swaps, decision), snapshots, epochs, wanted)
     reasons = {

@@ -14,6 +14,7 @@ from kafkats import paths
 from kafkats.config import Policy
 from kafkats.config.topics import topic_filter
 from kafkats.errors import Refused, exists
+from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.plans.contradictions import interval_remarks
 from kafkats.plans.facts import unseen_logs
 from kafkats.plans.missing import Missing, missing_records, options_of, with_blocked
@@ -39,6 +40,8 @@ from kafkats.recovery.look import (
 from kafkats.recovery.swaps import Building
 
 OPERATION: Final = "recover"
+_SHOWN: Final = 20
+"""Logs below their high watermark that are named."""
 _INSTEAD: Final = {
     paths.RECOVERY_POINT: "every log is recovered from its start, as by a broker",
     paths.HIGH_WATERMARK: "no log end is compared with it",
@@ -68,8 +71,28 @@ def look_and_plan(
     )
     plan = plan_recover(found, segments, options)
     beside = {"recovery": found.select(RECOVERY.names)}
-    remarks = [*_unreadable_checkpoints(segments), *interval_remarks(plan, segments)]
+    remarks = [
+        *_unreadable_checkpoints(segments),
+        *_below_high_watermarks(found),
+        *interval_remarks(plan, segments),
+    ]
     return Planned(plan, segments, beside, remarks)
+
+
+def _below_high_watermarks(found: pa.Table) -> Iterator[str]:
+    """Yield a remark per log, from rows of look.FOUND, that ends below its high watermark."""
+    below = found.filter(pc.less(found["log_end"], found["high_watermark"]))
+    columns = ["log_dir", "partition_dir", "log_end", "high_watermark"]
+    for row in below.slice(0, _SHOWN).select(columns).to_pylist():
+        yield (
+            f"{row['log_dir']}/{row['partition_dir']}: the log ends at {row['log_end']}, below its"
+            f" high watermark {row['high_watermark']}: do not force leadership here"
+        )
+    if below.num_rows > _SHOWN:
+        yield (
+            f"and {below.num_rows - _SHOWN} more logs end below their high watermark:"
+            " recovery.parquet in the plan's folder lists all"
+        )
 
 
 def _unreadable_checkpoints(segments: pa.Table) -> Iterator[str]:
@@ -100,13 +123,26 @@ def _refuse_not_a_log_dir(units: Collection[Unit]) -> None:
 def _in_doubt(segments: pa.Table, units: Collection[Unit]) -> list[Unit]:
     """Return the units whose whole segment must be read, by facts of depth tail.
 
-    A broker recovers these segments, or their ends show damage.
+    A broker recovers these segments, or reads them at its start; or their ends show damage.
     """
     bad = segments.filter(pc.is_in(segments["worst"], pa.array(["damage", "danger"])))
     damaged = set(keys_of(bad))
     return [
-        unit for unit in units if unit.base_offset >= 0 and (unit.recovery or unit.key in damaged)
+        unit
+        for unit in units
+        if unit.base_offset >= 0
+        and (unit.recovery or unit.key in damaged or _is_read_at_a_start(unit))
     ]
+
+
+def _is_read_at_a_start(unit: Unit) -> bool:
+    """Whether a broker that looks its high watermark up reads this log: its index is empty."""
+    files = dict(zip(paths.SEGMENT_KINDS, unit.files, strict=True))
+    log, index = files[paths.LOG], files[paths.OFFSET_INDEX]
+    if log is None or index is None or index.size or log.size <= INDEX_INTERVAL_BYTES:
+        return False
+    above = unit.active or unit.high_watermark < unit.next_base_offset
+    return above and unit.base_offset <= unit.high_watermark
 
 
 def _without(segments: pa.Table, units: Collection[Unit]) -> pa.Table:

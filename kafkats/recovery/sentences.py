@@ -79,6 +79,7 @@ def _lines(start: BrokerStart, recovery_rate: int | None) -> Iterator[str]:
     for root in start.roots:
         yield from _root_lines(root, _own(start, root), start, recovery_rate)
     yield from _told(start)
+    yield from _leadership(start)
     bad = [p for p in start.partitions if p.loses]
     for one in bad[:_SHOWN]:
         yield from _partition_lines(one)
@@ -128,7 +129,8 @@ def _root_lines(
         yield f"  {_time(start, recovered, recovery_rate)}"
     cut, deleted = sum(p.cut_bytes for p in own), sum(len(p.deleted) for p in own)
     if cut:
-        yield f"  cuts {_bytes(cut)} from {sum(bool(p.cut_bytes) for p in own)} partitions"
+        partitions = sum(bool(p.cut_bytes) for p in own)
+        yield f"  cuts {_bytes(cut)} from {_count(partitions, 'partition')}"
     if deleted:
         yield f"  deletes {deleted} segments, {_bytes(sum(p.deleted_bytes for p in own))}"
     removed, renamed = sum(len(p.removed) for p in own), sum(len(p.renamed) for p in own)
@@ -141,7 +143,7 @@ def _root_lines(
     if replayed:
         size = sum(p.replay_bytes for p in replayed)
         yield (
-            f"  replays producer state in {len(replayed)} partitions,"
+            f"  replays producer state in {_count(len(replayed), 'partition')},"
             f" reading at most {_bytes(size)}"
         )
 
@@ -156,19 +158,25 @@ def _time(start: BrokerStart, recovered: Sequence[Recovered], given: int | None)
     """Return how long a recovery takes, and where the rate is from."""
     if given is not None:
         seconds = sum(one.log_bytes for one in recovered) / given
-        return f"that takes about {_duration(seconds)}, at {_bytes(given)} a second as given"
+        return f"that takes {_duration(seconds)}, at {_bytes(given)} a second as given"
     rate = measured_rate(start.rule)
     batches = sum(one.batches + one.messages for one in recovered)
     return (
-        f"that takes about {_duration(rate.seconds(recovered))} with one thread: {batches} batches,"
+        f"that takes {_duration(rate.seconds(recovered))} with one thread: {batches} batches,"
         f" at the rate measured with {rate.kafka}, logs in memory; --recovery-rate overrides it"
     )
 
 
 def _duration(seconds: float) -> str:
+    if seconds < 0.1:
+        return "less than 0.1 s"
     if seconds < 10:
-        return f"{seconds:.1f} s"
-    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+        return f"about {seconds:.1f} s"
+    return f"about {seconds:.0f} s" if seconds < 600 else f"about {seconds / 60:.0f} min"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _told(start: BrokerStart) -> Iterator[str]:
@@ -183,6 +191,18 @@ def _told(start: BrokerStart) -> Iterator[str]:
         yield (
             "The controller is told of an unclean stop: replicas here leave the in-sync and the"
             " eligible replicas until they have caught up"
+        )
+
+
+def _leadership(start: BrokerStart) -> Iterator[str]:
+    below = sum(
+        p.outcome == "loads" and p.log_end_offset < p.high_watermark for p in start.partitions
+    )
+    if below:
+        yield (
+            f"{_count(below, 'log')} will end below the high watermark: records that consumers may"
+            " have read are gone here. Let a replica that has them lead, and do not force an"
+            " unclean leader election"
         )
 
 

@@ -33,6 +33,7 @@ def test_a_start_that_loses_nothing(golden: Unpacked, capsys: pytest.CaptureFixt
     code, lines, _ = _run([str(root), "--kafka", "4.3", "--recovery-rate", "100KiB"], capsys)
     assert (code, lines[0]) == (0, "This broker (4.3) will start, and loses nothing.")
     assert "  recovers 40 segments, 150.4 KiB" in lines
+    assert not any("high watermark" in line for line in lines)
     assert "  that takes about 1.5 s, at 100.0 KiB a second as given" in lines
     assert _state(root) == before
 
@@ -63,6 +64,8 @@ def test_a_start_that_loses_says_what(golden: Unpacked, capsys: pytest.CaptureFi
     assert (
         f"{root}/torn-0: log 0 to 67, high watermark 100 lost at least: offsets 67 to 99;" in said
     )
+    assert "logs will end below the high watermark" in said
+    assert "do not force an unclean leader election" in said
 
 
 def test_rows_and_report(

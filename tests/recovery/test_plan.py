@@ -140,6 +140,20 @@ def test_producers_at_the_log_end_are_those_of_the_broker(recovered: Recovered) 
         assert there.items() <= here.items(), ours.name
 
 
+def test_a_damaged_snapshot_at_the_recovery_point_is_written_again(recovered: Recovered) -> None:
+    if recovered.case.name not in ("crash-2.8.2", "crash-3.9.1", "crash-4.1.0", "crash-4.3.1"):
+        pytest.skip("its broker read no damaged snapshot")
+    name = "bad-snapshot-0"
+    point = recovered.points.get(paths.PartitionName("bad-snapshot", 0, ""), 0)
+    snapshot = paths.segment_file(point, paths.SNAPSHOT)
+    rows = recovered.planned.plan.items.to_pylist()
+    (row,) = [r for r in rows if (r["partition_dir"], r["file"]) == (name, snapshot)]
+    assert row["action"] == "replace" and "version" in row["reason"]
+    theirs = read_snapshot(recovered.theirs / name / snapshot)
+    ours = {e.producer_id: e for e in read_snapshot(recovered.ours / name / snapshot)}
+    assert {e.producer_id: e for e in theirs if e.last_sequence >= 0}.items() <= ours.items()
+
+
 def test_epochs_are_those_of_the_broker(recovered: Recovered) -> None:
     for ours, theirs in ours_and_theirs(recovered):
         if not (theirs / paths.LEADER_EPOCH).exists():

@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from kafkats import paths
+from kafkats.execution import LocalExecutor
 from kafkats.logdir.checkpoints import (
     EpochStart,
     encode_epochs,
@@ -18,6 +19,7 @@ from kafkats.logdir.checkpoints import (
 from kafkats.logdir.snapshot import ProducerEntry, encode_snapshot, read_snapshot
 from kafkats.paths import PartitionName
 from kafkats.plans.operation import Planned
+from kafkats.recovery.start import predict_start
 from tests.builders.directories import contents
 from tests.builders.operations import applied_rows, undone
 from tests.golden import case
@@ -139,14 +141,74 @@ def test_a_small_file_is_named_and_made_from_the_log(
     assert contents(root) == before
 
 
-@pytest.mark.parametrize("offset", [POINT, 91])
-def test_an_unreadable_snapshot_from_which_no_broker_starts_is_removed(
-    tmp_path: Path, right: dict[str, bytes], offset: int
+def flipped(*offsets: int) -> Wrong:
+    """Flip a bit of each snapshot, so that its CRC does not hold."""
+
+    def act(root: Path) -> None:
+        for offset in offsets:
+            file = root / DIRECTORY / snapshot(offset)
+            data = bytearray(file.read_bytes())
+            data[-1] ^= 1
+            file.write_bytes(data)
+
+    return act
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [(POINT,), (91,), (POINT, 91), (POINT, 91, INSIDE), (POINT, 91, INSIDE, END)],
+    ids=str,
+)
+def test_a_damaged_snapshot_is_named_and_the_producers_are_those_of_a_broker(
+    tmp_path: Path, right: dict[str, bytes], damaged: tuple[int, ...]
 ) -> None:
-    root = unpacked(tmp_path, small(snapshot(offset), b"xx"))
+    """A broker loads the newest readable one up to its recovery point, and replays from there."""
+    root = unpacked(tmp_path, flipped(*damaged))
+    with LocalExecutor(1) as executor:
+        start = predict_start(executor, [root], "4.3.1")
+    predicted = next(one for one in start.partitions if one.partition_dir == DIRECTORY)
     planned = recovered(root)
-    assert "a broker deletes it" in reasons(planned)[snapshot(offset)]
-    assert state_of(root) == {n: d for n, d in right.items() if n != snapshot(offset)}
+    for offset in damaged:
+        assert "CRC" in reasons(planned)[snapshot(offset)]
+    gone = {snapshot(91)} if 91 in damaged else set()
+    assert state_of(root) == {name: data for name, data in right.items() if name not in gone}
+    assert {POINT, INSIDE, END} & set(predicted.snapshots) == {POINT, INSIDE, END}
+
+
+def emptied(base_offset: int, high_watermark: int = -1) -> Wrong:
+    """Empty an .index, and let the high watermark lie in its segment."""
+
+    def act(root: Path) -> None:
+        (root / DIRECTORY / paths.segment_file(base_offset, paths.OFFSET_INDEX)).write_bytes(b"")
+        if high_watermark >= 0:
+            checkpoint(paths.HIGH_WATERMARK, high_watermark)(root)
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("wrong", "base_offset", "built"),
+    [
+        (emptied(POINT), POINT, True),
+        (emptied(9, high_watermark=50), 9, True),
+        (emptied(9, high_watermark=91), 9, False),
+        (emptied(9, high_watermark=8), 9, False),
+        (emptied(9), 9, False),
+    ],
+    ids=["recovered", "high watermark", "above it", "below it", "at the log end"],
+)
+def test_an_empty_index_is_built_where_a_broker_would_read_the_log_instead(
+    tmp_path: Path, wrong: Wrong, base_offset: int, built: bool
+) -> None:
+    """A starting leader looks its high watermark up: without entries from the log's beginning."""
+    name = paths.segment_file(base_offset, paths.OFFSET_INDEX)
+    before = (unpacked(tmp_path / "before") / DIRECTORY / name).read_bytes()
+    root = unpacked(tmp_path / "wrong", wrong)
+    planned = recovered(root)
+    assert ("no-entries" in reasons(planned).get(name, "")) is built
+    after = (root / DIRECTORY / name).read_bytes()
+    assert len(after) % 8 == 0
+    assert len(after) > len(before) // 2 if built else after == b""
 
 
 CHECKPOINTS: Final[dict[str, tuple[Wrong, str]]] = {
@@ -169,6 +231,8 @@ def test_a_checkpoint_is_named_and_the_log_believed(
     planned = recovered(root)
     said = [*planned.remarks, *OPERATION.sentences(planned.plan.header)]
     assert reason in " ".join(said)
+    below = f"{root}/{DIRECTORY}: the log ends at {END}, below its high watermark {END + 20}"
+    assert any(below in one for one in said) is (what == "a high watermark above the log end")
     assert state_of(root) == right
 
 
