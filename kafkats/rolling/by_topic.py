@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import TypedDict  # pydantic reads these; on 3.11 it takes no others
 
 from kafkats import paths
 from kafkats.rolling.simulate import SimulatedRow

@@ -7,22 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from pydantic import Field
-
-from kafkats.config.option import FILES, Choice, Declared, Option, Options, declared
+from kafkats.config.option import Declared, Options, declared
 from kafkats.config.options import Settings, Topics
 from kafkats.lookup.options import Export, Search, Table
-from kafkats.migration.options import PHASES, Migrate, Migration, Step
+from kafkats.migration.options import Migrate, Migration, Step
 from kafkats.operations import OPERATIONS
 from kafkats.rebuild.options import Rebuild
 from kafkats.recovery.options import Recover
 from kafkats.retention.options import Retain
 from kafkats.rolling.options import Roll, Simulation
-from kafkats.split.options import SPLITS, Split
-from kafkats_airflow import settings, writing_options
+from kafkats.split.options import Split
+from kafkats_airflow import settings
 from kafkats_airflow.cleaning_options import CleaningRun
+from kafkats_airflow.form_options import (
+    EndingRun,
+    MigrationRun,
+    ReadingRun,
+    RebuildingRun,
+    RecoveringRun,
+    RetentionRun,
+    SplittingRun,
+    WritingRun,
+)
 from kafkats_airflow.writing_options import DRY_RUN, NEED_APPROVAL
 
 DEPLOYMENT: Final = {"policy": settings.POLICY, "folder": settings.FOLDER}
@@ -31,185 +39,6 @@ RARE: Final = "Rarely needed"
 """The section of options that most runs leave as they are."""
 LOSES: Final = "Deletes or loses more"
 """The section of options by which a run deletes or loses what it would keep without them."""
-
-
-class Run(Options):
-    """Params of every DAG run."""
-
-    volumes: Annotated[
-        tuple[str, ...],
-        Option("Only these volumes: globs over paths or broker names", unset="all"),
-    ] = ()
-    folder: Annotated[
-        str,
-        Option("Where plans, runs and reports are written", title="Folder", section=FILES),
-    ]
-
-
-class ReadingRun(Run):
-    """A run that answers which offset it was."""
-
-    exact: Annotated[
-        bool,
-        Option(
-            "Read all batch headers and checksums instead of the time indexes (--depth full):"
-            " slower",
-            title="Read all batches",
-        ),
-    ] = False
-    source: Annotated[
-        str,
-        Choice(("volumes", "tables")),
-        Option(
-            "volumes: search the log directories; tables: read the table of build_lookup_tables"
-        ),
-    ] = "volumes"
-    tables: Annotated[
-        str | None,
-        Option(
-            "Where the tables are",
-            unset="lookup in the folder",
-            title="Folder of the tables",
-            section=FILES,
-        ),
-    ] = None
-    folder: Annotated[
-        str,
-        Option("Where exports and reports are written", title="Folder", section=FILES),
-    ]
-
-
-class WritingRun(Run):
-    """A run that may change log directories."""
-
-    need_approval: Annotated[bool, writing_options.need_approval()] = True
-    dry_run: Annotated[bool, writing_options.dry_run()] = False
-
-
-class RecoveringRun(WritingRun):
-    """A run that may also tell what brokers would do at their start."""
-
-    kafka: Annotated[
-        str | None,
-        Option(
-            "The release of the brokers: before the plan, `preflight` reports what each would do if"
-            " it were started as it is",
-            unset="this is not reported",
-            title="Kafka release",
-            examples=("4.3", "3.9.1", "2.8"),
-        ),
-    ] = None
-
-
-class RebuildingRun(WritingRun):
-    """A run that may start a run of recover_log_dirs at its end."""
-
-    recover: Annotated[
-        bool,
-        Option(
-            "After this run, start recover_log_dirs on the same volumes and topics, with the same"
-            " approval: it also recovers what the brokers had not flushed, so that they start at"
-            " once",
-            title="Then recover log directories",
-        ),
-    ] = False
-
-
-class MigrationRun(WritingRun):
-    """A run of a migration's phase."""
-
-    phase: Annotated[
-        str,
-        Choice(("census", *PHASES)),
-        Option("Which phase of the migration to run; census only counts"),
-    ] = "census"
-    attested_by: Annotated[
-        str | None,
-        Option("Phase 1: the name of the person who vouches that the brokers understand to_magic"),
-    ] = None
-    need_approval: Annotated[
-        bool, writing_options.need_approval(". After a canary, a person is asked once more")
-    ] = True
-
-
-class RollingRun(WritingRun):
-    """A run that writes if dry_run is off, and purges old runs.
-
-    KAFKATS_RETENTION=apply turns both dry_run and need_approval off by default.
-    """
-
-    need_approval: Annotated[
-        bool, writing_options.need_approval(". On unless KAFKATS_RETENTION=apply")
-    ] = settings.DRY_RUN
-    undo_days: Annotated[
-        int,
-        Field(ge=0),
-        Option(
-            "Purge runs that ended at least this many days ago; they cannot be undone any more",
-            title="Days to undo",
-        ),
-    ] = settings.UNDO_DAYS
-    dry_run: Annotated[bool, writing_options.dry_run(". On unless KAFKATS_RETENTION=apply")] = (
-        settings.DRY_RUN
-    )
-
-
-class SplittingRun(RollingRun):
-    """A run that closes active segments or splits the segments there are."""
-
-    split: Annotated[
-        str,
-        Choice(("no", *SPLITS)),
-        Option(
-            "no: close active segments. Otherwise split segments instead, active ones too; rolled:"
-            " where segment_bytes or segment_ms would have rolled; mixed: around implausible"
-            " timestamps; expired: after the records that are older than before"
-        ),
-    ] = "no"
-
-
-class RetentionRun(RollingRun):
-    """A run that also asks whether to delete what a guard of the policy keeps.
-
-    By schedule it asks about nothing else.
-    """
-
-    need_approval: Annotated[
-        bool,
-        writing_options.need_approval(
-            ". A run by schedule or a backfill asks only whether to delete what a guard of the"
-            " policy keeps; it deletes the rest without a question. Off: what a guard keeps is kept"
-        ),
-    ] = True
-
-
-class EndingRun(WritingRun):
-    """A run that undoes or purges what another DAG run has written."""
-
-    verb: Annotated[
-        str,
-        Choice(("undo", "purge")),
-        Option(
-            "undo: put back every old file; purge: delete the old files and free their space",
-            title="Undo or purge",
-        ),
-    ] = "undo"
-    of_dag: Annotated[
-        str | None, Option("The DAG whose run is to be undone or purged", title="DAG of the run")
-    ] = None
-    of_run: Annotated[str | None, Option("The run of that DAG, by its run id", title="Run id")] = (
-        None
-    )
-    digest: Annotated[
-        str | None,
-        Option(
-            "The digest of what the run wrote, as its page shows it; at least 8 digits",
-            title="Digest of the run",
-        ),
-    ] = None
-    need_approval: Annotated[
-        bool, writing_options.need_approval(". The buttons of a run's page ask in a dialog instead")
-    ] = True
 
 
 class Form(NamedTuple):

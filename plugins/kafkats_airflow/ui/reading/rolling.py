@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel
 
-from kafkats.rolling.by_topic import TOPIC_DAYS
+from kafkats.rolling.by_topic import TOPIC_DAYS, TopicRow, UnreadRow
 from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, state_of
 from kafkats_airflow.ui.reading.tables import table_of
 
@@ -21,38 +21,13 @@ ALL: Final = ""
 """All topics together."""
 
 
-class Topic(BaseModel):
-    """The sums of a topic (kafkats.rolling.by_topic.TopicRow)."""
-
-    topic: str
-    partitions: int
-    segments: int
-    simulated: int
-    open_files: int
-    simulated_open_files: int
-    largest_bytes: int
-    longest_kept_ms: int | None
-    rolled_by: dict[str, int]
-    segment_ms: int
-    segment_bytes: int
-    segment_jitter_ms: int
-
-
-class Unread(BaseModel):
-    """A partition that could not be simulated, and why."""
-
-    log_dir: str
-    partition_dir: str
-    error: str
-
-
 class Simulation(BaseModel):
     """simulation.json. `empty` counts partitions without batches, which are in no sum."""
 
     now_ms: int
-    topics: list[Topic]
+    topics: list[TopicRow]
     empty: int = 0
-    unread: list[Unread] = []
+    unread: list[UnreadRow] = []
 
 
 class Day(TypedDict):

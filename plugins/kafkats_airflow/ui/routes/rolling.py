@@ -22,6 +22,7 @@ _NONE: Final = (
     " run: it reads the headers of all batches."
 )
 _MOST_UNREAD: Final = 200
+_SUMS: Final = ("segments", "simulated", "open_files", "simulated_open_files")
 
 
 @router.get("/rolling")
@@ -46,10 +47,7 @@ def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
         log_dirs=choosing.log_dirs_of(run.folder),
         choices=choosing.choices(readable, rolling.SIMULATION),
         topics=found.topics,
-        sums={
-            name: sum(getattr(one, name) for one in found.topics)
-            for name in ("segments", "simulated", "open_files", "simulated_open_files")
-        },
+        sums={name: sum(row[name] for row in found.topics) for name in _SUMS},
         empty=found.empty,
         unread=found.unread[:_MOST_UNREAD],
         unread_count=len(found.unread),
@@ -60,7 +58,7 @@ def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
 def topics(run: Asked) -> Response:
     """Return the sums of each topic."""
     found = choosing.given(run, rolling.simulation_of)
-    return JSONResponse({"topics": [one.model_dump() for one in found.topics]})
+    return JSONResponse({"topics": found.topics})
 
 
 @router.get("/data/rolling-days")
