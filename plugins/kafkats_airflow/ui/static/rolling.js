@@ -7,7 +7,8 @@ import { asked, count, csv, data, download, fill, keep, plural, say, size } from
 const BARS = 40, DAY = 8.64e7;
 const byId = (id) => document.getElementById(id);
 const topic = byId("topic");
-const LOOKS = { "as is": ["segments", "#bdbdbd", ""], simulated: ["simulated", "#0072b2", "/"] };
+/** Name -> the figure, its colour on a light and on a dark page, its pattern. */
+const LOOKS = { "as is": ["segments", "#bdbdbd", "#bdbdbd", ""], simulated: ["simulated", "#0072b2", "#56b4e9", "/"] };
 let topics, shown, latest = 0;
 
 const date = (ms) => new Date(ms).toISOString().slice(0, 10);
@@ -34,16 +35,16 @@ const dayColumns = [
   { name: "Simulated", of: (one) => one.simulated, number: true },
 ];
 
-const trace = (name, more) => ({
+const trace = (name, isDark, more) => ({
   type: "bar", name, ...more,
-  marker: { color: LOOKS[name][1], line: { color: "#5b5b66", width: 0.5 }, pattern: { shape: LOOKS[name][2], solidity: 0.2 } },
+  marker: { color: isDark ? LOOKS[name][2] : LOOKS[name][1], line: { color: "#5b5b66", width: 0.5 }, pattern: { shape: LOOKS[name][3], solidity: 0.5 } },
 });
 
 function topicsPlot() {
   const rows = topics.slice(0, BARS).reverse(), names = rows.map((one) => plain(shorten(one.topic)));
   byId("topics-plot").style.height = `${150 + 34 * rows.length}px`;
-  return draw("topics-plot", () => ({
-    traces: Object.entries(LOOKS).map(([name, [key]]) => trace(name, { orientation: "h", y: names, x: rows.map((one) => one[key]), hovertemplate: `%{y}<br>${name}: %{x} segments<extra></extra>` })),
+  return draw("topics-plot", (isDark) => ({
+    traces: Object.entries(LOOKS).map(([name, [key]]) => trace(name, isDark, { orientation: "h", y: names, x: rows.map((one) => one[key]), hovertemplate: `%{y}<br>${name}: %{x} segments<extra></extra>` })),
     layout: { barmode: "group", xaxis: { title: { text: "segments" }, rangemode: "tozero", tickformat: ",d" }, yaxis: { type: "category" } },
   }));
 }
@@ -55,8 +56,8 @@ function daysPlot() {
   byId("sparse").hidden = !sparse;
   const range = days.length && !sparse ? [first - DAY, last + DAY].map((ms) => new Date(ms).toISOString()) : undefined;
   const most = Math.max(1, ...days.flatMap((one) => [one.segments, one.simulated]));
-  return draw("days-plot", () => ({
-    traces: Object.entries(LOOKS).map(([name, [key]]) => trace(name, { x, y: days.map((one) => one[key]), hovertemplate: `%{x}<br>${name}: %{y} segments<extra></extra>` })),
+  return draw("days-plot", (isDark) => ({
+    traces: Object.entries(LOOKS).map(([name, [key]]) => trace(name, isDark, { x, y: days.map((one) => one[key]), hovertemplate: `%{x}<br>${name}: %{y} segments<extra></extra>` })),
     layout: { barmode: "group", xaxis: { type: sparse ? "category" : "date", range, ...(!sparse && days.length < 15 ? { dtick: DAY, tickformat: "%Y-%m-%d" } : {}) }, yaxis: { title: { text: "segments" }, rangemode: "tozero", ...(most < 8 ? { dtick: 1 } : {}), tickformat: ",d" } },
   }));
 }
