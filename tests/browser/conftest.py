@@ -51,7 +51,8 @@ def airflow(place: Path, volumes: Volumes, told: Told) -> Iterator[Standalone]:
     more = volumes.environment | PLANTED | told.environment
     if not os.environ.get("KAFKATS_FULL"):  # the words of all attacks reach jobs, and those of
         more[PLACE] = f"{place / 'attacked'}/"  # `questions` and of all other tests reach Spark
-    with standalone(place / "airflow", more) as started:
+    # Behind a path, as a proxy has it: every address of ours and of Airflow has to keep it.
+    with standalone(place / "airflow", more, prefix="/air") as started:
         yield started
 
 
