@@ -348,7 +348,7 @@ def _same(
     theirs: bytes | str,
     tally: Tally,
 ) -> None:
-    mine, other = _described(ours), _described(theirs)
+    mine, other = described(ours), described(theirs)
     if mine == other:
         digest = hashlib.sha256(repr(mine).encode()).hexdigest()
         tally.same(check, judge.version, one.case, one.name + how, digest, digest)
@@ -367,7 +367,7 @@ def _same(
     )
 
 
-def _described(data: bytes | str) -> list[object]:
+def described(data: bytes | str) -> list[object]:
     """Frame by frame: the bytes, or the fields, framing and content of what is compressed; last what is no sound frame."""
     if isinstance(data, str):
         return [data]

@@ -15,7 +15,7 @@ the `.log`:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 INDEX_INTERVAL_BYTES: Final = 4096
@@ -278,3 +278,77 @@ SEARCH_RULES: Final = {
     )
 }
 DEFAULT_SEARCH_RULE: Final = SEARCH_RULES["3.8"]
+
+
+@dataclass(frozen=True)
+class LeaderRule:
+    """The rule by which the leaders of one generation judge a message set before they append it."""
+
+    name: str
+    kafka: str
+    magics: tuple[int, ...]
+    """The formats that a topic can have."""
+    bounds: bool
+    """Two limits, before.max.ms and after.max.ms; otherwise one difference for both sides."""
+    after_max_ms: int
+    """Default of message.timestamp.after.max.ms, or of the difference."""
+    untimed: bool
+    """A record without a timestamp is in range."""
+    stamped: bool
+    """A CreateTime topic takes batches that are marked LogAppendTime, if their times are in range.
+    """
+    renumbers: bool
+    """A compressed batch of magic 2 whose offsets have holes gets new ones, as a wrapper does.
+
+    2.4 and later answer with an error.
+    """
+    record_of_maximum: bool
+    """In an uncompressed set the largest timestamp is that of a record, not of a batch."""
+    out_of_range: str
+    """The error for a timestamp out of range."""
+
+
+_FOREVER: Final = 2**63 - 1
+_LEADER_4_0: Final = LeaderRule(
+    "4.0",
+    "4.0 and later",
+    (2,),
+    bounds=True,
+    after_max_ms=3_600_000,
+    untimed=True,
+    stamped=True,
+    renumbers=False,
+    record_of_maximum=False,
+    out_of_range="INVALID_TIMESTAMP",
+)
+_LEADER_3_7: Final = replace(
+    _LEADER_4_0, name="3.7", kafka="3.7 to 3.9", magics=(0, 1, 2), after_max_ms=_FOREVER
+)
+_LEADER_3_6: Final = replace(_LEADER_3_7, name="3.6", kafka="3.6", record_of_maximum=True)
+_LEADER_2_4: Final = replace(
+    _LEADER_3_6, name="2.4", kafka="2.4 to 3.5", bounds=False, stamped=False
+)
+_LEADER_0_11: Final = replace(_LEADER_2_4, name="0.11", kafka="0.11 to 2.3", renumbers=True)
+_LEADER_0_10: Final = replace(_LEADER_0_11, name="0.10", kafka="0.10", magics=(0, 1), untimed=False)
+_LEADER_0_8: Final = replace(_LEADER_0_10, name="0.8", kafka="0.8 and 0.9", magics=(0,))
+_LEADER_KIP32: Final = replace(
+    _LEADER_0_10,
+    name="kip32",
+    kafka="the texts of KIP-31 and KIP-32",
+    untimed=True,
+    out_of_range="TimestampExceededThreshold",
+)
+LEADER_RULES: Final = {
+    r.name: r
+    for r in (
+        _LEADER_4_0,
+        _LEADER_3_7,
+        _LEADER_3_6,
+        _LEADER_2_4,
+        _LEADER_0_11,
+        _LEADER_0_10,
+        _LEADER_0_8,
+        _LEADER_KIP32,
+    )
+}
+"""By name, newest first. Each rule names only its differences from the next newer one."""

@@ -17,6 +17,7 @@ from kafkats.cli.layouts import layouts
 from kafkats.cli.ledger import ledger
 from kafkats.cli.lookup import lookup
 from kafkats.cli.preflight import preflight
+from kafkats.cli.replay import replay
 from kafkats.cli.retention import simulate
 from kafkats.cli.session import Session
 from kafkats.cli.spark import Commands, spark_executor
@@ -91,6 +92,7 @@ for _command in (
     lookup,
     export,
     layouts,
+    replay,
     *groups.COMMANDS,
 ):
     cli.add_command(_command)

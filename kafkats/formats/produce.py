@@ -8,16 +8,16 @@ offsets are 0, 1, 2 ...
 Rebuilt otherwise: the whole set becomes one batch of magic 2, or one wrapper, or one uncompressed
 message per record. Both ways assign new, consecutive offsets.
 
-Use it to compare with brokers, and to show what a produced message will look like; never for stored
-segments. It refuses only what a leader cannot write. It does not decide whether a leader accepts
-the set: timestamp ranges, keys of compacted topics, sequences, offsets in a client's batch.
+Never use it for stored segments. It refuses only what a leader cannot write. Whether a leader
+accepts the set is decided in broker/validate.py: timestamp ranges, keys of compacted topics,
+sequences, offsets in a client's batch.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkats.compression.checksums import crc32, crc32c
 from kafkats.errors import NotConvertible
@@ -31,6 +31,26 @@ _CODEC_BITS: Final = 0x07
 _KEPT_V2_BITS: Final = _CODEC_BITS | v2.TRANSACTIONAL_BIT | v2.CONTROL_BIT | v2.DELETE_HORIZON_BIT
 
 
+class MessageSet(NamedTuple):
+    """A decoded message set: `buf`, its batches, and the records of each."""
+
+    buf: Buffer
+    batches: Sequence[Batch]
+    records: Sequence[list[Record]]
+
+    @property
+    def codec(self) -> int:
+        """The codec of the set as a leader takes it: that of the last compressed batch."""
+        return next((b.codec for b in reversed(self.batches) if b.codec != Codec.NONE), Codec.NONE)
+
+
+class Assigned(NamedTuple):
+    """The bytes of a message set with its offsets; `in_place`: no batch was built anew."""
+
+    data: bytes
+    in_place: bool
+
+
 def produce(
     buf: Buffer,
     target: Target,
@@ -42,20 +62,42 @@ def produce(
 ) -> bytes:
     """Return the message set `buf` as the leader of the topic appends it at `offset`.
 
-    `target` and `timestamp_type` describe the topic. Without a codec in `target` the set keeps its
-    own. `now_ms` is the broker's clock; it is written under LogAppendTime. Raises CorruptBatch.
-    Raises NotConvertible for forms that a leader refuses: several batches where one is required,
-    mixed magics in a set or a wrapper, an empty batch; headers, transactions, producer ids and zstd
-    below magic 2.
+    Raises CorruptBatch, and NotConvertible as `assign`.
     """
     batches = list(dispatch.batches(buf))
     if not batches:
         return b""
-    codec = next(
-        (batch.codec for batch in reversed(batches) if batch.codec != Codec.NONE), Codec.NONE
-    )
+    sent = MessageSet(buf, batches, [dispatch.records(buf, batch) for batch in batches])
+    return assign(
+        sent,
+        target,
+        timestamp_type=timestamp_type,
+        now_ms=now_ms,
+        offset=offset,
+        leader_epoch=leader_epoch,
+    ).data
+
+
+def assign(
+    sent: MessageSet,
+    target: Target,
+    *,
+    timestamp_type: TimestampType,
+    now_ms: int,
+    offset: int,
+    leader_epoch: int,
+) -> Assigned:
+    """Return a set, of at least one batch, as the leader of the topic appends it at `offset`.
+
+    `target` and `timestamp_type` describe the topic. Without a codec in `target` the set keeps its
+    own. `now_ms` is the broker's clock; it is written under LogAppendTime. Raises NotConvertible
+    for forms that a leader refuses: several batches where one is required, mixed magics in a set or
+    a wrapper, an empty batch; headers, transactions, producer ids and zstd below magic 2.
+    """
+    batches, codec = sent.batches, sent.codec
     wanted = target_codec(codec, target)
-    sets = [_records(buf, batch, target.magic) for batch in batches]
+    for batch, records in zip(batches, sent.records, strict=True):
+        _check(sent.buf, batch, records, target.magic)
     first = batches[0]
     if any(batch.magic != first.magic for batch in batches):
         raise NotConvertible("batches of different magic in one set")
@@ -64,11 +106,9 @@ def produce(
             f"{len(batches)} batches in a set that must be one", position=batches[1].position
         )
     append_ms = now_ms if timestamp_type == TimestampType.LOG_APPEND_TIME else None
-    if _in_place(first, codec, wanted, target.magic, sets):
-        return _all_stamped(buf, batches, sets, offset, append_ms, leader_epoch)
-    numbered = [
-        r._replace(offset=offset + i) for i, r in enumerate(r for records in sets for r in records)
-    ]
+    if _in_place(first, codec, wanted, target.magic, sent.records):
+        return Assigned(_all_stamped(sent, offset, append_ms, leader_epoch), True)
+    records = [record for some in sent.records for record in some]
     fields: v2.HeaderFields = {
         "leader_epoch": leader_epoch,
         "producer_id": first.producer_id,
@@ -76,35 +116,28 @@ def produce(
         "base_sequence": first.base_sequence,
         "transactional": first.transactional,
     }
-    return build(
-        numbered,
+    built = build(
+        [record._replace(offset=offset + i) for i, record in enumerate(records)],
         target.magic,
         wanted,
         log_append_time=append_ms,
         **(fields if target.magic == v2.MAGIC else v2.HeaderFields()),
     )
+    return Assigned(built, False)
 
 
-def _all_stamped(
-    buf: Buffer,
-    batches: Sequence[Batch],
-    sets: Sequence[list[Record]],
-    offset: int,
-    append_ms: int | None,
-    leader_epoch: int,
-) -> bytes:
+def _all_stamped(sent: MessageSet, offset: int, append_ms: int | None, leader_epoch: int) -> bytes:
     parts = []
-    for batch, records in zip(batches, sets, strict=True):
+    for batch, records in zip(sent.batches, sent.records, strict=True):
         try:
-            parts.append(_stamped(buf, batch, records, offset, append_ms, leader_epoch))
+            parts.append(_stamped(sent.buf, batch, records, offset, append_ms, leader_epoch))
         except struct.error as e:
             raise NotConvertible(f"offset {offset}, time or leader epoch does not fit: {e}") from e
         offset += len(records)
     return b"".join(parts)
 
 
-def _records(buf: Buffer, batch: Batch, magic: int) -> list[Record]:
-    records = dispatch.records(buf, batch)
+def _check(buf: Buffer, batch: Batch, records: Sequence[Record], magic: int) -> None:
     reason = None
     if not records:
         reason = "an empty batch"
@@ -118,16 +151,22 @@ def _records(buf: Buffer, batch: Batch, magic: int) -> list[Record]:
             reason = f"messages of another magic in a wrapper of magic {batch.magic}"
     if reason is not None:
         raise NotConvertible(reason, position=batch.position)
-    return records
 
 
-def _in_place(first: Batch, codec: int, wanted: int, magic: int, sets: list[list[Record]]) -> bool:
+def _in_place(
+    first: Batch, codec: int, wanted: int, magic: int, sets: Sequence[list[Record]]
+) -> bool:
     if codec == wanted == Codec.NONE:
         return first.magic == magic
     if codec == Codec.NONE and first.control:
         return True
-    contiguous = [r.offset for records in sets for r in records] == list(range(sum(map(len, sets))))
-    return codec == wanted and first.magic == magic > 0 and contiguous
+    return codec == wanted and first.magic == magic > 0 and contiguous(sets)
+
+
+def contiguous(sets: Sequence[list[Record]]) -> bool:
+    """Return whether the offsets in a client's set are 0, 1, 2 ..."""
+    offsets = [record.offset for records in sets for record in records]
+    return offsets == list(range(len(offsets)))
 
 
 def _stamped(

@@ -1,0 +1,74 @@
+"""The accesses to a partition's files: read, append, cut, replace, delete.
+
+Every write sets the file's mtime to the broker's clock, so the same requests leave the same files.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kafkats import paths
+from kafkats.errors import storage
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory and those above it. Raises StorageFailed."""
+    with storage(path, "creating"):
+        path.mkdir(parents=True)
+
+
+def read(path: Path) -> bytes:
+    """Return the content of the file. Raises StorageFailed."""
+    with storage(path, "reading"):
+        return path.read_bytes()
+
+
+def append(path: Path, data: bytes, now_ms: int) -> None:
+    """Append `data`; the file is created if it is missing. Raises StorageFailed."""
+    with storage(path, "appending"):
+        with path.open("ab") as file:
+            file.write(data)
+        _stamp(path, now_ms)
+
+
+def write(path: Path, data: bytes, now_ms: int) -> None:
+    """Replace the content of the file. Raises StorageFailed."""
+    with storage(path, "writing"):
+        path.write_bytes(data)
+        _stamp(path, now_ms)
+
+
+def cut(path: Path, size: int, now_ms: int) -> None:
+    """Cut the file to `size` bytes, unless it is smaller. Raises StorageFailed."""
+    with storage(path, "truncating"):
+        if path.stat().st_size > size:
+            os.truncate(path, size)
+            _stamp(path, now_ms)
+
+
+def delete(path: Path) -> None:
+    """Delete the file, if it is there. Raises StorageFailed."""
+    with storage(path, "deleting"):
+        path.unlink(missing_ok=True)
+
+
+def rename(path: Path, to: Path) -> None:
+    """Rename the file over `to`. Raises StorageFailed."""
+    with storage(path, "renaming"):
+        path.replace(to)
+
+
+def size_of(path: Path) -> int:
+    """Return the size of the file, 0 if it is missing. Raises StorageFailed."""
+    with storage(path, "looking"):
+        return path.stat().st_size if path.exists() else 0
+
+
+def segment_paths(directory: Path, base_offset: int) -> list[Path]:
+    """Return the paths that the files of a segment have."""
+    return [directory / paths.segment_file(base_offset, kind) for kind in paths.SEGMENT_KINDS]
+
+
+def _stamp(path: Path, now_ms: int) -> None:
+    os.utime(path, ns=(now_ms * 1_000_000, now_ms * 1_000_000))

@@ -1,0 +1,182 @@
+"""A partition as a broker keeps it: the same files as real brokers wrote, and cuts that leave what was there before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkats import paths
+from kafkats.broker.generation import generation
+from kafkats.broker.partition_log import PartitionLog, create
+from kafkats.broker.settings import settings_from, topic_of
+from kafkats.broker.starting import start
+from kafkats.errors import CorruptBatch, Rejected
+from kafkats.formats import dispatch, v2
+from kafkats.formats.model import Record, TimestampType
+from kafkats.logdir.checkpoints import EpochStart, read_epochs
+from kafkats.logdir.partition import log_bases
+from tests.golden import Unpacked, case
+
+NOW = 1_700_000_000_000
+WRITTEN = (
+    *(("rolling-4.3.1", f"by-{word}-0") for word in ("bytes", "index", "lat", "ms", "ms-exact", "ms-future", "ms-jump", "ms-old", "timeindex")),
+    *(("rolling-2.8.2", f"by-{word}-0") for word in ("bytes", "index", "lat", "ms", "ms-exact", "ms-jump", "timeindex")),
+    ("follower-4.1.0", "both-up-0"),
+    ("follower-2.8.2", "both-up-0"),
+)  # fmt: skip
+"""Partitions whose broker got one batch with each append."""
+KINDS = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
+
+
+def of_golden(name: str, partition: str, directory: Path) -> PartitionLog:
+    one = case(name)
+    kafka = generation(one.kafka)
+    return create(directory, topic_of(settings_from(one.topic_config(partition)), kafka), kafka, 1)
+
+
+@pytest.mark.parametrize(("name", "partition"), WRITTEN)
+def test_a_follower_writes_the_files_that_the_broker_wrote(
+    name: str, partition: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    theirs = golden(name, case(name).states[-1]) / partition
+    ours = of_golden(name, partition, tmp_path / partition)
+    for base in log_bases(theirs):
+        data = (theirs / paths.segment_file(base, paths.LOG)).read_bytes()
+        for batch in dispatch.batches(data):
+            ours.append_as_follower(data[batch.position : batch.end], now_ms=NOW)
+    ours.close(NOW)
+    assert log_bases(ours.directory) == log_bases(theirs)
+    for base in log_bases(theirs):
+        for file in (paths.segment_file(base, kind) for kind in KINDS):
+            assert (ours.directory / file).read_bytes() == (theirs / file).read_bytes(), file
+
+
+def batch(offset: int, timestamp: int, *, epoch: int = 0, value: bytes = b"v" * 40) -> bytes:
+    record = Record(offset, timestamp, TimestampType.CREATE_TIME, b"k", value)
+    return v2.encode_batch([record], leader_epoch=epoch)
+
+
+def log_of(directory: Path, *offsets: int, kafka: str = "4.3", **config: int) -> PartitionLog:
+    """A log with one batch per offset; its third and later timestamps fall."""
+    given = {"internal.segment.bytes": 500, "index.interval.bytes": 0} | config
+    rules = generation(kafka)
+    made = create(directory, topic_of(settings_from(given), rules), rules, NOW)
+    for offset in offsets:
+        made.append_as_follower(batch(offset, NOW - abs(offset - 2), epoch=offset // 4), now_ms=NOW)
+    return made
+
+
+def content(log: PartitionLog) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(log.directory.iterdir())}
+
+
+@pytest.mark.parametrize("offset", range(13))
+def test_a_truncated_log_goes_on_like_one_that_was_never_longer(
+    offset: int, tmp_path: Path
+) -> None:
+    short = log_of(tmp_path / "short-0", *range(offset))
+    cut = log_of(tmp_path / "cut-0", *range(12))
+    assert cut.truncate(offset, NOW) == min(offset, 12)
+    assert cut.epochs == short.epochs
+    logs = [
+        b"".join(d for n, d in content(one).items() if n.endswith(".log")) for one in (cut, short)
+    ]
+    assert logs[0] == logs[1]
+    if cut.active.size:  # a broker keeps a segment that became empty
+        assert cut.active.largest == short.active.largest
+        assert cut.active.first_timestamp == short.active.first_timestamp
+        relative = cut.active.path(paths.OFFSET_INDEX).read_bytes()
+        assert relative == short.active.path(paths.OFFSET_INDEX).read_bytes()[: len(relative)]
+    for again in range(min(offset, 12), 14):
+        cut.append_as_follower(batch(again, NOW, epoch=again // 4), now_ms=NOW)
+    assert cut.log_end_offset == 14
+
+
+def test_a_cut_inside_a_batch_removes_all_of_it(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0")
+    records = [Record(n, NOW, TimestampType.CREATE_TIME, b"k", b"v") for n in range(10)]
+    log.append_as_follower(v2.encode_batch(records[:4]) + v2.encode_batch(records[4:]), now_ms=NOW)
+    assert log.truncate(7, NOW) == 4
+    assert log.read(0, 10, 1 << 20) == v2.encode_batch(records[:4])
+
+
+@pytest.mark.parametrize(("lost", "end"), [(0, 12), (1, 11), (120, 10), (10**6, 8)])
+def test_a_start_after_a_kill_cuts_what_is_torn(lost: int, end: int, tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", *range(12))
+    path = log.active.path(paths.LOG)
+    path.write_bytes(path.read_bytes()[: max(log.active.size - lost, 0)])
+    again = start(log, log.topic, log.generation, NOW, clean=False)
+    assert again.log_end_offset == end == max(again.active.base_offset, end)
+    whole = log_of(tmp_path / "w-0", *range(end))
+    assert (
+        again.active.path(paths.LOG).read_bytes() == (whole.directory / path.name).read_bytes()
+        if end > 8
+        else not again.active.size
+    )
+    assert again.active.largest.timestamp == (whole.active.largest.timestamp if end > 8 else -1)
+
+
+def test_a_clean_start_changes_no_index(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", *range(12))
+    log.close(NOW)
+    before = content(log)
+    again = start(log, log.topic, log.generation, NOW + 5, clean=True)
+    assert content(again) == before
+    assert (again.log_start_offset, again.log_end_offset) == (0, 12)
+    assert again.epochs == log.epochs == read_epochs(log.directory / paths.LEADER_EPOCH)
+    assert again.active.created_ms == NOW + 5
+    assert again.active.unindexed_bytes == 0
+
+
+def test_retention_keeps_the_log_end(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", *range(12), **{"retention.ms": 1000})
+    log.high_watermark = 12
+    bases = log_bases(log.directory)
+    assert len(bases) > 1
+    assert not any(v.deletes for v in log.delete_old_segments(NOW + 900).verdicts)
+    assert all(v.deletes for v in log.delete_old_segments(NOW + 10_000).verdicts)
+    assert log_bases(log.directory) == [12] and log.log_start_offset == log.log_end_offset == 12
+    assert log.append_as_follower(batch(12, NOW), now_ms=NOW) is not None
+
+
+def test_a_follower_takes_only_what_comes_next(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", 0, 1, 2)
+    before = content(log)
+    for data, name in (
+        (batch(2, NOW), "UnexpectedAppendOffset"),
+        (batch(3, NOW) + batch(3, NOW), "OffsetsOutOfOrder"),
+        (batch(5, NOW) + batch(4, NOW), "OffsetsOutOfOrder"),
+        (batch(9, NOW, value=b"v" * 900), "RECORD_LIST_TOO_LARGE"),
+    ):
+        with pytest.raises(Rejected) as e:
+            log.append_as_follower(data, now_ms=NOW)
+        assert e.value.error == name
+    bad = bytearray(batch(3, NOW))
+    bad[-1] ^= 1
+    with pytest.raises(CorruptBatch):
+        log.append_as_follower(bytes(bad), now_ms=NOW)
+    assert content(log) == before
+    assert log.append_as_follower(batch(3, NOW)[:-1], now_ms=NOW) is None
+    assert log.append_as_follower(batch(7, NOW) + batch(8, NOW)[:30], now_ms=NOW) is not None
+    assert log.log_end_offset == 8
+
+
+def test_an_older_format_forgets_the_epochs(tmp_path: Path) -> None:
+    from kafkats.formats import v1
+
+    log = log_of(tmp_path / "t-0", 0, 5, kafka="2.8")
+    assert log.epochs == [EpochStart(0, 0), EpochStart(1, 5)]
+    old = v1.encode_batch([Record(6, NOW, TimestampType.CREATE_TIME, b"k", b"v")])
+    log.append_as_follower(old, now_ms=NOW)
+    assert log.epochs == read_epochs(log.directory / paths.LEADER_EPOCH) == []
+
+
+@pytest.mark.parametrize(("kafka", "entries"), [("4.3", 2), ("3.9.0", 1), ("2.8", 1), ("1.1", 1)])
+def test_a_batch_or_an_append_gets_an_index_entry(kafka: str, entries: int, tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", 0, kafka=kafka, **{"internal.segment.bytes": 4096})
+    log.append_as_follower(batch(1, NOW) + batch(2, NOW), now_ms=NOW)
+    index = log.active.path(paths.OFFSET_INDEX).read_bytes()
+    assert len(index) == 8 * entries
+    first = int.from_bytes(index[:4], "big")
+    assert first == (2 if kafka in ("3.9.0", "2.8") else 1)

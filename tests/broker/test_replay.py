@@ -1,0 +1,215 @@
+"""Scripts, played: the matrix of KIP-31 and KIP-32 as outcomes, the same bytes each time, and errors with their lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkats.broker.replay import BEGIN_MS, Row, replay
+from kafkats.errors import BadInput, KafkatsError, Refused, UsageError
+from kafkats.logdir.root import scan_root
+from tests.builders.commands import run
+
+ISO = "2024-01-01T00:00:00Z"
+ONE = [{"timestamp": ISO, "key": "a", "value": "x"}]
+TWO = [*ONE, {"timestamp": ISO, "key": "b", "value": "y"}]
+
+
+def broker(name: str = "1", kafka: str = "2.8.2") -> dict[str, Any]:
+    return {"do": "broker", "broker": name, "kafka": kafka}
+
+
+def step(do: str, name: str = "1", **fields: Any) -> dict[str, Any]:
+    return {"do": do, "broker": name, "partition": "t-0", **fields}
+
+
+def played(tmp_path: Path, *steps: dict[str, Any], to: str = "out") -> list[Row]:
+    path = tmp_path / "script.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in steps))
+    return replay(path, tmp_path / to)
+
+
+def outcomes(rows: list[Row]) -> list[object]:
+    return [row["outcome"] for row in rows if row["do"] not in ("broker", "create")]
+
+
+FORMATS = {0: "0.9.0", 1: "0.10.0", 2: "2.8"}
+IN_PLACE, CONVERTED, RECOMPRESSED = "in place", "converted", "recompressed"
+MATRIX = (
+    # produce version, codec, format on disk, outcome
+    (1, "none", 0, IN_PLACE),
+    (1, "gzip", 0, RECOMPRESSED),  # K31-23: absolute offsets, so compressed again
+    (2, "none", 0, CONVERTED),  # K32-33
+    (2, "gzip", 0, CONVERTED),  # K31-24
+    (1, "none", 1, CONVERTED),  # K32-35
+    (1, "gzip", 1, CONVERTED),  # K31-29
+    (2, "none", 1, IN_PLACE),
+    (2, "gzip", 1, IN_PLACE),  # K31-30: no recompression
+    (3, "gzip", 2, IN_PLACE),
+    (2, "gzip", 2, CONVERTED),
+    (3, "lz4", 1, CONVERTED),
+)
+
+
+@pytest.mark.parametrize(("version", "codec", "magic", "outcome"), MATRIX)
+def test_produce(version: int, codec: str, magic: int, outcome: str, tmp_path: Path) -> None:
+    rows = played(
+        tmp_path,
+        broker(),
+        step("create", config={"message.format.version": FORMATS[magic]}),
+        step("produce", version=version, codec=codec, records=TWO),
+        *(step("fetch", version=v, offset=0) for v in (1, 2, 4)),
+    )
+    sent = ["converted" if magic > most else "as stored" for most in (0, 1, 2)]
+    assert outcomes(rows) == [outcome, *sent]
+    assert (rows[2]["first_offset"], rows[2]["last_offset"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "timestamp"),
+    [(2, "LogAppendTime", BEGIN_MS), (1, "LogAppendTime", -1), (2, "CreateTime", -1)],
+)
+def test_the_timestamp_of_a_produce_response(
+    version: int, kind: str, timestamp: int, tmp_path: Path
+) -> None:
+    config = {"message.format.version": "0.10.0", "message.timestamp.type": kind}
+    rows = played(
+        tmp_path,
+        broker(),
+        step("create", config=config),
+        step("produce", version=version, records=ONE),
+    )
+    assert rows[2]["timestamp"] == timestamp
+
+
+def test_a_canary(tmp_path: Path) -> None:
+    """Phase 2 on one broker: its leader converts, the follower takes both formats as they are, old consumers go on."""
+    rows = played(
+        tmp_path,
+        broker("1"),
+        broker("2"),
+        step("create", config={"message.format.version": "0.9.0"}),
+        step("create", "2", config={"message.format.version": "0.9.0"}),
+        step("produce", version=2, records=ONE),
+        {"do": "restart", "broker": "1", "config": {"message.format.version": "0.10.0", "message.timestamp.difference.max.ms": 1000}},
+        step("produce", version=1, records=[{"key": "a"}]),
+        step("produce", version=2, records=[{"timestamp": 5, "key": "a"}]),
+        step("fetch", version=1, offset=0),
+        step("replicate", "2", leader="1"),
+        step("replicate", "2", leader="1"),
+        step("fetch", version=1, offset=0),
+        step("list-offsets", version=1, time=-1),
+    )  # fmt: skip
+    assert outcomes(rows) == [CONVERTED, "done", CONVERTED, "rejected", "as stored", "as it is", "nothing new", CONVERTED, "exact"]  # fmt: skip
+    assert str(rows[7]["error"]).startswith("INVALID_TIMESTAMP: timestamp 5 of record 0")
+    assert rows[8]["bytes"] == 0, "nothing is below the high watermark yet"
+    assert rows[12]["first_offset"] == 2
+    logs = [(tmp_path / f"out/broker-{n}/t-0/{0:020d}.log").read_bytes() for n in (1, 2)]
+    assert logs[0] == logs[1]
+
+
+FULL = (
+    broker(),
+    broker("2", "4.3"),
+    step("create", config={"segment.bytes": 200, "index.interval.bytes": 0}),
+    step("create", "2"),
+    *(step("produce", version=3, records=TWO, at=BEGIN_MS + n) for n in range(5)),
+    step("replicate", "2", leader="1", bytes=1),
+    step("replicate", "2", leader="1"),
+    step("truncate", offset=5),
+    {"do": "restart", "broker": "1", "clean": False, "lose": 1},
+    step("roll"),
+    step("produce", version=5, codec="lz4", records=ONE),
+    step("list-offsets", version=1, time=ISO),
+    step("retain", "2", at="2025-01-01T00:00:00Z"),
+    step("produce", version=0, records=ONE),
+)
+
+
+def test_the_same_script_leaves_the_same_bytes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = played(tmp_path, *FULL, to="a")
+    assert rows == played(tmp_path, *FULL, to="b")
+    files = {}
+    for name in "ab":
+        root = tmp_path / name
+        files[name] = {
+            str(p.relative_to(root)): (p.read_bytes(), p.stat().st_mtime_ns)
+            for p in root.rglob("*")
+            if p.is_file()
+        }
+    assert files["a"] == files["b"] and len(files["a"]) > 10
+    for number in (1, 2):
+        root = tmp_path / f"a/broker-{number}"
+        assert scan_root(root).clean_shutdown
+        code, _, err = run(capsys, "verify", root, "--deep")
+        assert code == 0, err
+    assert str(rows[-1]["error"] if "error" in rows[-1] else rows[-1]["outcome"]) == CONVERTED
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "line 3: no JSON"),
+        ("[]", "line 3: "),
+        ('{"do": "dance", "broker": "1"}', "line 3: .*dance"),
+        ('{"do": "roll", "broker": "1", "partition": "../x"}', "line 3: roll.partition|line 3: partition"),
+        ('{"do": "roll", "broker": "1", "partition": "t-0", "more": 1}', "line 3: more"),
+        ('{"do": "roll", "broker": "9", "partition": "t-0"}', "line 3: there is no broker 9"),
+        ('{"do": "roll", "broker": "1", "partition": "u-0"}', "line 3: broker 1 has no partition u-0"),
+        ('{"do": "broker", "broker": "2", "kafka": "7.7"}', "line 3: .*7.7"),
+        ('{"do": "broker", "broker": "1", "kafka": "2.8"}', "line 3: there is a broker 1 already"),
+        ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 2, "records": [{}]}', "line 3: produce version 2: Kafka 4.3 answers 3 to 13"),
+        ('{"do": "fetch", "broker": "1", "partition": "t-0", "version": 3, "offset": 0}', "line 3: fetch version 3: Kafka 4.3 answers 4 to 18"),
+        ('{"do": "list-offsets", "broker": "1", "partition": "t-0", "version": 0, "time": 0}', "line 3: list-offsets version 0"),
+        ('{"do": "create", "broker": "1", "partition": "u-0", "config": {"message.format.version": "1"}}', "line 3: message.format.version: Kafka 4.3 has no such"),
+        ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 3}', "line 3: give records, or a set"),
+        ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 3, "set": "xy"}', "line 3: set: no hex"),
+        ('{"do": "roll", "broker": "1", "partition": "t-0", "at": 5}', "line 3: the clock stands at"),
+        ('{"do": "restart", "broker": "1", "lose": 5}', "line 3: a clean stop loses nothing"),
+        ('{"do": "restart", "broker": "1", "kafka": "0.7"}', "line 3: "),
+    ],
+)  # fmt: skip
+def test_a_step_that_cannot_be(line: str, says: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    head = [broker(kafka="4.3"), step("create")]
+    script.write_text("".join(json.dumps(one) + "\n" for one in head) + line + "\n")
+    with pytest.raises(KafkatsError, match=says) as e:
+        replay(script, tmp_path / "out")
+    assert isinstance(e.value, UsageError | BadInput) and e.value.path == str(script)
+
+
+@pytest.mark.parametrize("data", ["", "00", "ff" * 61, "00" * 100])
+def test_bytes_that_are_no_set_are_rejected(data: str, tmp_path: Path) -> None:
+    rows = played(tmp_path, broker(), step("create"), step("produce", version=3, set=data))
+    assert rows[2]["outcome"] == "rejected" and rows[2]["log_end_offset"] == 0
+    assert str(rows[2]["error"]).partition(":")[0] in ("CORRUPT_MESSAGE", "INVALID_RECORD")
+
+
+def test_it_writes_into_no_log_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played(tmp_path, broker(), step("create"), step("produce", version=3, records=ONE))
+    script = tmp_path / "script.jsonl"
+    before = sorted(tmp_path.rglob("*"))
+    (tmp_path / "file").write_text("x")
+    for folder in ("out", "out/broker-1/new", "out/broker-1/t-0/new", "file"):
+        with pytest.raises(Refused):
+            replay(script, tmp_path / folder)
+        assert run(capsys, "replay", script, "-o", tmp_path / folder)[0] == 3
+    (tmp_path / "file").unlink()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script"
+    script.write_text("# nothing but a broker\n\n" + json.dumps(broker()) + "\n")
+    code, out, _ = run(capsys, "replay", script, "-o", tmp_path / "out", "--json")
+    first, summary = (json.loads(line) for line in out.splitlines())
+    assert code == 0 and first["line"] == 3
+    assert summary == {"summary": {"steps": 1, "outcomes": {"done": 1}}}
+    assert run(capsys, "replay", tmp_path / "none", "-o", tmp_path / "new")[0] == 2
