@@ -53,12 +53,6 @@ def delete(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def rename(path: Path, to: Path) -> None:
-    """Rename the file over `to`. Raises StorageFailed."""
-    with storage(path, "renaming"):
-        path.replace(to)
-
-
 def size_of(path: Path) -> int:
     """Return the size of the file, 0 if it is missing. Raises StorageFailed."""
     with storage(path, "looking"):

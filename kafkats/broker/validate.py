@@ -93,7 +93,8 @@ def validate(
             leader_epoch=leader_epoch,
         )
     except NotConvertible as e:
-        raise Rejected(f"{UNKNOWN_ERROR}: {e.reason}", position=e.position) from e
+        where = batches[0].position if e.position is None else e.position
+        raise Rejected(f"{UNKNOWN_ERROR}: {e.reason}", position=where) from e
     how = "in place"
     if not made.in_place:
         _check_negative(sent)
