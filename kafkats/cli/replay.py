@@ -34,7 +34,7 @@ _COLUMNS = (
 @options(Replay)
 @JSON
 def replay(script: Path, output: Path, as_json: bool) -> int:
-    """Play the requests of a SCRIPT against partitions, as brokers of any release keep them.
+    """Play a SCRIPT of requests as brokers of any release answer.
 
     The brokers' log directories are written into DIR. Same script, same bytes. Shows for each step
     whether a message set is appended in place, converted, recompressed or rejected, and what a
