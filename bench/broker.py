@@ -29,7 +29,7 @@ import pyarrow as pa
 from bench.harness import MIB, Figure, Figures, process, scratch, tell, wall_seconds
 from bench.java import KAFKA, java_command
 from bench.segments import V1_100, write_indexes, write_segment
-from kafkats.paths import LOG, META_PROPERTIES
+from kafkats.paths import LEADER_EPOCH, LOG, META_PROPERTIES
 
 SEGMENTS = 4
 ROUNDS = 2
@@ -146,6 +146,7 @@ def create_old(home: Path, partitions: int, threads: int) -> list[Path]:
     made = [home / "data" / f"{TOPIC}-{n}" for n in range(partitions)]
     for one in made:
         one.mkdir(parents=True)
+        (one / LEADER_EPOCH).write_text("0\n0\n")
     (home / "data" / META_PROPERTIES).write_text("version=0\nbroker.id=1\n")
     return made
 

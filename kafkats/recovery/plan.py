@@ -162,14 +162,25 @@ def _partitions_in(
     lost = {**missing_records(segments, options.accept_loss), **unseen_logs(segments)}
     newer = {row["log_dir"] for of_it in rows.values() for row in of_it if _is_newer(row)}
     newer |= {
-        where.log_dir
-        for where in rows
-        if exists(Path(*where, paths.LEADER_EPOCH), "looking for leader epochs")
+        where.log_dir for where in rows if where.log_dir not in newer and _has_newer_file(where)
     }
     return [
         one._replace(newer=one.log_dir in newer)
         for one in _partitions(units, rows, lost, policy, options)
     ]
+
+
+def _has_newer_file(where: PartitionKey) -> bool:
+    """Return whether there is a small file that only brokers of 0.11 or later write.
+
+    Such a broker replays a whole log without a snapshot, also one of magic 0 or 1.
+    """
+    files = (
+        Path(*where, paths.LEADER_EPOCH),
+        Path(*where, paths.PARTITION_METADATA),
+        Path(where.log_dir, paths.LOG_START),
+    )
+    return any(exists(file, "looking for files of newer brokers") for file in files)
 
 
 def _is_newer(row: SegmentRow) -> bool:
