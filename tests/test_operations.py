@@ -117,7 +117,7 @@ def test_the_dag_of_a_new_operation_has_its_form(product: Path, tmp_path: Path) 
         "release",
         "report",
     ])
-    assert list(params)[:3] == ["volumes", "topics", "at_least"]
+    assert list(params)[:3] == ["dry_run", "need_approval", "volumes"]
     assert {"policy", "folder"} <= {*params}
     policy = tmp_path / "policy.yaml"
     policy.write_text("volumes:\n  - {broker: '1', path: /volumes/one}\n")

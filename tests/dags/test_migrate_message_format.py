@@ -697,7 +697,7 @@ def test_approvals_show_what_is_approved(bag: Any) -> None:
     context: Any = {"ti": Instance(report=said), "params": {"phase": "canary"}}
     body = bag.dags[DAG].get_task("approve").question(context, [plan])
     canary = questions.of_canary(context, "ab" * 32)
-    assert "| `/a`, `/b` | 3 | 36 | 1 | 2 headers | `ffffffffffffffff` | `/p` |" in body
+    assert "| `/a`, `/b` | 3 | 36 B | 1 | 2 headers | `ffffffffffffffff` | `/p` |" in body
     assert body.startswith("Phase `canary`.")
     assert "`converted`: `/a`" in canary and "fetch versions `2-3`" in canary
     assert "only for digest `abababababababab`" in canary
