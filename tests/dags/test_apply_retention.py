@@ -241,7 +241,7 @@ def test_over_the_guard_only_after_a_yes(
     assert report(volume)["outcome"] == outcome
     assert len(bodies) == int(need_approval)
     if bodies:
-        assert f"| `{volume}` | 1, 4104 | 2, " in bodies[0] and "over-guard" in bodies[0]
+        assert f"| `{volume}` | 1, 4.0 KiB | 2, 8.0 KiB" in bodies[0] and "over-guard" in bodies[0]
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, answer: str) -> list[str]:

@@ -422,7 +422,7 @@ def test_approval_waits_for_a_person_when_asked(
         approve.execute(given := asking(3, need=True))
     plan = given["ti"].xcom_pull(task_ids="changes")[1]["plan"]
     assert asked[0]["subject"] == "Rebuild? Run run"
-    row = f"| `/a`, `/b` | 3 | 36 | 1 | 2 danger | `{plan['digest'][:16]}` | `{plan['plan']}` |"
+    row = f"| `/a`, `/b` | 3 | 36 B | 1 | 2 danger | `{plan['digest'][:16]}` | `{plan['plan']}` |"
     assert row in asked[0]["body"]
     assert (asked[0]["options"], asked[0]["defaults"]) == (["Approve", "Reject"], ["Reject"])
     assert json.loads((folder / "question.json").read_text())["options"] == {
