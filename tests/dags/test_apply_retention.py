@@ -29,7 +29,7 @@ from tests.retained import AS_OF, GOLDEN, RETAIN
 from tests.spark_jobs.words import job
 
 ROLL: dict[str, Any] = {
-    name: RETAIN[name] for name in ("volumes", "topics", "as_of", "undo_days", "dry_run")
+    name: RETAIN[name] for name in ("volumes", "topics", "as_of", "undo_days", "dry_run", "need_approval")
 } | {
     "generation": "4.1", "split": "no", "segment_bytes": None, "segment_ms": None,
     "earliest": "1970-01-01T00:00:00Z", "before": None,
