@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -91,17 +91,13 @@ def create_topic(home: Path, partitions: int = 1, threads: int = 1) -> list[Path
     """
     home.mkdir()
     port, controller = _free_ports()
-    (home / "log4j2.properties").write_text(_LOG4J)
-    properties = {
+    _configure(home, {
         "process.roles": "broker,controller", "node.id": 1, "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", "controller.listener.names": "CONTROLLER",
         "log.dirs": home / "data", "num.recovery.threads.per.data.dir": threads, "log.cleaner.enable": "false",
         "log.retention.ms": -1, "offsets.topic.replication.factor": 1, "offsets.topic.num.partitions": 1,
-    }  # fmt: skip
-    (home / "server.properties").write_text(
-        "".join(f"{key}={value}\n" for key, value in properties.items())
-    )
+    })  # fmt: skip
     cluster = "S2Fma2F0c0JlbmNoMDAwMA"
     process(
         java_command(
@@ -134,21 +130,23 @@ def create_old(home: Path, partitions: int, threads: int) -> list[Path]:
     """
     home.mkdir()
     port, controller = _free_ports()
-    (home / "log4j2.properties").write_text(_LOG4J)
-    properties = {
+    _configure(home, {
         "broker.id": 1, "listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "zookeeper.connect": f"127.0.0.1:{controller}", "log.dirs": home / "data",
         "num.recovery.threads.per.data.dir": threads, "log.cleaner.enable": "false", "log.retention.ms": -1,
-    }  # fmt: skip
-    (home / "server.properties").write_text(
-        "".join(f"{key}={value}\n" for key, value in properties.items())
-    )
+    })  # fmt: skip
     made = [home / "data" / f"{TOPIC}-{n}" for n in range(partitions)]
     for one in made:
         one.mkdir(parents=True)
         (one / LEADER_EPOCH).write_text("0\n0\n")
     (home / "data" / META_PROPERTIES).write_text("version=0\nbroker.id=1\n")
     return made
+
+
+def _configure(home: Path, properties: Mapping[str, object]) -> None:
+    (home / "log4j2.properties").write_text(_LOG4J)
+    lines = (f"{key}={value}\n" for key, value in properties.items())
+    (home / "server.properties").write_text("".join(lines))
 
 
 def zookeeper_port(home: Path) -> int | None:

@@ -291,7 +291,7 @@ def _only_whole_batch(one: Subject) -> Batch | None:
 def _leader(
     judge: Judge, one: Subject, refusals: tuple[str, ...], *, offset: int, epoch: int
 ) -> Iterator[tuple[Target, TimestampType, bytes | str]]:
-    """What that Kafka's leader makes of `one` for every target; targets whose verdict is no matter of ours are left out."""
+    """Return what the leader of that Kafka writes for `one` and every target; targets that are not compared are left out."""
     settings = ("--now", NOW, "--offset", offset, "--epoch", epoch)
     if judge.version.startswith("2."):
         answers = judge("matrix", one.file, *settings)

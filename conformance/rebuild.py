@@ -118,7 +118,7 @@ def _of_recovered(path: Path, one: repair.Repair, ask: Judge, work: Path) -> lis
 
 
 def _dumpable(one: repair.Repair) -> Iterator[Path]:
-    """Of partitions whose logs hold up. For a .timeindex the tool wants an .index too, which an empty log can do without."""
+    """Return the written files of partitions with sound logs. For a .timeindex the tool wants an .index too, which an empty log can do without."""
     sound = set(one.partitions())
     return (
         path

@@ -1,4 +1,4 @@
-"""What a broker does with requests: ours against Kafka's own classes, on random requests."""
+"""Compare our broker's answers with those of Kafka's own classes, on random requests."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _ALARMS: Final = ("damage", "danger")
 
 @dataclass
 class Soaked:
-    """What the loop did."""
+    """The counts of the loop."""
 
     runs: Counter[str] = field(default_factory=Counter)
     findings: Counter[str] = field(default_factory=Counter)

@@ -95,7 +95,7 @@ class Broker:
 
     @property
     def ended(self) -> bool:
-        """Whether the process has ended by itself."""
+        """True if the process has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
     def stop(self) -> None:
@@ -151,7 +151,7 @@ class Broker:
         self._until_answers(self._zookeeper, self._controller, "zookeeper")
 
     def _registered(self) -> bool:
-        """Whether ZooKeeper still holds the session of a killed broker. Then a start would fail."""
+        """Return True while ZooKeeper holds the session of a killed broker. Then a start would fail."""
         with socket.create_connection(("127.0.0.1", self._controller), timeout=10) as connection:
             connection.sendall(b"dump")
             with connection.makefile("rb") as answer:

@@ -60,18 +60,8 @@ class ActiveSegment:
         """Return the path of one of its files."""
         return self.directory / paths.segment_file(self.base_offset, kind)
 
-    def create(self) -> None:
-        """Create its empty files. Raises StorageFailed."""
-        for kind in self._kinds:
-            files.append(self.path(kind), b"", self.created_ms)
-
-    @property
-    def _kinds(self) -> tuple[str, ...]:
-        kinds = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
-        return kinds if self.generation.roll.relative else kinds[:2]
-
     def facts(self) -> Active:
-        """Return what rolling goes by. There is no jitter."""
+        """Return the facts that rolling is decided by. There is no jitter."""
         return Active(
             self.base_offset,
             self.size,
@@ -126,6 +116,19 @@ class ActiveSegment:
         `end_offset` is the next segment's base offset, or the log end offset.
         """
         self._add(b"", self._time_entry(end_offset), now_ms)
+
+
+def create_active(
+    directory: Path, base_offset: int, generation: Generation, now_ms: int
+) -> ActiveSegment:
+    """Create the empty files of a new last segment, and return it. Raises StorageFailed."""
+    active = ActiveSegment(
+        directory, base_offset, generation, now_ms, Largest(NO_TIMESTAMP, base_offset)
+    )
+    kinds = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
+    for kind in kinds if generation.roll.relative else kinds[:2]:
+        files.append(active.path(kind), b"", now_ms)
+    return active
 
 
 def open_active(

@@ -59,9 +59,10 @@ def size_of(path: Path) -> int:
         return path.stat().st_size if path.exists() else 0
 
 
-def segment_paths(directory: Path, base_offset: int) -> list[Path]:
-    """Return the paths that the files of a segment have."""
-    return [directory / paths.segment_file(base_offset, kind) for kind in paths.SEGMENT_KINDS]
+def delete_segment(directory: Path, base_offset: int) -> None:
+    """Delete the files of a segment. Raises StorageFailed."""
+    for kind in paths.SEGMENT_KINDS:
+        delete(directory / paths.segment_file(base_offset, kind))
 
 
 def _stamp(path: Path, now_ms: int) -> None:

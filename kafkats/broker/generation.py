@@ -48,7 +48,7 @@ class Generation(NamedTuple):
 
     @property
     def epochs(self) -> bool:
-        """Whether batches carry leader epochs and the partition has a checkpoint of them."""
+        """True if batches carry leader epochs, and the partition has a checkpoint of them."""
         return 2 in self.leader.magics
 
 

@@ -15,6 +15,7 @@ from kafkats.broker import files
 from kafkats.broker.active import (
     ActiveSegment,
     Unit,
+    create_active,
     cut_indexes,
     locate,
     open_active,
@@ -142,18 +143,10 @@ class PartitionLog:
         """
         old = self.active
         if old.size == 0 and old.base_offset == base_offset:
-            for path in files.segment_paths(self.directory, base_offset):
-                files.delete(path)
+            files.delete_segment(self.directory, base_offset)
         else:
             old.close(base_offset, now_ms)
-        self.active = ActiveSegment(
-            self.directory,
-            base_offset,
-            self.generation,
-            now_ms,
-            Largest(-1, base_offset),
-        )
-        self.active.create()
+        self.active = create_active(self.directory, base_offset, self.generation, now_ms)
         self.recovery_point = base_offset
         self.log_end_offset = max(self.log_end_offset, base_offset)
 
@@ -161,7 +154,7 @@ class PartitionLog:
         """Delete all batches that end at `offset` or above. Returns the new log end offset.
 
         Entries of both indexes from `offset` on are cut, and the largest timestamp is read again.
-        Below the first segment the log begins anew at `offset`. Raises CorruptBatch, CorruptIndex,
+        Below the first segment an empty log begins at `offset`. Raises CorruptBatch, CorruptIndex,
         StorageFailed.
         """
         if offset >= self.log_end_offset:
@@ -169,9 +162,10 @@ class PartitionLog:
         bases = log_bases(self.directory)
         kept = [base for base in bases if base <= offset]
         for base in bases[len(kept) :]:
-            self._delete_segment(base)
+            files.delete_segment(self.directory, base)
         if not kept:
-            self._begin_anew(offset, now_ms)
+            self.active = create_active(self.directory, offset, self.generation, now_ms)
+            self.log_start_offset = self.log_end_offset = offset
         else:
             if kept[-1] != self.active.base_offset:
                 self.active = open_active(self.directory, kept[-1], self.generation, now_ms)
@@ -180,13 +174,6 @@ class PartitionLog:
         self.recovery_point = min(self.recovery_point, offset)
         self.high_watermark = min(self.high_watermark, self.log_end_offset)
         return self.log_end_offset
-
-    def _begin_anew(self, offset: int, now_ms: int) -> None:
-        self.active = ActiveSegment(
-            self.directory, offset, self.generation, now_ms, Largest(-1, offset)
-        )
-        self.active.create()
-        self.log_start_offset = self.log_end_offset = offset
 
     def _cut_active(self, offset: int, now_ms: int) -> None:
         active = self.active
@@ -200,10 +187,6 @@ class PartitionLog:
         scan(active)
         self.log_end_offset = end
 
-    def _delete_segment(self, base: int) -> None:
-        for path in files.segment_paths(self.directory, base):
-            files.delete(path)
-
     def close(self, now_ms: int) -> None:
         """Write the closing time index entry, as a clean stop does. Raises StorageFailed."""
         self.active.close(self.log_end_offset, now_ms)
@@ -216,7 +199,7 @@ class PartitionLog:
             self.roll(self.log_end_offset, now_ms)
         for verdict in decision.verdicts:
             if verdict.deletes:
-                self._delete_segment(verdict.base_offset)
+                files.delete_segment(self.directory, verdict.base_offset)
         self.log_start_offset = decision.log_start_offset
         self._cut_epochs(now_ms)
         return decision
@@ -301,6 +284,5 @@ class PartitionLog:
 def create(directory: Path, topic: Topic, generation: Generation, now_ms: int) -> PartitionLog:
     """Create the directory of a new partition, with an empty segment. Raises StorageFailed."""
     files.make_directory(directory)
-    active = ActiveSegment(directory, 0, generation, now_ms, Largest(-1, 0))
-    active.create()
+    active = create_active(directory, 0, generation, now_ms)
     return PartitionLog(directory, topic, generation, active)

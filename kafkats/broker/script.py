@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from kafkats.config.settings import faults
 from kafkats.config.values import parse_time
 from kafkats.errors import BadInput, storage
 from kafkats.logdir import strict_json
@@ -43,6 +44,10 @@ class _Step(_Part):
     broker: BrokerName
 
 
+class _PartitionStep(_Step):
+    partition: PartitionText
+
+
 class Start(_Step):
     """A new broker."""
 
@@ -50,11 +55,10 @@ class Start(_Step):
     kafka: str
 
 
-class Create(_Step):
+class Create(_PartitionStep):
     """A new partition on a broker."""
 
     do: Literal["create"]
-    partition: PartitionText
     config: dict[str, str | int | float | bool] = {}
 
 
@@ -66,11 +70,10 @@ class SentRecord(_Part):
     value: str | None = None
 
 
-class Produce(_Step):
+class Produce(_PartitionStep):
     """A produce request with one message set: `records`, or its bytes as hex in `set`."""
 
     do: Literal["produce"]
-    partition: PartitionText
     version: Count
     codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     records: tuple[SentRecord, ...] = ()
@@ -78,54 +81,48 @@ class Produce(_Step):
     epoch: Count = 0
 
 
-class Replicate(_Step):
+class Replicate(_PartitionStep):
     """A fetch of a follower, `broker`, from the leader `leader`."""
 
     do: Literal["replicate"]
-    partition: PartitionText
     leader: BrokerName
     bytes: Count = 1 << 20
 
 
-class Fetch(_Step):
+class Fetch(_PartitionStep):
     """A fetch of a consumer."""
 
     do: Literal["fetch"]
-    partition: PartitionText
     version: Count
     offset: Offset
     bytes: Count = 1 << 20
 
 
-class ListOffsets(_Step):
+class ListOffsets(_PartitionStep):
     """The offset at a time: a number of ms, ISO 8601, or a negative number as in the protocol."""
 
     do: Literal["list-offsets"]
-    partition: PartitionText
     version: Count
     time: Timestamp
 
 
-class Roll(_Step):
+class Roll(_PartitionStep):
     """A new segment at the log end."""
 
     do: Literal["roll"]
-    partition: PartitionText
 
 
-class Truncate(_Step):
+class Truncate(_PartitionStep):
     """A follower that cuts its log at an offset."""
 
     do: Literal["truncate"]
-    partition: PartitionText
     offset: Offset
 
 
-class Retain(_Step):
+class Retain(_PartitionStep):
     """Retention, as the broker's timer runs it."""
 
     do: Literal["retain"]
-    partition: PartitionText
 
 
 class Restart(_Step):
@@ -175,9 +172,7 @@ def _step(path: Path, number: int, text: bytes) -> Step:
         value: Json = strict_json.loads(text.decode())
         return _STEP.validate_python(value)
     except ValidationError as e:
-        first = e.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:])
-        reason = f"{where}: {first['msg']}" if where else first["msg"]
+        reason = faults(e, below=1)[0]
     except (UnicodeDecodeError, json.JSONDecodeError) as e:
         reason = f"no JSON: {e}"
     except ValueError as e:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from pydantic import ValidationError
 
 from kafkats.broker.generation import Generation
-from kafkats.config.settings import KEYS, TopicSettings
+from kafkats.config.settings import KEYS, TopicSettings, faults
 from kafkats.config.values import magic_of
 from kafkats.errors import UsageError
 from kafkats.formats.build import Target
@@ -53,7 +53,7 @@ class Topic:
 
     @property
     def compacted(self) -> bool:
-        """Whether cleanup.policy includes compact: every record needs a key."""
+        """True if cleanup.policy includes compact: every record needs a key."""
         return self.rolling.compacted
 
 
@@ -62,9 +62,7 @@ def settings_from(config: Config) -> TopicSettings:
     try:
         return TopicSettings.model_validate(dict(config))
     except ValidationError as e:
-        first = e.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{where}: {first['msg']}") from e
+        raise UsageError(faults(e)[0]) from e
 
 
 def topic_of(given: TopicSettings, generation: Generation) -> Topic:

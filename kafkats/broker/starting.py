@@ -63,8 +63,7 @@ def _carry_out(
     for name in told.removed:
         files.delete(directory / name)
     for base in told.deleted:
-        for path in files.segment_paths(directory, base):
-            files.delete(path)
+        files.delete_segment(directory, base)
     for name in told.created:
         files.write(directory / name, b"", now_ms)
     for one in told.recovered:

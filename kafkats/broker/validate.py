@@ -43,7 +43,7 @@ UNKNOWN_ERROR: Final = "UNKNOWN_SERVER_ERROR"
 
 
 class Largest(NamedTuple):
-    """The largest timestamp of an append in ms, -1 for none, and the offset that goes with it."""
+    """The largest timestamp of an append in ms, -1 for none, and the offset kept with it."""
 
     timestamp: int
     offset: int
@@ -58,7 +58,7 @@ class Validated(NamedTuple):
     last_offset: int
     largest: Largest
     how: str
-    """`in place`: no batch was built anew; `converted`: to another magic; `recompressed`."""
+    """`in place`: the batches are the client's; `converted`: to another magic; `recompressed`."""
 
 
 def validate(
@@ -191,17 +191,14 @@ def _check_records(
 
     A wrong timestamp is named before a missing key, wherever they are, as Kafka does.
     """
-    keyless, wrong = -1, ""
+    keyless = -1
     for number, record in enumerate(records):
         if topic.compacted and record.key is None:
             keyless = number if keyless < 0 else keyless
             continue
-        wrong = _timestamp_fault(batch, record.timestamp, topic, rule, now_ms)
+        wrong = _timestamp_fault(batch, number, record.timestamp, topic, rule, now_ms)
         if wrong:
-            raise Rejected(
-                f"{wrong.format(number=number, timestamp=record.timestamp)}",
-                position=batch.position,
-            )
+            raise Rejected(wrong, position=batch.position)
     if keyless >= 0:
         reason = f"record {keyless} has no key, and the topic is compacted"
         raise Rejected(f"{INVALID_RECORD}: {reason}", position=batch.position)
@@ -222,7 +219,7 @@ def _check_offsets(sent: MessageSet, topic: Topic, rule: LeaderRule) -> None:
 
 
 def _check_negative(sent: MessageSet) -> None:
-    """Raise Rejected for a negative timestamp in a set that is built anew: Kafka cannot build it.
+    """Raise Rejected for a negative timestamp in a set that has to be built: Kafka cannot build it.
 
     In a set that stays in place Kafka appends it.
     """
@@ -234,24 +231,25 @@ def _check_negative(sent: MessageSet) -> None:
 
 
 def _timestamp_fault(
-    batch: Batch, timestamp: int, topic: Topic, rule: LeaderRule, now_ms: int
+    batch: Batch, number: int, timestamp: int, topic: Topic, rule: LeaderRule, now_ms: int
 ) -> str:
+    """Return why a leader rejects the timestamp of a record, "" if it does not."""
     judged = topic.timestamp_type == TimestampType.CREATE_TIME and (
         timestamp != NO_TIMESTAMP or not rule.untimed
     )
     if judged and _out_of_range(timestamp, topic, rule, now_ms):
         begin, end = now_ms - topic.before_max_ms, now_ms + topic.after_max_ms
         return (
-            f"{rule.out_of_range}: timestamp {{timestamp}} of record {{number}} is not within"
+            f"{rule.out_of_range}: timestamp {timestamp} of record {number} is not within"
             f" [{begin}, {end}]"
         )
     if batch.timestamp_type == TimestampType.LOG_APPEND_TIME and not (judged and rule.stamped):
-        return f"{INVALID_TIMESTAMP}: record {{number}} of a client is marked LogAppendTime"
+        return f"{INVALID_TIMESTAMP}: record {number} of a client is marked LogAppendTime"
     return ""
 
 
 def _out_of_range(timestamp: int, topic: Topic, rule: LeaderRule, now_ms: int) -> bool:
-    """Whether a timestamp is too far from the clock, with Java's arithmetic of 64 bits."""
+    """Return True if a timestamp is too far from the clock, by Java's arithmetic of 64 bits."""
     if rule.bounds:
         behind = wrap_int64(now_ms - timestamp)
         return behind > topic.before_max_ms or wrap_int64(-behind) > topic.after_max_ms

@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kafkats.config.globs import GLOB, Globs, useless
-from kafkats.config.settings import KEYS, TopicSettings
+from kafkats.config.settings import KEYS, TopicSettings, faults
 from kafkats.config.settings_read import INSTEAD, NOWHERE
 from kafkats.config.topics import INTERNAL
 from kafkats.config.values import Boolean, Share, Size, wrong
@@ -302,10 +302,7 @@ def exported_settings(topic: str, config: Mapping[str, str]) -> TopicSettings:
             key: value for key, value in config.items() if key in _USED
         })
     except ValidationError as e:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in e.errors()
-        )
-        raise UsageError(f"{topic}: {problems}") from e
+        raise UsageError(f"{topic}: {'; '.join(faults(e))}") from e
 
 
 _NOTHING: Final = TopicSettings.model_construct()

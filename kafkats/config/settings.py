@@ -310,6 +310,14 @@ def _converted(value: Json, alias: Name) -> Json:
     return value
 
 
+def faults(error: ValidationError, below: int = 0) -> list[str]:
+    """Return each fault of a model as `place: reason`, without `below` first parts of a place."""
+    return [
+        ": ".join(filter(None, (".".join(map(str, fault["loc"][below:])), fault["msg"])))
+        for fault in error.errors()
+    ]
+
+
 def _details(written: str, error: PydanticCustomError | ValidationError) -> InitErrorDetails:
     custom = wrong(error.errors()[0]["msg"]) if isinstance(error, ValidationError) else error
     return InitErrorDetails(type=custom, loc=(written,), input=None)

@@ -45,7 +45,7 @@ class MessageSet(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """The bytes of a message set with its offsets; `in_place`: no batch was built anew."""
+    """The bytes of a message set with its offsets; `in_place`: the batches are the given ones."""
 
     data: bytes
     in_place: bool

@@ -136,7 +136,7 @@ def _in_doubt(segments: pa.Table, units: Collection[Unit]) -> list[Unit]:
 
 
 def _is_read_at_a_start(unit: Unit) -> bool:
-    """Whether a broker that looks its high watermark up reads this log: its index is empty."""
+    """Return True if the index is empty: a broker then reads the log up to its high watermark."""
     files = dict(zip(paths.SEGMENT_KINDS, unit.files, strict=True))
     log, index = files[paths.LOG], files[paths.OFFSET_INDEX]
     if log is None or index is None or index.size or log.size <= INDEX_INTERVAL_BYTES:

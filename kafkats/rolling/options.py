@@ -37,7 +37,7 @@ class Simulate(Options):
 
 
 class Simulation(Options):
-    """Whether `plan roll` also simulates."""
+    """The option by which `plan roll` also simulates."""
 
     simulate: Annotated[
         bool,

@@ -1,4 +1,4 @@
-"""How a DAG run began: when, by whom, about which log directories, and whether it may write.
+"""The start of a DAG run: when, by whom, about which log directories, and whether it may write.
 
 Progress, question and overview of a run carry it, so that pages can name a run that has no report
 yet. It is for people only: a task never fails because it cannot be told.
@@ -17,9 +17,11 @@ from kafkats_airflow.run_params import RunParams, params_of
 
 
 class Started(BaseModel):
-    """What is known of it. `how` is Airflow's type of the run, `by` the person who triggered it, ""
-    if nobody did. `began_ms` is when the run started, epoch ms. `volumes` are {log directory:
-    broker}, those that its params choose from the policy.
+    """The start of one run.
+
+    `how` is Airflow's type of the run, `by` the person who triggered it, "" if nobody did.
+    `began_ms` is when the run started, epoch ms. `volumes` are {log directory: broker}, those that
+    its params choose from the policy.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -1,4 +1,4 @@
-"""How runs began, as their files tell it. In earlier versions only the run's id tells it."""
+"""The starts of runs, from their files. In earlier versions only the run's id tells it."""
 
 from __future__ import annotations
 

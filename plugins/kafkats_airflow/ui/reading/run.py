@@ -74,7 +74,7 @@ class Detail(NamedTuple):
 
     @property
     def started(self) -> Started:
-        """How the run began."""
+        """The start of the run."""
         if self.overview is not None:
             return of_overview(self.overview)
         return started_by([*([self.question] if self.question else []), *self.live])
