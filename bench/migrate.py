@@ -110,6 +110,8 @@ def _part_of(path: str, name: str) -> str:
     """Return the part that a function belongs to; a built-in one has no path."""
     if "/kernels/" in path:
         return f"kernel {Path(path).stem}"
+    if path.endswith("stored_walk.py"):  # calls the compiled walk of kernels/ without numba
+        return "kernel walk"
     for part, words in _CALLS.items():
         if path == "~" and any(word in name for word in words):
             return part

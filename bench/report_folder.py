@@ -1,7 +1,7 @@
 """Makes a large folder of reports for the pages in Airflow, and measures the pages on it.
 
     python -m bench.report_folder make FOLDER [--runs 1000] [--partitions 10000] [--segments 100]
-    python -m bench.report_folder measure FOLDER
+    python -m bench.report_folder measure FOLDER [--times 20]
 
 `make` writes what the task `report` writes: tables with the schemas of the product, overview.json by its functions. The newest
 run is one of retention and has a row per segment; the others have small files only, as a page reads no more of them.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import random
 import statistics
 import sys
@@ -27,6 +28,8 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
 
 DAY_MS: Final = 86_400_000
+_METRICS: Final = "kafkats-metrics/metrics"
+_TOKEN: Final = "bench"
 VOLUMES: Final = 24
 DAGS: Final = (
     "rebuild_time_indexes",
@@ -180,6 +183,7 @@ def _newest_run(folder: Path, now_ms: int, partitions: int, segments: int) -> No
     table = segments_table(partitions, segments, now_ms)
     write_table(run / "segments.parquet", table)
     write_table(run / "after.parquet", SEGMENTS.empty_table())
+    _retention(run, table, now_ms)
     began = time.process_time()
     volumes = overview.volumes_of(log_dirs(), table)
     print(f"overview of {table.num_rows} segments: {time.process_time() - began:.2f} s CPU")
@@ -205,6 +209,35 @@ def _newest_run(folder: Path, now_ms: int, partitions: int, segments: int) -> No
             "seen": seen,
         },
     )
+
+
+def _retention(run: Path, table: pa.Table, now_ms: int) -> None:
+    """Decide on these segments, half of which have expired, and write the files of the page Retention."""
+    from dataclasses import asdict
+
+    from kafkats.config import Policy
+    from kafkats.plans.facts import write_table
+    from kafkats.retention.plan import RetainOptions, plan_retain
+    from kafkats.retention.plot import reclaimable
+    from kafkats.retention.summary import by_topic, deleted_by, summary_rows
+    from kafkats.retention.what_if import NAME, basis_of
+
+    limits = {"cleanup.policy": "delete", "retention.ms": 50 * 3_600_000}
+    policy, options = Policy.model_validate({"topics": {"*": limits}}), RetainOptions(now_ms)
+    verdicts = plan_retain(table, policy, options)[1]
+    rows = summary_rows(verdicts, now_ms)
+    topics = by_topic(rows)
+    write_table(run / "retention.parquet", verdicts)
+    board = {
+        "now_ms": now_ms,
+        "topics": topics,
+        "partitions": rows,
+        "lines": {one["topic"]: now_ms - 50 * 3_600_000 for one in topics},
+        "by_state": dict(reclaimable(verdicts, now_ms)),
+        "deleted_by": deleted_by(verdicts),
+    }
+    _json(run / "board.json", board)
+    _json(run / NAME, basis_of(policy, asdict(options), [one["topic"] for one in topics]))
 
 
 def segments_table(partitions: int, segments: int, now_ms: int) -> pa.Table:
@@ -233,6 +266,7 @@ def segments_table(partitions: int, segments: int, now_ms: int) -> pa.Table:
         "base_offset": base,
         "next_base_offset": np.where(place == segments - 1, -1, base + 100_000),
         "active": place == segments - 1,
+        "high_watermark": np.full(count, 100_000 * segments),
         "clean": np.ones(count, bool),
         "recovery": np.zeros(count, bool),
         "depth": pa.array(["full"] * count),
@@ -289,6 +323,7 @@ def measure(folder: Path, times: int = 20) -> None:
 
     Then the memory that the pages add to a process that has what an api-server has imported.
     """
+    os.environ["KAFKATS_METRICS_TOKEN"] = _TOKEN  # before the settings of the plugin are read
     import airflow.api_fastapi.core_api.app  # noqa: F401  # the api-server has it
     import psutil
 
@@ -299,7 +334,7 @@ def measure(folder: Path, times: int = 20) -> None:
     process = psutil.Process()
     before = process.memory_info().rss
     with served(folder) as site:
-        for page in paths(folder):
+        for page in [*paths(folder), f"../{_METRICS}"]:
             first, *rest = [_answered(f"{site}/{page}") for _ in range(times + 1)]
             told = f"{page}: answer first {first[0]:.0f} ms, p95 {_p95([one[0] for one in rest]):.0f} ms"
             print(
@@ -320,13 +355,17 @@ def paths(folder: Path) -> list[str]:
     """The pages that are measured; those about one run show the newest."""
     newest = max((folder / "apply_retention").iterdir(), key=lambda one: one.name)
     run = f"dag_id=apply_retention&run_id={newest.name}"
-    return ["volumes", "runs", f"run?{run}", "dag?dag_id=apply_retention", f"health?{run}"]
+    of_run = [f"{page}?{run}" for page in ("run", "health", "run-retention")]
+    return ["volumes", "runs", "dag?dag_id=apply_retention", *of_run]
 
 
 def _answered(url: str) -> tuple[float, float, int]:
     """Wall time, this process's CPU time, in ms; bytes."""
     cpu, began = time.process_time(), time.perf_counter()
-    with urllib.request.urlopen(url) as answer:
+    request = urllib.request.Request(url.replace("/kafkats/../", "/"))
+    if url.endswith(_METRICS):
+        request.add_header("Authorization", f"Bearer {_TOKEN}")
+    with urllib.request.urlopen(request) as answer:
         size = len(answer.read())
     return 1000 * (time.perf_counter() - began), 1000 * (time.process_time() - cpu), size
 
@@ -350,6 +389,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--segments", type=int, default=100)
+    parser.add_argument("--times", type=int, default=20)
     given = parser.parse_args()
     if given.verb == "make":
         make(
@@ -360,7 +400,7 @@ def main() -> None:
             now_ms=time.time_ns() // 1_000_000,
         )
     else:
-        measure(given.folder)
+        measure(given.folder, given.times)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kafkats.compression.checksums import crc32, crc32c
 from kafkats.formats import v0, v1, v2
+from kafkats.formats.dispatch import batches as batches_of
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 
@@ -95,6 +96,31 @@ def make_log(
     positions = (np.arange(cycles)[:, None] * len(cycle) + starts).reshape(-1)
     _seal(flat, shape, positions.tolist(), np.tile(lengths, cycles).tolist())
     return flat
+
+
+def key_positions(shape: Shape, log: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the position of each record's key in a log of magic 2 that `make_log` made."""
+    templates = [_template(shape, n) for n in range(_TEMPLATES)]
+    starts = np.cumsum([0, *(len(t) for t in templates)])
+    inside = []
+    for data, start in zip(templates, starts, strict=False):
+        (batch,) = batches_of(data)
+        at = 0
+        for record in v2.decode_records(data, batch):
+            at = data.index(record.key or b"", at)
+            inside.append(int(start) + at)
+    cycles = np.arange(len(log) // int(starts[-1]), dtype=np.int64)[:, None] * int(starts[-1])
+    return (cycles + np.array(inside)).reshape(-1)
+
+
+def seal_log(shape: Shape, log: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Write the checksums of a log that `make_log` made, after its records were changed."""
+    lengths = [len(_template(shape, n)) for n in range(_TEMPLATES)]
+    cycles = len(log) // sum(lengths)
+    starts = np.cumsum([0, *lengths[:-1]])
+    positions = (np.arange(cycles)[:, None] * sum(lengths) + starts).reshape(-1)
+    _seal(log, shape, positions.tolist(), lengths * cycles)
+    return log
 
 
 def _template(shape: Shape, seed: int) -> bytes:

@@ -7,7 +7,8 @@ Compared are the bytes (of what a library compressed, all but its stream), the o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -20,7 +21,7 @@ from kafkats.broker.settings import Topic
 from kafkats.broker.validate import validate
 from kafkats.compression import compress
 from kafkats.errors import Rejected
-from kafkats.formats import v0, v1, v2
+from kafkats.formats import kip228, v0, v1, v2
 from kafkats.formats.build import Target
 from kafkats.formats.message_set import encode_message
 from kafkats.formats.model import Codec, Header, Record, TimestampType
@@ -28,12 +29,15 @@ from kafkats.primitives import INT64
 from kafkats.rolling.rules import Settings
 
 CHECK: Final = "a leader's append: bytes, offsets and largest timestamp, or the error"
+KIP228_CHECK: Final = "an old leader's append of a set with KIP-228's bit: the same"
 VERSIONS: Final = ("2.8.2", "4.3.1")
 NOW: Final = 1_700_000_000_000
 _TIMES: Final = (
     -1, 0, 1, -2, NOW, NOW - 1, NOW + 1, NOW - 1000, NOW + 1000, NOW + 1001, NOW - 1001,
     NOW + 3_600_000, NOW + 3_600_001, 2**63 - 1, -(2**63), -(2**63) + 1, 1 << 45,
 )  # fmt: skip
+_SPUTNIK: Final = -386_380_800_000
+_KINDS: Final = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME)
 _LIMITS: Final = (2**63 - 1, 1000, 0, 3_600_000)
 _LEGACY: Final = (Codec.NONE, Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 _ERRORS: Final = {
@@ -63,14 +67,42 @@ def compare(
     file = work / "set"
     for number in range(count):
         asked = draw(random, rule.magics)
-        file.write_bytes(asked.data)
-        theirs = _theirs(judge(*_words(asked, file, version)))
-        ours = _ours(asked, version, leader)
-        if isinstance(theirs, str) and isinstance(ours, str):
-            theirs = ours if theirs == "UNKNOWN_SERVER_ERROR" else theirs
+        ours, theirs = _answers(asked, version, judge, file, leader)
         case = f"magic {asked.data[16]}: {asked.wrong or 'sound'}"
         what = f"set {number} ({case}) {asked.topic.target} {asked.topic.timestamp_type.name}"
         tally.same(CHECK, version, case, what, ours, theirs)
+
+
+def compare_kip228(version: str, judge: Judge, work: Path, tally: Tally) -> int:
+    """Sets of a new producer, for leaders that are old to KIP-228; return how many."""
+    sets = list(_of_kip228())
+    for number, asked in enumerate(sets):
+        ours, theirs = _answers(asked, version, judge, work / "set", validate)
+        case = f"{asked.wrong} {asked.topic.timestamp_type.name}"
+        what = f"set {number} ({case}) {asked.topic.target}"
+        tally.same(KIP228_CHECK, version, case, what, ours, theirs)
+    return len(sets)
+
+
+def _of_kip228() -> Iterator[Asked]:
+    """Timestamps of the text's table and others, each compressed, to be recompressed, and to be stamped."""
+    for times in ((-(2**63),), (-1,), (_SPUTNIK,), (5,), (-7, 5), (NOW, -(2**63))):
+        records = [Record(n, t, TimestampType.CREATE_TIME, b"k", b"v") for n, t in enumerate(times)]
+        for codec, wanted, kind in product((Codec.NONE, Codec.GZIP), (None, Codec.LZ4), _KINDS):
+            topic = Topic(Target(2, wanted), kind, _LIMITS[0], _LIMITS[0], Settings(), -1, -1, True)
+            yield Asked(kip228.encode_batch(records, codec=codec), f"times {times}", topic, 5)
+
+
+def _answers(
+    asked: Asked, version: str, judge: Judge, file: Path, leader: Leader
+) -> tuple[object, object]:
+    """Ours and theirs. Any error of ours does where Kafka's has no name."""
+    file.write_bytes(asked.data)
+    theirs = _theirs(judge(*_words(asked, file, version)))
+    ours = _ours(asked, version, leader)
+    if isinstance(theirs, str) and isinstance(ours, str):
+        theirs = ours if theirs == "UNKNOWN_SERVER_ERROR" else theirs
+    return ours, theirs
 
 
 def draw(random: Random, magics: Sequence[int]) -> Asked:

@@ -43,14 +43,22 @@ def produce(
         producer_epoch=producer.producer_epoch,
         base_sequence=sequence,
     )
+    return produce_batch(port, topic, partition, batch)
+
+
+def produce_batch(
+    port: int, topic: str, partition: int, batch: bytes, *, version: int = 3
+) -> Answer:
+    """Send a set as it is, by produce version 2 or 3. Raises OSError, TimeoutError."""
+    head = b"" if version < 3 else struct.pack(">h", -1)  # no transactional id
     body = (
-        struct.pack(">hhi", -1, -1, ANSWER_S * 1000)  # no transactional id, acks=all
+        head + struct.pack(">hi", -1, ANSWER_S * 1000)  # acks=all
         + struct.pack(">i", 1) + _string(topic)
         + struct.pack(">iii", 1, partition, len(batch)) + batch
     )  # fmt: skip
 
     def ask() -> Answer:
-        answer = _asked(port, struct.pack(">hhih", _PRODUCE, 3, 1, -1) + body)
+        answer = _asked(port, struct.pack(">hhih", _PRODUCE, version, 1, -1) + body)
         at = 4 + 4 + 2 + len(topic) + 4 + 4  # correlation id, topics, name, partitions, partition
         return Answer(*struct.unpack_from(">hq", answer, at))
 

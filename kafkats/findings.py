@@ -95,6 +95,10 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
         "remark",
         "timestamps beside a magic-0 log: taken from the messages before 0.10 stripped them",
     ),
+    "negative-timestamps": (
+        "remark",
+        "records from before 1970, and none later: no time index has them",
+    ),
     # .txnindex and .snapshot
     "missing-aborted": (
         "damage",

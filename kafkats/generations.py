@@ -23,6 +23,8 @@ INDEX_INTERVAL_BYTES: Final = 4096
 SEGMENT_INDEX_BYTES: Final = 10 * 1024 * 1024
 """Kafka's default of `segment.index.bytes`."""
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+NO_TIMESTAMP_EXTENDED: Final = -(2**63)
+"""KIP-228's value for "no timestamp"."""
 PRODUCER: Final = "producer"
 """Value of `compression.type`: every batch keeps its own codec."""
 LOSSES: Final = (
@@ -40,6 +42,14 @@ ALL_LOSSES: Final = "all"
 """All of LOSSES, but not OFFSETS_LOSS, which must be named."""
 OFFSETS_LOSS: Final = "offsets"
 """Value of `--accept-loss` that allows changes to partitions with `missing-records`."""
+KIP228: Final = "kip228"
+"""The dialect of KIP-228's text, see formats/kip228.py."""
+ENRICHED: Final = "enriched"
+"""The dialect of the proposal of enriched metadata, see formats/enriched.py."""
+DIALECTS: Final = (ENRICHED, KIP228)
+"""Formats that were proposed and never shipped. They are named with `--dialect`, never guessed:
+their bytes are legal in the format that shipped with the same magic, with other content.
+"""
 COMPRESSION_TYPES: Final = (PRODUCER, "none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -112,6 +122,8 @@ class RetentionRule:
     """The RULES that its brokers may follow in recovery, the likely one first."""
     by_format: bool = False
     """Time indexes count only if message.format.version is 0.10 or later, or not given."""
+    no_timestamp: int = -1
+    """The largest number that is no timestamp."""
 
 
 # KIP-33 gives a segment without timestamps the time of its file in three places (an entry of its
@@ -201,6 +213,8 @@ class RollRule:
 
     An append must end less than 2^31 above the base offset.
     """
+    no_timestamp: int = -1
+    """The largest number that is no timestamp."""
 
 
 ROLL_RULES: Final = {
@@ -304,8 +318,12 @@ class LeaderRule:
     """
     record_of_maximum: bool
     """In an uncompressed set the largest timestamp is that of a record, not of a batch."""
+    delete_horizon: bool
+    """Bit 6 of a batch's attributes stays where its header is written anew (KIP-534)."""
     out_of_range: str
     """The error for a timestamp out of range."""
+    dialect: str | None = None
+    """One of DIALECTS: the format in which it writes, if it never shipped."""
 
 
 _FOREVER: Final = 2**63 - 1
@@ -319,15 +337,17 @@ _LEADER_4_0: Final = LeaderRule(
     stamped=True,
     renumbers=False,
     record_of_maximum=False,
+    delete_horizon=True,
     out_of_range="INVALID_TIMESTAMP",
 )
 _LEADER_3_7: Final = replace(
     _LEADER_4_0, name="3.7", kafka="3.7 to 3.9", magics=(0, 1, 2), after_max_ms=_FOREVER
 )
 _LEADER_3_6: Final = replace(_LEADER_3_7, name="3.6", kafka="3.6", record_of_maximum=True)
-_LEADER_2_4: Final = replace(
-    _LEADER_3_6, name="2.4", kafka="2.4 to 3.5", bounds=False, stamped=False
+_LEADER_3_1: Final = replace(
+    _LEADER_3_6, name="3.1", kafka="3.1 to 3.5", bounds=False, stamped=False
 )
+_LEADER_2_4: Final = replace(_LEADER_3_1, name="2.4", kafka="2.4 to 3.0", delete_horizon=False)
 _LEADER_0_11: Final = replace(_LEADER_2_4, name="0.11", kafka="0.11 to 2.3", renumbers=True)
 _LEADER_0_10: Final = replace(_LEADER_0_11, name="0.10", kafka="0.10", magics=(0, 1), untimed=False)
 _LEADER_0_8: Final = replace(_LEADER_0_10, name="0.8", kafka="0.8 and 0.9", magics=(0,))
@@ -336,7 +356,10 @@ _LEADER_KIP32: Final = replace(
     name="kip32",
     kafka="the texts of KIP-31 and KIP-32",
     untimed=True,
-    out_of_range="TimestampExceededThreshold",
+    out_of_range="TimestampExceededThresholdException",
+)
+_LEADER_KIP228: Final = replace(
+    _LEADER_0_11, name=KIP228, kafka="the text of KIP-228", magics=(2,), dialect=KIP228
 )
 LEADER_RULES: Final = {
     r.name: r
@@ -344,11 +367,13 @@ LEADER_RULES: Final = {
         _LEADER_4_0,
         _LEADER_3_7,
         _LEADER_3_6,
+        _LEADER_3_1,
         _LEADER_2_4,
         _LEADER_0_11,
         _LEADER_0_10,
         _LEADER_0_8,
         _LEADER_KIP32,
+        _LEADER_KIP228,
     )
 }
 """By name, newest first. Each rule names only its differences from the next newer one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,11 +60,7 @@ def spark() -> Iterator[Any]:
 @pytest.fixture
 def executor(spark: Any) -> Any:
     """What a job works with: on that session, and it prints its progress."""
-    import fanout
-
-    from pyspark_kafkats.execution import SparkExecutor
-
-    return SparkExecutor(spark, partial(fanout.say, fanout.PROGRESS))
+    return of_spark.executor(spark)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,15 @@ def session() -> Iterator[Any]:
         started = builder.getOrCreate()
     yield started
     started.stop()
+
+
+def executor(session: Any) -> Any:
+    """The executor of a job in this session, which prints its progress."""
+    import fanout
+
+    from pyspark_kafkats.execution import SparkExecutor
+
+    return SparkExecutor(session, partial(fanout.say, fanout.PROGRESS))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,13 @@ Every write sets the file's mtime to the broker's clock, so the same requests le
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from kafkats import paths
-from kafkats.errors import storage
+from kafkats.errors import Refused, UsageError, storage
+from kafkats.logdir.partition import log_bases
+from kafkats.plans.files import make_folder
 
 
 def make_directory(path: Path) -> None:
@@ -18,13 +21,34 @@ def make_directory(path: Path) -> None:
         path.mkdir(parents=True)
 
 
+def create_output(output: Path) -> None:
+    """Create the folder. Raises Refused if it is not empty, or lies in a log directory."""
+    with storage(output, "looking"):
+        if output.exists() and (not output.is_dir() or any(output.iterdir())):
+            raise Refused("it is not empty: name a folder that does not exist", path=output)
+        real = Path(os.path.realpath(output))
+    for above in real.parents:
+        if paths.parse_partition(above.name) is not None and log_bases(above):
+            raise Refused(f"it lies in the partition directory {above}", path=output)
+    try:
+        make_folder(output, "a replay")
+    except UsageError as e:
+        raise Refused(e.reason, path=output) from e
+
+
 def read(path: Path) -> bytes:
     """Return the content of the file. Raises StorageFailed."""
     with storage(path, "reading"):
         return path.read_bytes()
 
 
-def append(path: Path, data: bytes, now_ms: int) -> None:
+def read_head(path: Path, size: int) -> bytes:
+    """Return the first `size` bytes, fewer from a smaller file. Raises StorageFailed."""
+    with storage(path, "reading"), path.open("rb") as file:
+        return file.read(size)
+
+
+def append(path: Path, data: bytes | memoryview, now_ms: int) -> None:
     """Append `data`; the file is created if it is missing. Raises StorageFailed."""
     with storage(path, "appending"):
         with path.open("ab") as file:
@@ -53,16 +77,42 @@ def delete(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def rename(path: Path, to: Path, mtime_ms: int) -> None:
+    """Rename the file, replace one of that name, and set its mtime. Raises StorageFailed."""
+    with storage(path, "renaming"):
+        path.replace(to)
+        _stamp(to, mtime_ms)
+
+
 def size_of(path: Path) -> int:
     """Return the size of the file, 0 if it is missing. Raises StorageFailed."""
     with storage(path, "looking"):
         return path.stat().st_size if path.exists() else 0
 
 
+def mtime_of(path: Path) -> int:
+    """Return the time of the last write in epoch ms. Raises StorageFailed."""
+    with storage(path, "looking"):
+        return path.stat().st_mtime_ns // 1_000_000
+
+
 def delete_segment(directory: Path, base_offset: int) -> None:
-    """Delete the files of a segment. Raises StorageFailed."""
+    """Delete the files of a segment, but not its producer snapshot. Raises StorageFailed."""
     for kind in paths.SEGMENT_KINDS:
-        delete(directory / paths.segment_file(base_offset, kind))
+        if kind != paths.SNAPSHOT:
+            delete(directory / paths.segment_file(base_offset, kind))
+
+
+def listed(directory: Path) -> list[str]:
+    """Return the names in a directory, sorted. Raises StorageFailed."""
+    with storage(directory, "listing"):
+        return sorted(path.name for path in directory.iterdir())
+
+
+def copy(path: Path, to: Path) -> None:
+    """Copy the file with its mtime. Raises StorageFailed."""
+    with storage(path, "copying"):
+        shutil.copy2(path, to)
 
 
 def _stamp(path: Path, now_ms: int) -> None:

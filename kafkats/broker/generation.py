@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final, NamedTuple
 
+from kafkats.broker.compaction_rules import CLEANING_RULES, SINCE, CleaningRule
+from kafkats.errors import UsageError
+from kafkats.formats.dialects import Reader, reader
 from kafkats.generations import (
+    ENRICHED,
+    KIP228,
     LEADER_RULES,
+    NO_TIMESTAMP_EXTENDED,
     RETENTION_RULES,
     ROLL_RULES,
     RULES,
@@ -22,6 +29,8 @@ from kafkats.recovery.rules import StartRule, start_rule
 _LATEST_PATCH: Final = 999
 KIPS: Final = "kip"
 """The name of the generation that follows the texts of KIP-31, KIP-32 and KIP-33."""
+KIP_32: Final = "kip32"
+"""As KIPS, but a segment rolls as KIP-32 says: by its largest timestamp and the clock."""
 
 
 class Versions(NamedTuple):
@@ -42,9 +51,17 @@ class Generation(NamedTuple):
     search: SearchRule
     entries: Rule
     """The entries that a recovery writes."""
+    cleaning: CleaningRule
     produce: Versions
     fetch: Versions
     list_offsets: Versions
+    dialect: str | None = None
+    """One of generations.DIALECTS: its logs are in a format that never shipped."""
+
+    @property
+    def reader(self) -> Reader:
+        """The functions that read its logs."""
+        return reader(self.dialect)
 
     @property
     def epochs(self) -> bool:
@@ -53,7 +70,7 @@ class Generation(NamedTuple):
 
 
 _PRODUCE: Final = (
-    ((4, 1), 13), ((4, 0), 12), ((3, 8), 11), ((3, 7), 10), ((2, 5), 9), ((2, 4), 8), ((2, 1), 7),
+    ((4, 1), 13), ((4, 0), 12), ((3, 8), 11), ((3, 7), 10), ((2, 8), 9), ((2, 4), 8), ((2, 1), 7),
     ((2, 0), 6), ((1, 0), 5), ((0, 11), 3), ((0, 10), 2), ((0, 9), 1), ((0, 8), 0),
 )  # fmt: skip
 _FETCH: Final = (
@@ -71,7 +88,7 @@ _LOWEST: Final = {"produce": 3, "fetch": 4, "list_offsets": 1}
 
 
 def generation(kafka: str) -> Generation:
-    """Return the rules of a release such as `2.8.2`, or of the texts of the KIPs.
+    """Return the rules of a release such as `2.8.2`, of the texts of the KIPs, or of a dialect.
 
     Without a patch number the last patch is meant. Raises UsageError for an unknown release.
     """
@@ -79,12 +96,24 @@ def generation(kafka: str) -> Generation:
         shipped = generation("0.10.2")
         return shipped._replace(
             kafka=KIPS,
+            fetch=Versions(0, 2),
+            start=replace(shipped.start, index_checks=False),
             leader=LEADER_RULES["kip32"],
             retention=RETENTION_RULES["kip33"],
             search=SEARCH_RULES["kip33"],
             entries=RULES["kip33"],
+            cleaning=CLEANING_RULES["kip31"],
         )
-    start = start_rule(kafka)
+    if kafka == KIP_32:
+        return generation(KIPS)._replace(kafka=KIP_32, roll=ROLL_RULES["largest"])
+    if kafka == KIP228:
+        return _of_kip228()
+    if kafka == ENRICHED:  # the rest of its rules is Kafka 0.8's
+        return generation("0.8.2")._replace(kafka=ENRICHED, dialect=ENRICHED)
+    try:
+        start = start_rule(kafka)
+    except UsageError as e:
+        raise UsageError(e.reason.removeprefix("--")) from None
     version = (*map(int, re.findall(r"[0-9]+", kafka)),)
     if len(version) < (4 if version[0] == 0 else 3):
         version = (*version, _LATEST_PATCH)
@@ -103,14 +132,27 @@ def generation(kafka: str) -> Generation:
             )
         ],
         RULES["last-offset" if version >= (2, 0) else "first-offset"],
+        CLEANING_RULES[_since(version, *SINCE)],
         Versions(lowest["produce"], _highest(version, _PRODUCE)),
         Versions(lowest["fetch"], _highest(version, _FETCH)),
         Versions(lowest["list_offsets"], _highest(version, _LIST_OFFSETS)),
     )
 
 
+def _of_kip228() -> Generation:
+    """Return the rules of 2.0, the last with the codecs of KIP-228's text, with its dialect."""
+    shipped = generation("2.0.1")
+    return shipped._replace(
+        kafka=KIP228,
+        leader=LEADER_RULES[KIP228],
+        roll=replace(shipped.roll, no_timestamp=NO_TIMESTAMP_EXTENDED),
+        retention=replace(shipped.retention, no_timestamp=NO_TIMESTAMP_EXTENDED),
+        dialect=KIP228,
+    )
+
+
 def _leader(version: tuple[int, ...]) -> str:
-    later = ((4, 0), "4.0"), ((3, 7), "3.7"), ((3, 6), "3.6"), ((2, 4), "2.4")
+    later = ((4, 0), "4.0"), ((3, 7), "3.7"), ((3, 6), "3.6"), ((3, 1), "3.1"), ((2, 4), "2.4")
     return _since(version, *later, ((0, 11), "0.11"), ((0, 10), "0.10"))
 
 

@@ -11,6 +11,14 @@ from kafkats.config.option import Option, Options
 class Replay(Options):
     """Options of `replay`."""
 
+    not_for_a_broker: Annotated[
+        bool,
+        Option(
+            "Allow dialects that never shipped: the log directories would mislead a broker",
+            "--not-for-a-broker",
+        ),
+    ] = False
+
     output: Annotated[
         Path,
         Option(

@@ -1,11 +1,11 @@
 """One partition of one broker, on real files: what a request or a timer does to its log.
 
-Not kept: producer state (`.snapshot`, `.txnindex`), so sequences are not compared. Source: Log,
-from 3.0 UnifiedLog and LocalLog, of Kafka 0.8 to 4.3.
+Source: Log, from 3.0 UnifiedLog and LocalLog, of Kafka 0.8 to 4.3.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,22 +16,30 @@ from kafkats.broker.active import (
     ActiveSegment,
     Unit,
     create_active,
-    cut_indexes,
-    locate,
+    cut,
     open_active,
-    scan,
+    retention_facts,
 )
+from kafkats.broker.epochs import after, begun_by, until
 from kafkats.broker.generation import Generation
-from kafkats.broker.settings import Topic
-from kafkats.broker.validate import Largest, Validated, largest_of_batches, validate
-from kafkats.errors import Rejected
-from kafkats.formats import dispatch, v2
-from kafkats.formats.model import Batch
+from kafkats.broker.markers import EndMarker
+from kafkats.broker.places import place_of, read_batches
+from kafkats.broker.producers import INVALID_STATE, Sent, producer_state
+from kafkats.broker.settings import Topic, limits_of, loads_timestamps
+from kafkats.broker.validate import (
+    UNKNOWN_ERROR,
+    UNSUPPORTED_FORMAT,
+    Largest,
+    Validated,
+    largest_of_batches,
+    validate,
+)
+from kafkats.errors import CorruptBatch, Rejected
+from kafkats.formats import v2
+from kafkats.formats.model import NO_TIMESTAMP, Batch
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs
-from kafkats.logdir.epochs import assigned
-from kafkats.logdir.partition import log_bases
 from kafkats.primitives import view
-from kafkats.retention.rules import Decision, Limits, Segment, decide
+from kafkats.retention.rules import Decision, decide
 from kafkats.rolling import rules as rolling
 from kafkats.rolling.replay import new_base_offset
 from kafkats.search.partition import Partition, open_partition
@@ -39,6 +47,8 @@ from kafkats.search.partition import Partition, open_partition
 RECORD_LIST_TOO_LARGE: Final = "RECORD_LIST_TOO_LARGE"
 OUT_OF_ORDER: Final = "OffsetsOutOfOrder"
 UNEXPECTED_OFFSET: Final = "UnexpectedAppendOffset"
+DUPLICATE: Final = "duplicate"
+OFFSET_OUT_OF_RANGE: Final = "OFFSET_OUT_OF_RANGE"
 
 
 class Appended(NamedTuple):
@@ -56,16 +66,26 @@ class PartitionLog:
     """The log of one partition. It is the only writer of its directory."""
 
     def __init__(
-        self, directory: Path, topic: Topic, generation: Generation, active: ActiveSegment
+        self, directory: Path, topic: Topic, generation: Generation, *segments: ActiveSegment
     ) -> None:
         """As `create` and `starting.start` make it."""
         self.directory, self.topic, self.generation = directory, topic, generation
-        self.active = active
-        self.log_start_offset = active.base_offset
-        self.log_end_offset = active.base_offset
+        self.segments = list(segments)
+        """By base offset. A broker keeps all of them open."""
+        self.log_start_offset = self.segments[0].base_offset
+        self.log_end_offset = self.segments[-1].base_offset
         self.high_watermark = 0
         self.recovery_point = 0
+        self.cleaned_to: int | None = None
+        """The first offset that the cleaner has not cleaned; None if it never cleaned the log."""
         self.epochs: list[EpochStart] = []
+        self.producers = producer_state(directory, topic, generation)
+        """None before 0.11."""
+
+    @property
+    def active(self) -> ActiveSegment:
+        """The segment that is appended to."""
+        return self.segments[-1]
 
     def append_as_leader(self, data: bytes, *, now_ms: int, leader_epoch: int) -> Validated:
         """Judge a client's message set, and append it. Raises Rejected, StorageFailed."""
@@ -77,9 +97,32 @@ class PartitionLog:
             offset=self.log_end_offset,
             leader_epoch=leader_epoch,
         )
-        batches = list(dispatch.batches(made.data, verify=False))
-        self._append(made.data, batches, made.first_offset, made.largest, now_ms)
+        batches = list(self.generation.reader.batches(made.data, verify=False))
+        done = self.append(made.data, batches, made.first_offset, made.largest, now_ms, leads=True)
+        if not done.bytes:
+            return made._replace(
+                data=b"",
+                first_offset=done.first_offset,
+                last_offset=done.last_offset,
+                largest=done.largest,
+                how=DUPLICATE,
+            )
         return made
+
+    def end_transaction(self, marker: EndMarker, *, now_ms: int, leader_epoch: int) -> Appended:
+        """Append the marker that ends a producer's transaction, as the coordinator sends it.
+
+        Raises Rejected for an older epoch of the producer or the coordinator; StorageFailed.
+        """
+        if self.producers is None or self.topic.target.magic < v2.MAGIC:
+            reason = "a marker cannot be in this format"
+            raise Rejected(f"{UNSUPPORTED_FORMAT}: {reason}", path=self.directory)
+        data = marker.encoded(self.log_end_offset, now_ms, leader_epoch, self.topic.timestamp_type)
+        (batch,) = self.generation.reader.batches(data, verify=False)
+        largest = largest_of_batches(iter((batch,)))
+        return self.append(
+            data, [batch], batch.base_offset, largest, now_ms, coordinator=marker.coordinator_epoch
+        )
 
     def append_as_follower(self, data: bytes, *, now_ms: int) -> Appended | None:
         """Append the batches of a fetch as they are. None if there is no whole batch.
@@ -87,35 +130,54 @@ class PartitionLog:
         A batch that is cut at the end of a fetch is left out. Nothing is judged but that offsets
         rise, and begin at the log end or above. Raises CorruptBatch, Rejected, StorageFailed.
         """
-        batches = list(dispatch.batches(data))
+        reader = self.generation.reader
+        batches = list(reader.batches(data))
         if not batches:
             return None
-        last = self.log_end_offset - 1
-        for number, batch in enumerate(batches):
-            begin = batch.base_offset if batch.magic == v2.MAGIC else batch.last_offset
-            if batch.last_offset <= last or begin <= last:
-                name = OUT_OF_ORDER if number else UNEXPECTED_OFFSET
-                reason = f"{name}: a batch from offset {begin} on, and the log has {last} already"
-                raise Rejected(reason, path=self.directory, position=batch.position)
-            last = batch.last_offset
-        whole = bytes(view(data)[: batches[-1].end])
-        largest = largest_of_batches(iter(batches))
+        for before, batch in itertools.pairwise(batches):
+            if batch.last_offset <= before.last_offset:
+                reason = f"offset {batch.last_offset} follows {before.last_offset}"
+                raise Rejected(
+                    f"{OUT_OF_ORDER}: {reason}", path=self.directory, position=batch.position
+                )
         first = batches[0].base_offset if batches[0].magic == v2.MAGIC else -1
-        return self._append(whole, batches, first, largest, now_ms)
+        begin = first if first >= 0 else batches[0].last_offset
+        if begin < self.log_end_offset:
+            reason = f"a batch from offset {begin} on, and the log ends at {self.log_end_offset}"
+            raise Rejected(f"{UNEXPECTED_OFFSET}: {reason}", path=self.directory, position=0)
+        whole = bytes(view(data)[: batches[-1].end])
+        largest = largest_of_batches(iter(batches), reader.no_timestamp)
+        return self.append(whole, batches, first, largest, now_ms)
 
-    def _append(
-        self, data: bytes, batches: Sequence[Batch], first: int, largest: Largest, now_ms: int
+    def append(
+        self,
+        data: bytes,
+        batches: Sequence[Batch],
+        first: int,
+        largest: Largest,
+        now_ms: int,
+        *,
+        leads: bool = False,
+        coordinator: int | None = None,
     ) -> Appended:
-        """`first` is the first offset, -1 where a follower does not know it."""
+        """Append judged batches. Returns 0 bytes for a client's batch that was appended before.
+
+        `first` is the first offset, -1 where a follower does not know it. `leads`: the batches are
+        a client's. `coordinator` is the epoch of the coordinator that sends a marker. Raises
+        Rejected, StorageFailed.
+        """
         settings, rule = self.topic.rolling, self.generation.roll
+        if self.generation.epochs:
+            self.keep_epochs(begun_by(self.epochs, batches), now_ms)
         if len(data) > settings.segment_bytes:
             reason = f"{len(data)} bytes, segment.bytes is {settings.segment_bytes}"
             raise Rejected(f"{RECORD_LIST_TOO_LARGE}: {reason}", path=self.directory)
         shallow = first if first >= 0 else batches[0].last_offset
         units = [Unit(shallow, batches[-1].last_offset, len(data), largest)]
         if rule.batches:
+            none = self.generation.reader.no_timestamp
             units = [
-                Unit(b.base_offset, b.last_offset, b.size, largest_of_batches(iter((b,))))
+                Unit(b.base_offset, b.last_offset, b.size, largest_of_batches(iter((b,)), none))
                 for b in batches
             ]
         parts = [
@@ -131,99 +193,180 @@ class PartitionLog:
         why = rolling.should_roll(self.active.facts(), append, settings, rule)
         if why:
             self.roll(new_base_offset(append, self.log_end_offset, rule), now_ms)
-        self._assign_epochs(batches, first, now_ms)
+        sent = self._sent_before(batches[0]) if leads else None
+        if sent is not None:
+            largest = Largest(sent.timestamp, sent.last_offset)
+            return Appended(sent.first_offset, sent.last_offset, 0, largest, why)
+        if self.producers is not None and coordinator is not None:
+            self.producers.check_marker(batches[0], coordinator)
+        aborted = self._note_producers(data, batches, append.last_offset + 1)
         self.active.write(data, append, units, settings)
+        if aborted:
+            files.append(self.active.path(paths.TXN_INDEX), aborted, now_ms)
         self.log_end_offset = append.last_offset + 1
         return Appended(first, append.last_offset, len(data), largest, why)
 
-    def roll(self, base_offset: int, now_ms: int) -> None:
-        """Begin a segment at `base_offset`. An empty one at that offset is replaced.
+    def _sent_before(self, batch: Batch) -> Sent | None:
+        """Return the batch as it was appended before; raise Rejected for a wrong sequence."""
+        if self.producers is None or batch.producer_id < 0:
+            return None
+        sent = self.producers.duplicate(batch)
+        if sent is None:
+            self.producers.check(batch)
+        return sent
 
-        The old one is flushed. Raises StorageFailed.
+    def _note_producers(self, data: bytes, batches: Sequence[Batch], end: int) -> bytes:
+        """Return the entries of the transactions that the batches abort."""
+        if self.producers is None:
+            return b""
+        known = data if any(batch.producer_id >= 0 for batch in batches) else b""
+        try:
+            return self.producers.append(known, end)
+        except CorruptBatch as e:
+            reason = f"{INVALID_STATE}: {e.reason}"
+            raise Rejected(reason, path=self.directory, position=e.position) from e
+
+    def roll(self, base_offset: int, now_ms: int) -> None:
+        """Begin a segment at `base_offset`, or at the log end if that is higher.
+
+        An empty one at that offset is replaced. The old one is flushed. Raises Rejected if the last
+        segment begins above; StorageFailed.
         """
+        base = max(base_offset, self.log_end_offset)
         old = self.active
-        if old.size == 0 and old.base_offset == base_offset:
-            files.delete_segment(self.directory, base_offset)
+        if base < old.base_offset:  # after an append above the log end that was rejected
+            reason = f"a segment at {base} cannot follow the one at {old.base_offset}"
+            raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
+        if old.size == 0 and old.base_offset == base:
+            # From 3.0 on the producer snapshot at this offset stays.
+            self._delete([old], snapshots=not self.generation.start.swaps_renamed)
         else:
-            old.close(base_offset, now_ms)
-        self.active = create_active(self.directory, base_offset, self.generation, now_ms)
-        self.recovery_point = base_offset
-        self.log_end_offset = max(self.log_end_offset, base_offset)
+            old.close(base, now_ms)
+        self.segments.append(create_active(self.directory, base, self.generation, now_ms))
+        self.recovery_point = max(self.recovery_point, base)
+        if self.producers is not None:
+            self.producers.take_snapshot(now_ms, base)
 
     def truncate(self, offset: int, now_ms: int) -> int:
         """Delete all batches that end at `offset` or above. Returns the new log end offset.
 
-        Entries of both indexes from `offset` on are cut, and the largest timestamp is read again.
-        Below the first segment an empty log begins at `offset`. Raises CorruptBatch, CorruptIndex,
-        StorageFailed.
+        That is `offset`, also if the last batch that is left ends below it. Entries of both indexes
+        from `offset` on are cut, and the largest timestamp is read again. Below the first segment
+        an empty log begins at `offset`. Raises CorruptBatch, CorruptIndex, StorageFailed.
         """
-        if offset >= self.log_end_offset:
-            return self.log_end_offset
-        bases = log_bases(self.directory)
-        kept = [base for base in bases if base <= offset]
-        for base in bases[len(kept) :]:
-            files.delete_segment(self.directory, base)
-        if not kept:
-            self.active = create_active(self.directory, offset, self.generation, now_ms)
-            self.log_start_offset = self.log_end_offset = offset
-        else:
-            if kept[-1] != self.active.base_offset:
-                self.active = open_active(self.directory, kept[-1], self.generation, now_ms)
-            self._cut_active(offset, now_ms)
-        self._cut_epochs(now_ms)
-        self.recovery_point = min(self.recovery_point, offset)
-        self.high_watermark = min(self.high_watermark, self.log_end_offset)
+        if offset < self.log_end_offset:
+            self.log_start_offset = min(self.log_start_offset, offset)
+            kept = [one for one in self.segments if one.base_offset <= offset]
+            self._delete(self.segments[len(kept) :], snapshots=True)
+            if kept:
+                self._cut_active(offset, now_ms)
+            else:
+                self.segments = [create_active(self.directory, offset, self.generation, now_ms)]
+                self.keep_epochs([], now_ms)
+            self._cut_producers(offset, now_ms, anew=not kept)
+            self.log_end_offset = offset
+            self.recovery_point = min(self.recovery_point, offset)
+            self.high_watermark = min(self.high_watermark, offset)
+            if self.cleaned_to is not None:
+                self.cleaned_to = min(self.cleaned_to, offset)
+        self.keep_epochs(until(self.epochs, self.log_end_offset), now_ms)
         return self.log_end_offset
 
     def _cut_active(self, offset: int, now_ms: int) -> None:
         active = self.active
-        log = active.path(paths.LOG)
-        position, end = locate(active, offset, files.read(log))
-        cut_indexes(active, offset, now_ms)
-        files.cut(log, position, now_ms)
-        active.size = position
-        if position == 0:
-            active.created_ms = now_ms
-        scan(active)
-        self.log_end_offset = end
+        known = active.largest
+        with self.opened() as partition:
+            place = place_of(partition.segments[-1], offset)
+        cut(active, offset, place.position if place else active.size, now_ms)
+        rule = self.generation.roll
+        if known.timestamp <= rule.no_timestamp or not rule.relative:
+            active.largest = known
+        else:
+            self.find_largest()
+
+    def find_largest(self) -> None:
+        """Read the active segment's largest timestamp from its last time index entry on.
+
+        Raises CorruptBatch, CorruptIndex, StorageFailed.
+        """
+        with self.opened() as partition:
+            if self.generation.dialect:
+                data = files.read(self.active.path(paths.LOG))
+                start = partition.segments[-1].position_of(self.active.largest.offset)
+                batches = self.generation.reader.batches(data, start, verify=False)
+                later = largest_of_batches(batches, self.active.largest.timestamp)
+                self.active.largest = max(self.active.largest, later)
+                return
+            found = partition.segments[-1].largest
+        timestamp = NO_TIMESTAMP if found.by_mtime else found.timestamp
+        self.active.largest = Largest(timestamp, found.offset)
+
+    def replaced(self, bases: Sequence[int], now_ms: int) -> None:
+        """Open the segment at the first of `bases`, whose files are in the place of all of them.
+
+        Raises CorruptIndex, StorageFailed.
+        """
+        made = open_active(self.directory, bases[0], self.generation, now_ms)
+        kept = (one for one in self.segments if one.base_offset not in bases)
+        self.segments = sorted([*kept, made], key=lambda one: one.base_offset)
+        if self.producers is not None and self.generation.cleaning.deletes_snapshots:
+            self.producers.delete_snapshots(bases[1:])
+
+    def _cut_producers(self, offset: int, now_ms: int, *, anew: bool) -> None:
+        if self.producers is None:
+            return
+        if anew:
+            self.producers.clear(offset)
+        bases = [one.base_offset for one in self.segments]
+        self.producers.rebuild(bases, self.log_start_offset, offset, now_ms)
+
+    def _delete(self, segments: Sequence[ActiveSegment], *, snapshots: bool = False) -> None:
+        for segment in segments:
+            files.delete_segment(self.directory, segment.base_offset)
+        gone = {segment.base_offset for segment in segments}
+        if snapshots and self.producers is not None and self.generation.cleaning.deletes_snapshots:
+            self.producers.delete_snapshots(gone)
+        self.segments = [one for one in self.segments if one.base_offset not in gone]
 
     def close(self, now_ms: int) -> None:
         """Write the closing time index entry, as a clean stop does. Raises StorageFailed."""
         self.active.close(self.log_end_offset, now_ms)
         self.recovery_point = self.log_end_offset
+        if self.producers is not None:
+            self.producers.take_snapshot(now_ms)
 
     def delete_old_segments(self, now_ms: int) -> Decision:
-        """Delete what retention deletes now. Raises CorruptIndex, StorageFailed."""
-        decision = self._decide(now_ms)
+        """Delete what retention deletes now. Raises StorageFailed."""
+        timed = loads_timestamps(self.topic, self.generation)
+        facts = retention_facts(self.segments, self.log_end_offset, timed=timed)
+        limits = limits_of(self.topic, self.log_start_offset, self.high_watermark)
+        decision = decide(facts, limits, self.generation.retention, now_ms=now_ms)
+        deleted = {verdict.base_offset for verdict in decision.verdicts if verdict.deletes}
         if decision.rolls:
             self.roll(self.log_end_offset, now_ms)
-        for verdict in decision.verdicts:
-            if verdict.deletes:
-                files.delete_segment(self.directory, verdict.base_offset)
-        self.log_start_offset = decision.log_start_offset
-        self._cut_epochs(now_ms)
+        self._start_at(decision.log_start_offset, now_ms)
+        gone = [one for one in self.segments[:-1] if one.base_offset in deleted]
+        self._delete(gone, snapshots=True)
         return decision
 
-    def _decide(self, now_ms: int) -> Decision:
-        topic = self.topic
-        limits = Limits(
-            topic.retention_ms if topic.deletes else -1,
-            topic.retention_bytes if topic.deletes else -1,
-            self.log_start_offset,
-            self.high_watermark,
-        )
-        with self.opened() as partition:
-            facts = [
-                Segment(
-                    s.base_offset,
-                    s.next_base_offset if s.next_base_offset >= 0 else self.log_end_offset,
-                    s.log.size,
-                    -1 if s.largest.by_mtime else s.largest.timestamp,
-                    s.mtime_ms,
-                )
-                for s in partition.segments
-            ]
-        return decide(facts, limits, self.generation.retention, now_ms=now_ms)
+    def delete_records(self, offset: int, now_ms: int) -> int:
+        """Move the log start up to `offset`, and return it. Segments stay until retention runs.
+
+        Raises Rejected above the high watermark; StorageFailed.
+        """
+        if offset > self.high_watermark:
+            reason = f"{offset} is above the high watermark {self.high_watermark}"
+            raise Rejected(f"{OFFSET_OUT_OF_RANGE}: {reason}", path=self.directory)
+        self._start_at(offset, now_ms)
+        return self.log_start_offset
+
+    def _start_at(self, offset: int, now_ms: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.recovery_point = max(self.recovery_point, offset)
+            self.keep_epochs(after(self.epochs, offset), now_ms)
+            if self.producers is not None:
+                self.producers.start_at(offset)
 
     def opened(self) -> Partition:
         """Open the partition for searches, as a context manager. Raises StorageFailed."""
@@ -231,48 +374,15 @@ class PartitionLog:
             self.directory,
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
-            searchable=self.topic.target.magic > 0,
+            searchable=self.topic.target.magic > 0 or self.generation.search.unit == "entry",
             index_interval_bytes=self.topic.rolling.index_interval_bytes,
+            log_end_offset=self.log_end_offset,
         )
 
     def read(self, offset: int, end_offset: int, max_bytes: int) -> bytes:
-        """Return whole batches from the one with `offset` on, below `end_offset`, from one segment.
-
-        At most `max_bytes`, but at least one batch. Raises CorruptBatch, CorruptIndex,
-        StorageFailed.
-        """
-        bases = log_bases(self.directory)
-        below = [base for base in bases if base <= offset]
-        for base in bases[max(len(below) - 1, 0) :]:
-            segment = ActiveSegment(self.directory, base, self.generation, 0)
-            data = files.read(segment.path(paths.LOG))
-            position, _ = locate(segment, offset, data)
-            end = position
-            for batch in dispatch.batches(data, position, verify=False):
-                if batch.last_offset >= end_offset or 0 < end - position > max_bytes - batch.size:
-                    break
-                end = batch.end
-            if position < len(data):
-                return data[position:end]
-        return b""
-
-    def _assign_epochs(self, batches: Sequence[Batch], first: int, now_ms: int) -> None:
-        """Note the epochs that the batches begin. An older format forgets all, as in Kafka."""
-        epochs = self.epochs
-        for batch in batches if self.generation.epochs else ():
-            if batch.magic < v2.MAGIC:
-                epochs = []
-            elif batch.leader_epoch > (epochs[-1].epoch if epochs else -1):
-                epochs = assigned(epochs, EpochStart(batch.leader_epoch, batch.base_offset))
-        self.keep_epochs(epochs, now_ms)
-
-    def _cut_epochs(self, now_ms: int) -> None:
-        kept = [e for e in self.epochs if e.start_offset < self.log_end_offset]
-        below = [e for e in kept if e.start_offset <= self.log_start_offset]
-        above = [e for e in kept if e.start_offset > self.log_start_offset]
-        if below:
-            above = [EpochStart(below[-1].epoch, self.log_start_offset), *above]
-        self.keep_epochs(above, now_ms)
+        """Return whole batches of one segment, see places.read_batches. Raises as that."""
+        with self.opened() as partition:
+            return read_batches(partition.segments, offset, end_offset, max_bytes)
 
     def keep_epochs(self, epochs: list[EpochStart], now_ms: int) -> None:
         """Write the epochs, if they changed. Raises StorageFailed."""
@@ -284,5 +394,7 @@ class PartitionLog:
 def create(directory: Path, topic: Topic, generation: Generation, now_ms: int) -> PartitionLog:
     """Create the directory of a new partition, with an empty segment. Raises StorageFailed."""
     files.make_directory(directory)
+    if generation.epochs:
+        files.append(directory / paths.LEADER_EPOCH, b"", now_ms)
     active = create_active(directory, 0, generation, now_ms)
     return PartitionLog(directory, topic, generation, active)

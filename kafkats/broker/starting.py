@@ -10,14 +10,16 @@ from pathlib import Path
 
 from kafkats import paths
 from kafkats.broker import files
-from kafkats.broker.active import open_active
+from kafkats.broker.active import ActiveSegment, open_active
+from kafkats.broker.first_indexes import write_first_entries
 from kafkats.broker.generation import Generation
 from kafkats.broker.partition_log import PartitionLog
-from kafkats.broker.settings import Topic
-from kafkats.errors import BadInput
+from kafkats.broker.producers import ProducerState, producer_state
+from kafkats.broker.settings import Topic, loads_timestamps
+from kafkats.errors import BadInput, storage
 from kafkats.evidence.claims import Claims, claims_of
 from kafkats.index.build import build_from
-from kafkats.logdir.checkpoints import EpochStart
+from kafkats.logdir.checkpoints import EpochStart, read_epochs, read_offsets
 from kafkats.logdir.partition import log_bases, scan_at_rest
 from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.partition_start import predict
@@ -47,28 +49,115 @@ def start(
     )
     if told.outcome != "loads":
         raise BadInput(f"Kafka {generation.kafka} does not load it: {told.words}", path=directory)
-    _carry_out(directory, told, topic, generation, now_ms)
-    active = open_active(directory, log_bases(directory)[-1], generation, now_ms)
-    log = PartitionLog(directory, topic, generation, active)
+    _carry_out(directory, told, before.log_start_offset, topic, generation, now_ms)
+    if generation.entries.mtime_entry:
+        write_first_entries(directory, log_bases(directory), told.created, now_ms)
+    segments = [open_active(directory, b, generation, now_ms) for b in log_bases(directory)]
+    log = PartitionLog(directory, topic, generation, *segments)
+    if not loads_timestamps(topic, generation):
+        for segment in segments:
+            segment.forget_largest()
+    elif generation.entries.mtime_entry:  # KIP-33's text reads on; shipped brokers do not
+        log.find_largest()
     log.log_start_offset, log.log_end_offset = told.log_start_offset, told.log_end_offset
     log.high_watermark = min(before.high_watermark, told.log_end_offset)
+    log.cleaned_to = before.cleaned_to
     log.recovery_point = told.log_end_offset
-    log.keep_epochs([EpochStart(*one) for one in told.epochs], now_ms)
+    if not clean:
+        log.recovery_point = min(before.recovery_point, told.log_end_offset)
+    if log.producers is not None:
+        bases = [one.base_offset for one in segments]
+        log.producers.delete_strays(bases)
+        log.producers.rebuild(bases, log.log_start_offset, log.log_end_offset, now_ms, clean=clean)
+    if generation.epochs:
+        files.append(directory / paths.LEADER_EPOCH, b"", now_ms)
+        log.epochs = read_epochs(directory / paths.LEADER_EPOCH)
+        log.keep_epochs([EpochStart(*one) for one in told.epochs], now_ms)
     return log
 
 
+def adopt(
+    source: Path, directory: Path, topic: Topic, generation: Generation, now_ms: int
+) -> PartitionLog:
+    """Return the log as a broker loads a copy of the partition directory `source`.
+
+    Its offsets are those of the checkpoints beside `source`. The copy keeps mtimes. Without the
+    marker of a clean stop there, all of it is recovered. Raises BadInput if the broker would not
+    start, or if `source` has no segments; CorruptFile, StorageFailed.
+    """
+    with storage(source, "listing"):
+        bases = log_bases(source)
+        if not bases:
+            raise BadInput("it has no segments", path=source)
+        names = sorted(path.name for path in source.iterdir() if _is_of_partition(path))
+    files.make_directory(directory)
+    for name in names:
+        files.copy(source / name, directory / name)
+    before = PartitionLog(
+        directory, topic, generation, ActiveSegment(directory, bases[-1], generation, now_ms)
+    )
+    root = source.parent
+    before.log_start_offset = _offset_in(root, paths.LOG_START, source.name, bases[0])
+    before.high_watermark = _offset_in(root, paths.HIGH_WATERMARK, source.name, 2**63 - 1)
+    before.recovery_point = _offset_in(root, paths.RECOVERY_POINT, source.name, 0)
+    cleaned_to = _offset_in(root, paths.CLEANER, source.name, -1)
+    before.cleaned_to = None if cleaned_to < 0 else cleaned_to
+    with storage(root, "looking"):
+        clean = (root / paths.CLEAN_SHUTDOWN).exists()
+    return start(before, topic, generation, now_ms, clean=clean)
+
+
+def _is_of_partition(path: Path) -> bool:
+    name = path.name
+    known = name in {paths.LEADER_EPOCH, paths.PARTITION_METADATA}
+    return (known or paths.parse_segment_file(name) is not None) and path.is_file()
+
+
+def _offset_in(root: Path, checkpoint: str, partition: str, otherwise: int) -> int:
+    with storage(root, "looking"):
+        known = read_offsets(root / checkpoint) if (root / checkpoint).exists() else {}
+    return known.get(paths.partition_name(partition), otherwise)
+
+
 def _carry_out(
-    directory: Path, told: PartitionStart, topic: Topic, generation: Generation, now_ms: int
+    directory: Path,
+    told: PartitionStart,
+    log_start: int,
+    topic: Topic,
+    generation: Generation,
+    now_ms: int,
 ) -> None:
+    bases = log_bases(directory)
     for name in told.removed:
         files.delete(directory / name)
     for base in told.deleted:
         files.delete_segment(directory, base)
+    for name in told.renamed:
+        swap = directory / name
+        files.rename(swap, directory / name.removesuffix(".swap"), files.mtime_of(swap))
     for name in told.created:
         files.write(directory / name, b"", now_ms)
     for one in told.recovered:
         if one.base_offset not in told.deleted:
+            state = producer_state(directory, topic, generation)
+            if state is not None:
+                state.rebuild(bases, log_start, one.base_offset, now_ms)
             _recover(directory, one.base_offset, one.cut_to, topic, generation, now_ms)
+            if state is not None:
+                _recover_producers(directory, one.base_offset, state, now_ms)
+    state = producer_state(directory, topic, generation)
+    if state is not None and generation.start.swaps_renamed:
+        state.delete_snapshots(told.deleted)
+
+
+def _recover_producers(directory: Path, base: int, state: ProducerState, now_ms: int) -> None:
+    """Read the producers of a recovered segment, and write its transaction index anew."""
+    with open_source(directory / paths.segment_file(base, paths.LOG)) as source:
+        aborted = state.read(source, base)
+    path = directory / paths.segment_file(base, paths.TXN_INDEX)
+    if aborted or files.size_of(path):
+        files.write(path, aborted, now_ms)
+    state.take_snapshot(now_ms)
 
 
 def _recover(
@@ -77,6 +166,10 @@ def _recover(
     log = directory / paths.segment_file(base, paths.LOG)
     files.cut(log, size, now_ms)
     settings = topic.rolling
+    if generation.dialect:
+        batches = generation.reader.batches(files.read(log), verify=False)
+        ActiveSegment(directory, base, generation, now_ms).rebuild(batches, settings, now_ms)
+        return
     with open_source(log) as source:
         built = build_from(
             source,

@@ -27,10 +27,11 @@ from typing import Final, NamedTuple
 from kafkats.broker.settings import Topic
 from kafkats.compression.checksums import crc32
 from kafkats.errors import CorruptBatch, NotConvertible, Rejected
-from kafkats.formats import dispatch, message_set, v2
+from kafkats.formats import message_set, v2
+from kafkats.formats.dialects import Reader, reader
 from kafkats.formats.framing import OVERHEAD
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
-from kafkats.formats.produce import Assigned, MessageSet, assign, contiguous
+from kafkats.formats.produce import Assigned, MessageSet, contiguous
 from kafkats.generations import LeaderRule
 from kafkats.primitives import Buffer, view, wrap_int64
 
@@ -43,7 +44,10 @@ UNKNOWN_ERROR: Final = "UNKNOWN_SERVER_ERROR"
 
 
 class Largest(NamedTuple):
-    """The largest timestamp of an append in ms, -1 for none, and the offset kept with it."""
+    """The largest timestamp of an append in ms, and the offset kept with it.
+
+    Without a timestamp it is the format's number for none (`dialects.Reader.no_timestamp`).
+    """
 
     timestamp: int
     offset: int
@@ -74,44 +78,47 @@ def validate(
 
     `now_ms` is the broker's clock. Raises Rejected, with the position of the batch.
     """
-    batches = _whole_batches(buf)
+    known = reader(rule.dialect)
+    batches = _whole_batches(buf, known)
     every: list[list[Record]] = []
     sent = MessageSet(buf, batches, every)
     _check_count(sent)
     for batch in batches:
         _check_header(batch, batches[0], topic)
-        every.append(_records(buf, batch))
+        every.append(_records(buf, batch, known))
         _check_records(batch, every[-1], topic, rule, now_ms)
     _check_offsets(sent, topic, rule)
     try:
-        made = assign(
+        made = known.assign(
             sent,
             topic.target,
             timestamp_type=topic.timestamp_type,
             now_ms=now_ms,
             offset=offset,
             leader_epoch=leader_epoch,
+            **({} if rule.dialect else {"delete_horizon": rule.delete_horizon}),
         )
     except NotConvertible as e:
         where = batches[0].position if e.position is None else e.position
         raise Rejected(f"{UNKNOWN_ERROR}: {e.reason}", position=where) from e
     how = "in place"
     if not made.in_place:
-        _check_negative(sent)
+        if not rule.dialect:
+            _check_negative(sent)
         how = "recompressed" if batches[0].magic == topic.target.magic else "converted"
     last = offset + sum(map(len, sent.records)) - 1
     largest = (
         _largest(sent, made, topic, offset, now_ms)
-        if rule.record_of_maximum
-        else largest_of_batches(dispatch.batches(made.data, verify=False))
+        if rule.record_of_maximum and not rule.dialect
+        else largest_of_batches(known.batches(made.data, verify=False), known.no_timestamp)
     )
     return Validated(made.data, offset, last, largest, how)
 
 
-def _whole_batches(buf: Buffer) -> list[Batch]:
+def _whole_batches(buf: Buffer, known: Reader) -> list[Batch]:
     batches: list[Batch] = []
     try:
-        batches.extend(dispatch.batches(buf))
+        batches.extend(known.batches(buf))
     except CorruptBatch as e:
         raise Rejected(f"{CORRUPT_MESSAGE}: {e.reason}", position=e.position) from e
     end, size = batches[-1].end if batches else 0, len(view(buf))
@@ -159,11 +166,11 @@ def _header_fault(batch: Batch) -> str:
     return ""
 
 
-def _records(buf: Buffer, batch: Batch) -> list[Record]:
+def _records(buf: Buffer, batch: Batch, known: Reader) -> list[Record]:
     try:
         if batch.magic < v2.MAGIC and batch.codec != Codec.NONE:
             _check_inner(buf, batch)
-        return dispatch.records(buf, batch)
+        return known.records(buf, batch)
     except CorruptBatch as e:
         where = batch.position if e.position is None else e.position
         raise Rejected(f"{INVALID_RECORD}: {e.reason}", position=where) from e
@@ -235,7 +242,7 @@ def _timestamp_fault(
 ) -> str:
     """Return why a leader rejects the timestamp of a record, "" if it does not."""
     judged = topic.timestamp_type == TimestampType.CREATE_TIME and (
-        timestamp != NO_TIMESTAMP or not rule.untimed
+        timestamp != reader(rule.dialect).no_timestamp or not rule.untimed
     )
     if judged and _out_of_range(timestamp, topic, rule, now_ms):
         begin, end = now_ms - topic.before_max_ms, now_ms + topic.after_max_ms
@@ -256,9 +263,12 @@ def _out_of_range(timestamp: int, topic: Topic, rule: LeaderRule, now_ms: int) -
     return wrap_int64(abs(wrap_int64(timestamp - now_ms))) > topic.before_max_ms
 
 
-def largest_of_batches(batches: Iterator[Batch]) -> Largest:
-    """Return the largest timestamp of batches, and the last offset of the first that has it."""
-    timestamp, offset = NO_TIMESTAMP, -1
+def largest_of_batches(batches: Iterator[Batch], no_timestamp: int = NO_TIMESTAMP) -> Largest:
+    """Return the largest timestamp of batches, and the last offset of the first that has it.
+
+    `no_timestamp` is the result for batches without timestamps.
+    """
+    timestamp, offset = no_timestamp, -1
     for batch in batches:
         if batch.max_timestamp > timestamp:
             timestamp, offset = batch.max_timestamp, batch.last_offset

@@ -140,6 +140,7 @@ def census(
     """
     from kafkats.flow.looking import count_formats
     from kafkats.migration.census import summarize, zero_copy
+    from kafkats.plans.disks import keep_disks
     from kafkats.plans.files import write_json
 
     table = count_formats(executor, units_in(log_dirs, topics), deep=deep)
@@ -149,6 +150,7 @@ def census(
     else:
         more |= {"census": keep_census(table, report), "report": str(report)}
         write_json(report / "zero-copy.json", {"topics": zero_copy(table)})
+        keep_disks(log_dirs, report)
     show_census(table, by, more, as_json)
 
 

@@ -14,7 +14,7 @@ from kafkats.cli.options import JOBS, JSON, LOG_DIRS_OR_TABLE, MAX_BATCH_BYTES, 
 from kafkats.cli.session import session
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.given import Given
-from kafkats.config.options import Settings, Topics
+from kafkats.config.options import Dialect, Settings, Topics
 from kafkats.config.settings_read import SEARCHES
 from kafkats.errors import UsageError
 from kafkats.lookup.options import Logs, Lookup, Search, Table, Times
@@ -55,7 +55,7 @@ _TABLE_COLUMNS = (
 
 @click.command()
 @LOG_DIRS_OR_TABLE
-@taking(Times, Table, Lookup, Logs, Search, Topics, Settings)
+@taking(Times, Table, Lookup, Dialect, Logs, Search, Topics, Settings)
 @JOBS
 @JSON
 @MAX_BATCH_BYTES
@@ -143,6 +143,7 @@ _OF_BROKERS: Final = {
 NOT_OF_A_TABLE: Final = {
     "depth": "--depth",
     "high_watermark": "--high-watermark",
+    "dialect": "--dialect",
     **_OF_BROKERS,
 }
 
@@ -193,7 +194,8 @@ def _search(
     units, search = _units(paths, given), given.of(Lookup)
     policy, now_ms = given_policy(given, reads=SEARCHES), given.at(search.now)
     margin = search.margin or 0
-    options = LookupOptions(search.how, search.rule, search.depth, margin, now_ms, policy)
+    dialect = given.of(Dialect).dialect
+    options = LookupOptions(search.how, search.rule, search.depth, margin, now_ms, policy, dialect)
     found = looking.lookup(executor, units, targets, options)
     report, around = search.report, search.around
     failed = _show_answers(executor, units, found, len(targets), report, around, as_json=as_json)
@@ -203,6 +205,8 @@ def _search(
 def _to_table(executor: Executor, paths: Sequence[Path], given: Given, *, as_json: bool) -> int:
     """Add an interval to a table. Returns 1 if cells are unreadable, or of another log."""
     table, search = given.of(Table), given.of(Lookup)
+    if given.of(Dialect).dialect is not None:
+        raise UsageError("--dialect is for --at: a table has answers of Kafka's own formats")
     if search.depth == "deep":
         raise UsageError("--depth deep is for --at: a table is built at depth tail or full")
     units = _units(paths, given)
@@ -228,6 +232,7 @@ def _show_answers(
     searched.
     """
     from kafkats.flow.picturing import keep_around
+    from kafkats.lookup.append_times import append_time_sentences, append_time_topics
     from kafkats.lookup.partitions import above_high_watermark
     from kafkats.plans.facts import write_table
     from kafkats.plans.files import make_folder, write_json
@@ -237,13 +242,14 @@ def _show_answers(
     show_rows(rows if scheduled else [_shown(row) for row in rows], _COLUMNS, as_json)
     failed = sum(1 for row in rows if row["reason"] == "unreadable")
     other = sum(bool(row["differs"]) for row in rows)
-    above = above_high_watermark(found)
+    above, stamped = above_high_watermark(found), append_time_topics(units)
     summary: dict[str, Any] = {
         "partitions": len(units),
         "times": times,
         "differ": other,
         "unreadable": failed,
         "above_high_watermark": sum(above.values()),
+        "append_time_topics": stamped,
     }
     if report is not None:
         make_folder(report, "the report")
@@ -256,7 +262,8 @@ def _show_answers(
         f"{len(units)} partitions, {times} times: {other} answers of a broker differ, {failed}"
         " could not be told"
     ]
-    say_summary(summary, as_json, sentences + above_sentences(above))
+    sentences += [*above_sentences(above), *append_time_sentences(stamped)]
+    say_summary(summary, as_json, sentences)
     return failed
 
 

@@ -157,14 +157,16 @@ def _migrate(request: Request, ours: Planning) -> Decision:
         more |= summary
         newer = {(row["log_dir"], row["partition_dir"]) for row in certificate.exceptions}
         units = [unit for unit in units if (unit.log_dir, unit.partition_dir) in newer]
-    return Decision(request.plan(units), more, sentences=sentences)
+    planned = request.plan(units)
+    said = [*sentences, *planned.sentences]
+    return Decision(planned, more | dict(planned.more), sentences=said)
 
 
 def _bounds(request: Request, ours: Planning) -> CertifyOptions:
     from kafkats.migration.certificate import CertifyOptions
 
     given = request.given
-    magic = given.of(Migrate).to_magic
+    magic = given.of(Migrate).to_magic  # --only-newer is refused with --to
     return CertifyOptions(tuple(ours.log_dirs), given.of(Topics).topics, max_magic=magic)
 
 

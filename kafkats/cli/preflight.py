@@ -51,11 +51,12 @@ def preflight(
     start = predict_start(
         executor, log_dirs, kafka, expected=Expected(cluster_id, node_id), topic_ids=ids
     )
+    said = list(sentences(start, recovery_rate))
     totals = summary(start)
     if report is not None:
-        write_starts(report, start.partitions, totals)
+        write_starts(report, start.partitions, totals | {"said": said})
     if as_json:
         for one in start.partitions:
             say(json.dumps(start_row(one)))
-    say_summary(totals, as_json, list(sentences(start, recovery_rate)))
+    say_summary(totals, as_json, said)
     return int(loses(start) and not go_on)

@@ -41,6 +41,7 @@ from kafkats.cli.terminal import (
     show_rows,
     unread_sentences,
 )
+from kafkats.config.options import Dialect
 from kafkats.errors import UsageError
 from kafkats.findings import SEVERITIES
 from kafkats.generations import DEFAULT_RULE
@@ -231,13 +232,13 @@ def _to_rebuild(segments: pa.Table, findings: Iterable[LocatedFinding]) -> bool:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@options(Deep)
+@options(Deep, Dialect)
 @MAX_BATCH_BYTES
-def dump(file: Path, deep: bool) -> None:
+def dump(file: Path, deep: bool, dialect: str | None) -> None:
     """Print a file of a log directory: one JSON object per entry."""
     from kafkats.inspect.dump import dump as operation
 
-    for row in operation(file, deep=deep):
+    for row in operation(file, deep=deep, dialect=dialect):
         say(json.dumps(row))
 
 

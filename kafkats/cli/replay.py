@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -18,22 +19,21 @@ _COLUMNS = (
     "broker",
     "partition",
     "outcome",
-    "first_offset",
-    "last_offset",
+    "offsets",
+    "formats",
     "bytes",
-    "stored_bytes",
     "timestamp",
-    "rolled",
-    "log_end_offset",
-    "error",
+    "time",
+    "cpu_us",
 )
+"""Of the table: it fits into 100 columns for short names. JSON has all fields of a row."""
 
 
 @click.command()
 @click.argument("script", metavar="SCRIPT", type=click.Path(path_type=Path))
 @options(Replay)
 @JSON
-def replay(script: Path, output: Path, as_json: bool) -> int:
+def replay(script: Path, not_for_a_broker: bool, output: Path, as_json: bool) -> int:
     """Play a SCRIPT of requests as brokers of any release answer.
 
     The brokers' log directories are written into DIR. Same script, same bytes. Shows for each step
@@ -42,10 +42,36 @@ def replay(script: Path, output: Path, as_json: bool) -> int:
     """
     from kafkats.broker import replay as player
 
-    rows = player.replay(script, output)
-    show_rows(rows, _COLUMNS, as_json)
+    rows = player.replay(script, output, not_for_a_broker=not_for_a_broker)
+    show_rows(rows if as_json else [_cells(row) for row in rows], _columns(rows), as_json)
     outcomes = Counter(str(row["outcome"]) for row in rows)
     rejected = outcomes["rejected"]
-    said = [f"{len(rows)} steps, {rejected} rejected; the log directories are in {output}"]
+    said = [f"line {row['line']}: {row['error']}" for row in rows if "error" in row]
+    said.append(f"{len(rows)} steps, {rejected} rejected; the log directories are in {output}")
     say_summary({"steps": len(rows), "outcomes": dict(outcomes)}, as_json, said)
     return 0
+
+
+def _columns(rows: Sequence[Mapping[str, str | int]]) -> tuple[str, ...]:
+    """Return the columns of the table: cpu_us only beside no other column of times."""
+    timed = any(row.get("time") or row.get("timestamp", -1) != -1 for row in rows)
+    return _COLUMNS[:-1] if timed else _COLUMNS
+
+
+def _cells(row: Mapping[str, str | int]) -> dict[str, str | int]:
+    """Return a row for the table: a range of offsets, and bytes sent of bytes stored.
+
+    A row without offsets has the log end.
+    """
+    first, last = row.get("first_offset", -1), row.get("last_offset", -1)
+    if first == -1 and "log_end_offset" in row:
+        first = f"end {row['log_end_offset']}"
+    size, stored = row.get("bytes", ""), row.get("stored_bytes", "")
+    version = f" v{row['version']}" if "version" in row else ""
+    return {
+        **row,
+        "do": f"{row['do']}{version}",
+        "outcome": f"{row['outcome']}, rolled" if row.get("rolled") else row["outcome"],
+        "offsets": row.get("offsets") or (f"{first}-{last}" if last != -1 else first),
+        "bytes": size if stored in {"", size} else f"{size} of {stored}",
+    }

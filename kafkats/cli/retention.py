@@ -121,6 +121,7 @@ def simulate_roll(
     they keep open, and how long they are kept.
     """
     from kafkats.rolling import simulate as operation
+    from kafkats.rolling.early_rolls import early_remarks
 
     policy, roll = given_policy(given), given.of(Roll)
     options = stored(operation.SimulateOptions, roll, given.of(Simulate), now_ms=given.at(roll.now))
@@ -137,6 +138,9 @@ def simulate_roll(
         " open files"
         f" {totals['simulated_open_files']}, after retention"
     ]
-    remarks = policy_remarks(policy, units, topics, SIMULATION_READS)
+    remarks = [
+        *policy_remarks(policy, units, topics, SIMULATION_READS),
+        *early_remarks(rows, policy),
+    ]
     say_summary(totals | {"remarks": remarks}, as_json, sentences + first_remarks(remarks))
     return int(any(row["error"] for row in rows))

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kafkats.config.option import FILES, Choice, Option, Options, Size, Time, Words
-from kafkats.generations import OFFSETS_LOSS, RULES
+from kafkats.generations import DIALECTS, OFFSETS_LOSS, RULES
 
 IndexRule = Annotated[
     str,
@@ -42,6 +42,20 @@ Export = Annotated[
         "FILE",
     ),
 ]
+
+
+class Dialect(Options):
+    """The option that names the format of the logs that are read, if it never shipped."""
+
+    dialect: Annotated[
+        str | None,
+        Choice(DIALECTS),
+        Option(
+            "Read the log in a format that was proposed and never shipped; it is never guessed",
+            "--dialect",
+            unset="the formats that shipped",
+        ),
+    ] = None
 
 
 class Topics(Options):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -20,6 +20,7 @@ from kafkats.config.settings import ALIASES, KEYS, OTHER_KEYS, STRONGER, TopicSe
 from kafkats.errors import BadInput, KafkatsError, UsageError, storage
 from kafkats.logdir.strict_json import Json
 
+M = TypeVar("M", bound=BaseModel)
 _MOST_SAID: Final = 10
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _MOST_MERGED: Final = 100_000
@@ -154,6 +155,18 @@ def with_settings(policy: Policy, pairs: Iterable[str]) -> Policy:
     return policy.model_copy(update={"overrides": laid.over(policy.overrides)})
 
 
+def read_model(path: Path, model: type[M], what: str) -> M:
+    """Read a YAML file of another model, written as a policy is.
+
+    `what` names the file. Raises UsageError with the line of a wrong key or value, StorageFailed.
+    """
+    given, node = _load(_text(path, what), path, what)
+    try:
+        return model.model_validate(given)
+    except ValidationError as e:
+        raise UsageError(_explain(e, node, model), path=path) from e
+
+
 def _text(path: Path, what: str) -> str:
     if not path.is_file():
         raise UsageError(f"there is no such {what}", path=path)
@@ -166,7 +179,9 @@ def _text(path: Path, what: str) -> str:
         raise UsageError(f"line {line}: not UTF-8", path=path) from e
 
 
-def _load(text: str, path: Path) -> tuple[dict[str, Json], yaml.Node | None]:
+def _load(
+    text: str, path: Path, what: str = "policy file"
+) -> tuple[dict[str, Json], yaml.Node | None]:
     loader: _Loader | None = None
     try:
         loader = _Loader(text)
@@ -183,7 +198,10 @@ def _load(text: str, path: Path) -> tuple[dict[str, Json], yaml.Node | None]:
             loader.dispose()
     if not isinstance(given, dict | None):
         raise UsageError(
-            "a policy is a mapping with volumes, defaults, topics, guard and exports", path=path
+            "a policy is a mapping with volumes, defaults, topics, guard and exports"
+            if what == "policy file"
+            else f"a {what} is a mapping: keys with values",
+            path=path,
         )
     return given or {}, node
 
@@ -199,7 +217,9 @@ _MESSAGES: Final[Mapping[str, str]] = {
 """
 
 
-def _explain(error: ValidationError, node: yaml.Node | None) -> str:
+def _explain(
+    error: ValidationError, node: yaml.Node | None, other: type[BaseModel] | None = None
+) -> str:
     lines = []
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     for problem in problems[:_MOST_SAID]:
@@ -207,7 +227,12 @@ def _explain(error: ValidationError, node: yaml.Node | None) -> str:
         line = _line(node, at)
         text = _MESSAGES.get(problem["type"], problem["msg"])
         if problem["type"] == "extra_forbidden":
-            text = f"unknown key{_suggestion(str(at[-1]), _model(error.title, at))}"
+            model = _model(error.title, at) if other is None else other
+            text = (
+                f"unknown key{_suggestion(str(at[-1]), model)}"
+                if len(at) == 1 or other is None
+                else "unknown key"
+            )
         lines.append(
             f"{f'line {line}: ' if line else ''}{'.'.join(str(part) for part in at)}: {text}"
         )

@@ -16,9 +16,7 @@ INDEXES: Final = frozenset({
 SEARCHES: Final = frozenset({"index.interval.bytes", "message.format.version"})
 LAYOUTS: Final = frozenset({"index.interval.bytes"})
 NOWHERE: Final = frozenset({
-    "message.timestamp.type", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms",
-    "message.timestamp.difference.max.ms", "file.delete.delay.ms", "delete.retention.ms",
-    "compression.type",
+    "file.delete.delay.ms", "delete.retention.ms", "compression.type",
 })  # fmt: skip
 """Accepted because brokers' files have them, and read by no operation."""
 INSTEAD: Final = {

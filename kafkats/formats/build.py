@@ -17,11 +17,19 @@ from kafkats.formats.model import Batch, Codec, Record, TimestampType
 class Target(NamedTuple):
     """The magic and codec to convert to.
 
-    Without a codec each batch keeps its own (Kafka's `producer`).
+    Without a codec each batch keeps its own (Kafka's `producer`). `dialect` and `source` are those
+    of what is written and of what is read (generations.DIALECTS).
     """
 
     magic: int
     codec: Codec | None = None
+    dialect: str | None = None
+    source: str | None = None
+
+    @property
+    def shipped(self) -> bool:
+        """True if neither side is a dialect."""
+        return self.dialect is None and self.source is None
 
 
 def target_codec(codec: int, target: Target) -> int:

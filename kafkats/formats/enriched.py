@@ -20,8 +20,8 @@ proposal leaves some numbers open; kafkats defines those itself: see MessageType
 
 Never guess this format from bytes, and never write it for a broker. The magic 1 that shipped
 (KIP-31, KIP-32) has a 64-bit timestamp where this format has a 32-bit timestamp and a 32-bit
-length, so the same bytes are legal in both. Callers must import this module explicitly; dispatch
-does not know it.
+length, so the same bytes are legal in both. A user names it as the dialect `enriched`
+(formats/dialects.py); dispatch does not know it.
 
 Purpose of the proposal: offsets inside a wrapper are relative to the wrapper's own offset, which is
 that of its first record. A leader therefore assigns offsets by writing one number outside the CRC
@@ -33,7 +33,7 @@ compaction may have left holes in those. A cleaner merges wrappers into one (`me
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -42,7 +42,7 @@ from kafkats.compression import compress, decompress
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import message_set
 from kafkats.formats.enriched_tags import Tags, encode_tags, parse_tags
-from kafkats.formats.framing import FRAME, Frame, decompressed
+from kafkats.formats.framing import FRAME, Frame, check_offsets, decompressed, frames
 from kafkats.formats.message_set import check_crc
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.primitives import Buffer, encode_bytes, read_bytes, read_int32, view, wrap_int64
@@ -53,14 +53,17 @@ __all__ = [
     "MessageType",
     "Tags",
     "assign",
+    "batches",
     "check_crc",
     "decode_batch",
     "decode_records",
     "decode_tags",
     "encode_batch",
     "encode_message",
-    "first_offset",
+    "largest_time",
+    "last_offset",
     "merge",
+    "message_type",
     "with_tags",
 ]
 
@@ -84,6 +87,11 @@ class MessageType(IntEnum):
     START_TRANSACTION = 9
     COMMIT_TRANSACTION = 10
     ABORT_TRANSACTION = 11
+
+    @property
+    def label(self) -> str:
+        """The name for people: abort-transaction."""
+        return self.name.lower().replace("_", "-")
 
 
 _COMPRESSED: Final = frozenset({MessageType.GZIP, MessageType.SNAPPY, MessageType.LZ4})
@@ -121,13 +129,13 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
     type is LogAppendTime. The last offset is -1 for a wrapper whose last offset only its content
     tells. Raises CorruptBatch for an invalid frame, tag or type.
     """
+    if frame.magic != MAGIC:
+        raise CorruptBatch(f"magic {frame.magic} of an enriched message", position=frame.position)
     if frame.size < MIN_FRAME_BYTES:
         raise CorruptBatch(
             f"a message of {frame.size} bytes, at least {MIN_FRAME_BYTES}", position=frame.position
         )
     header, tags, _ = _decode_header(view(buf)[: frame.position + frame.size], frame.position)
-    if header.magic != MAGIC:
-        raise CorruptBatch(f"magic {header.magic} of an enriched message", position=frame.position)
     kind = _type_of(header, frame.position)
     wrapper = kind in _COMPRESSED
     last = header.offset
@@ -160,14 +168,48 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
     )
 
 
+def batches(
+    buf: Buffer, start: int = 0, end: int | None = None, *, verify: bool = True
+) -> Iterator[Batch]:
+    """Yield the messages and wrappers of buf[start:end] in file order, as dispatch.batches does.
+
+    Raises CorruptBatch, also for another magic: a log of this dialect has no other.
+    """
+    for frame in frames(buf, start, end):
+        check_offsets(frame)
+        batch = decode_batch(buf, frame)
+        if verify:
+            check_crc(buf, batch)
+        yield batch
+
+
+def message_type(batch: Batch) -> MessageType:
+    """Return the type of a message or wrapper that `decode_batch` returned."""
+    return MessageType(batch.attributes & TYPE_BITS)
+
+
 def decode_tags(buf: Buffer, batch: Batch) -> Tags:
     """Return the tags of a message or wrapper. Raises CorruptBatch."""
     return _decode_header(view(buf)[: batch.end], batch.position)[1]
 
 
-def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
-    """Return the offset of the first record of a wrapper or message. Raises CorruptBatch."""
-    return decode_records(buf, batch, max_output_bytes=max_output_bytes)[0].offset
+def last_offset(buf: Buffer, batch: Batch) -> int:
+    """Return the offset of the last record; a wrapper with the tag `honored` is decompressed.
+
+    Raises CorruptBatch.
+    """
+    return batch.last_offset if batch.last_offset >= 0 else decode_records(buf, batch)[-1].offset
+
+
+def largest_time(buf: Buffer, batch: Batch) -> int:
+    """Return the largest timestamp of the records in ms, -1 for none.
+
+    A wrapper that has none itself, because a cleaner merged it, is decompressed. Raises
+    CorruptBatch.
+    """
+    if batch.codec == Codec.NONE or batch.max_timestamp != NO_TIMESTAMP:
+        return max(batch.max_timestamp, NO_TIMESTAMP)
+    return max([NO_TIMESTAMP, *(record.timestamp for record in decode_records(buf, batch))])
 
 
 def decode_records(
@@ -187,13 +229,13 @@ def decode_records(
         raise CorruptBatch("a wrapper without a value", position=batch.position)
     with decompressed(batch.position):
         inner = memoryview(decompress(batch.codec, value, max_output_bytes=max_output_bytes))
-        frames = message_set.inner_frames(inner)
-        if tags.messages not in {-1, len(frames)}:
+        inside = message_set.inner_frames(inner)
+        if tags.messages not in {-1, len(inside)}:
             raise CorruptBatch(
-                f"{len(frames)} messages in a wrapper whose tag says {tags.messages}"
+                f"{len(inside)} messages in a wrapper whose tag says {tags.messages}"
             )
         return [
-            _inner_record(inner, frame, index, batch, tags) for index, frame in enumerate(frames)
+            _inner_record(inner, frame, index, batch, tags) for index, frame in enumerate(inside)
         ]
 
 
@@ -331,16 +373,22 @@ def with_tags(buf: Buffer, batch: Batch, tags: Tags) -> bytes:
     )
 
 
-def merge(buf: Buffer, batches: Sequence[Batch], codec: Codec) -> bytes:
-    """Merge messages and wrappers into one wrapper at the offset of the first.
+def merge(
+    buf: Buffer,
+    batches: Sequence[Batch],
+    codec: Codec,
+    keep: Callable[[Record], bool] = lambda _: True,
+) -> bytes:
+    """Merge messages and wrappers into one wrapper at the offset of its first record.
 
-    Holes in the offsets are kept, as by the proposal's cleaner. Raises CorruptBatch. Raises
-    BadInput when there are no records, when one is a control message, or when the offsets do not
-    increase.
+    Only the records that `keep` accepts stay; b"" if it accepts none. Holes in the offsets are
+    kept, as by the proposal's cleaner. Raises CorruptBatch. Raises BadInput when one is a control
+    message, or when the offsets do not increase.
     """
     if any(batch.control for batch in batches):
         raise BadInput("a control message cannot be in a wrapper")
     records = [record for batch in batches for record in decode_records(buf, batch)]
     if any(b.offset <= a.offset for a, b in pairwise(records)):
         raise BadInput("offsets of the messages to merge do not increase")
-    return encode_batch(records, codec=codec)
+    kept = [record for record in records if keep(record)]
+    return encode_batch(kept, codec=codec) if kept or not records else b""

@@ -11,25 +11,39 @@ Brokers 0.10 rebuilt the whole answer as one message set; this module does not i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kafkats.errors import NotConvertible
 from kafkats.formats import dispatch, v2
 from kafkats.formats.build import append_time, build
-from kafkats.formats.model import Batch, Codec
+from kafkats.formats.model import Batch, Codec, Record
 from kafkats.primitives import Buffer, view
 
 
-def fetch(buf: Buffer, magic: int, *, first_offset: int = 0) -> bytes:
+def fetch(
+    buf: Buffer,
+    magic: int,
+    *,
+    first_offset: int = 0,
+    records: Callable[[Buffer, Batch], list[Record]] = dispatch.records,
+) -> bytes:
     """Return the batches of `buf` as brokers send them to a consumer of `magic` at `first_offset`.
 
-    Raises CorruptBatch. Raises NotConvertible where the broker answers with an error (zstd), and
-    for a field out of range.
+    `records` decodes a batch that is converted. Raises CorruptBatch. Raises NotConvertible where
+    the broker answers with an error (zstd), and for a field out of range.
     """
     return b"".join(
-        _fetch_batch(buf, batch, magic, first_offset) for batch in dispatch.batches(buf)
+        _fetch_batch(buf, batch, magic, first_offset, records) for batch in dispatch.batches(buf)
     )
 
 
-def _fetch_batch(buf: Buffer, batch: Batch, magic: int, first_offset: int) -> bytes:
+def _fetch_batch(
+    buf: Buffer,
+    batch: Batch,
+    magic: int,
+    first_offset: int,
+    records: Callable[[Buffer, Batch], list[Record]],
+) -> bytes:
     if magic < v2.MAGIC and batch.control:
         return b""
     if magic < v2.MAGIC and batch.codec == Codec.ZSTD:
@@ -38,11 +52,11 @@ def _fetch_batch(buf: Buffer, batch: Batch, magic: int, first_offset: int) -> by
         )
     if batch.magic <= magic:
         return bytes(view(buf)[batch.position : batch.end])
-    records = dispatch.records(buf, batch)
+    decoded = records(buf, batch)
     if batch.codec == Codec.NONE:
-        records = [record for record in records if record.offset >= first_offset]
-    if not records:
+        decoded = [record for record in decoded if record.offset >= first_offset]
+    if not decoded:
         return b""
     return build(
-        records, magic, batch.codec, log_append_time=append_time(batch), position=batch.position
+        decoded, magic, batch.codec, log_append_time=append_time(batch), position=batch.position
     )

@@ -28,7 +28,7 @@ from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampT
 from kafkats.primitives import INT64, Buffer, view
 
 _CODEC_BITS: Final = 0x07
-_KEPT_V2_BITS: Final = _CODEC_BITS | v2.TRANSACTIONAL_BIT | v2.CONTROL_BIT | v2.DELETE_HORIZON_BIT
+_KEPT_V2_BITS: Final = _CODEC_BITS | v2.TRANSACTIONAL_BIT | v2.CONTROL_BIT
 
 
 class MessageSet(NamedTuple):
@@ -86,11 +86,13 @@ def assign(
     now_ms: int,
     offset: int,
     leader_epoch: int,
+    delete_horizon: bool = True,
 ) -> Assigned:
     """Return a set, of at least one batch, as the leader of the topic appends it at `offset`.
 
     `target` and `timestamp_type` describe the topic. Without a codec in `target` the set keeps its
-    own. `now_ms` is the broker's clock; it is written under LogAppendTime. Raises NotConvertible
+    own. `now_ms` is the broker's clock; it is written under LogAppendTime. `delete_horizon`: bit 6
+    stays where the header of magic 2 is written anew, as from 3.1 on. Raises NotConvertible
     for forms that a leader refuses: several batches where one is required, mixed magics in a set or
     a wrapper, an empty batch; headers, transactions, producer ids and zstd below magic 2.
     """
@@ -107,7 +109,8 @@ def assign(
         )
     append_ms = now_ms if timestamp_type == TimestampType.LOG_APPEND_TIME else None
     if _in_place(first, codec, wanted, target.magic, sent.records):
-        return Assigned(_all_stamped(sent, offset, append_ms, leader_epoch), True)
+        kept = _KEPT_V2_BITS | (v2.DELETE_HORIZON_BIT if delete_horizon else 0)
+        return Assigned(_all_stamped(sent, offset, append_ms, leader_epoch, kept), True)
     records = [record for some in sent.records for record in some]
     fields: v2.HeaderFields = {
         "leader_epoch": leader_epoch,
@@ -126,11 +129,14 @@ def assign(
     return Assigned(built, False)
 
 
-def _all_stamped(sent: MessageSet, offset: int, append_ms: int | None, leader_epoch: int) -> bytes:
+def _all_stamped(
+    sent: MessageSet, offset: int, append_ms: int | None, leader_epoch: int, kept: int
+) -> bytes:
+    """`kept` are the attribute bits of magic 2 that stay where they are written anew."""
     parts = []
     for batch, records in zip(sent.batches, sent.records, strict=True):
         try:
-            parts.append(_stamped(sent.buf, batch, records, offset, append_ms, leader_epoch))
+            parts.append(_stamped(sent.buf, batch, records, offset, append_ms, leader_epoch, kept))
         except struct.error as e:
             raise NotConvertible(f"offset {offset}, time or leader epoch does not fit: {e}") from e
         offset += len(records)
@@ -176,6 +182,7 @@ def _stamped(
     offset: int,
     append_ms: int | None,
     leader_epoch: int,
+    kept: int,
 ) -> bytes:
     data = bytearray(view(buf)[batch.position : batch.end])
     last = offset + len(records) - 1
@@ -187,7 +194,7 @@ def _stamped(
     )
     if batch.magic == v2.MAGIC:
         header = v2.BatchHeader._make(v2.HEADER.unpack_from(data))
-        flags = header.attributes & _KEPT_V2_BITS | (v2.LOG_APPEND_TIME_BIT if appended else 0)
+        flags = header.attributes & kept | (v2.LOG_APPEND_TIME_BIT if appended else 0)
         header = header._replace(
             base_offset=last - header.last_offset_delta, leader_epoch=leader_epoch
         )

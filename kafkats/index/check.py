@@ -37,7 +37,7 @@ from kafkats.paths import OFFSET_INDEX, TIME_INDEX
 from kafkats.segment.deep import look_at_records
 from kafkats.segment.facts import SegmentFacts
 from kafkats.segment.reader import Source, log_base_offset, open_source
-from kafkats.segment.soundness import log_findings, record_findings
+from kafkats.segment.soundness import log_findings, record_findings, timestamp_findings
 from kafkats.segment.walk import Points, Walked, walk
 
 __all__ = ["IndexState", "SegmentCheck", "check_segment"]
@@ -107,6 +107,7 @@ def check_segment(
             looked = look_at_records(source, built.facts)
             built = replace(built, facts=looked.facts)
             findings += record_findings(path.name, looked)
+            findings += timestamp_findings(path.name, built.facts, source)
     names = path.with_suffix(OFFSET_INDEX).name, path.with_suffix(TIME_INDEX).name
     case = Case(offsets, names[0], built, walked.offset_entries, other.close(), moving)
     offset_state, of_offsets = judge_offset_index(case)

@@ -32,6 +32,9 @@ are ms since the epoch, positions are bytes. `key` and `value` are text. Bytes t
 appear as `key_hex` and `value_hex` instead. `offset` of an index entry is null when the file name
 does not contain the base offset. Files with `.deleted`, `.cleaned` or `.swap` are read as the file
 before, and a `.checkpoint` of KRaft as a log.
+
+In the dialect `enriched` a batch has other columns (dump_enriched), a .index enriched-entries. In
+the dialect `kip228` a batch has `timestamp_extended` too, and no delete horizon.
 """
 
 from __future__ import annotations
@@ -39,16 +42,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
-
-import numpy as np
+from typing import Final
 
 from kafkats import paths
-from kafkats.errors import CorruptBatch, CorruptIndex, UsageError, storage
+from kafkats.errors import CorruptBatch, UsageError, storage
+from kafkats.formats import kip228
 from kafkats.formats.control import ControlType, decode_control_type
-from kafkats.formats.dispatch import batches, records
+from kafkats.formats.dialects import reader
+from kafkats.formats.dispatch import check_crc
 from kafkats.formats.model import Batch, Codec, Header, Record
-from kafkats.index import enriched_index, minute_index, offset_index, time_index, txn_index
+from kafkats.generations import KIP228
+from kafkats.index import enriched_index
+from kafkats.inspect import dump_enriched, dump_index
+from kafkats.inspect.dump_index import WINDOW, Row
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
 from kafkats.logdir.properties import (
     read_clean_shutdown,
@@ -56,19 +62,16 @@ from kafkats.logdir.properties import (
     read_partition_metadata,
 )
 from kafkats.logdir.snapshot import read_snapshot
-from kafkats.logdir.strict_json import Json
 from kafkats.segment.reader import open_file
 
-Row: TypeAlias = dict[str, Json]
-
-WINDOW: Final = 1024 * 1024
-"""Bytes per read. Files are not mapped, because a running broker truncates them."""
 MAX_FRAME: Final = 256 * 1024 * 1024
 """A larger batch is an error, so that memory is bounded."""
 
 
-def dump(path: str | os.PathLike[str], *, deep: bool = False) -> Iterator[Row]:
-    """Yield the rows of one file; with `deep` also the records of a log.
+def dump(
+    path: str | os.PathLike[str], *, deep: bool = False, dialect: str | None = None
+) -> Iterator[Row]:
+    """Yield the rows of one file, of a dialect if it is named; with `deep` also a log's records.
 
     Raises UsageError for a file that is not Kafka's. During the iteration raises CorruptBatch,
     CorruptIndex or CorruptFile with the position, after every readable row. A wrong CRC or an
@@ -81,17 +84,19 @@ def dump(path: str | os.PathLike[str], *, deep: bool = False) -> Iterator[Row]:
             raise UsageError(reason or "does not exist", path=where)
     if where.name in _BY_NAME:
         return _BY_NAME[where.name](where)
-    for suffix, (dtype, row) in _PROPOSED.items():
+    for suffix, (dtype, row) in dump_index.PROPOSED.items():
         if where.name.endswith(suffix):
             digits = where.name.partition(".")[0]
-            return _index(where, dtype, row, int(digits) if digits.isdecimal() else None)
+            return dump_index.rows(where, dtype, row, int(digits) if digits.isdecimal() else None)
     parsed = paths.parse_segment_file(where.name)
     kind = parsed.kind if parsed else _kind(where.name)
     if kind in {paths.LOG, _KRAFT_CHECKPOINT}:
-        return _log(where, deep)
-    if kind in _INDEXES:
-        dtype, row = _INDEXES[kind]
-        return _index(where, dtype, row, parsed.base_offset if parsed else None)
+        return _log(where, deep, dialect)
+    if kind == paths.OFFSET_INDEX and dialect == "enriched":
+        kind = enriched_index.SUFFIX
+    if kind in dump_index.INDEXES:
+        dtype, row = dump_index.INDEXES[kind]
+        return dump_index.rows(where, dtype, row, parsed.base_offset if parsed else None)
     if kind == paths.SNAPSHOT:
         return _snapshot(where)
     raise UsageError(
@@ -110,7 +115,8 @@ def _kind(name: str) -> str:
     return _kind(stem) if dot + suffix in paths.TRANSIENT_SUFFIXES else dot + suffix
 
 
-def _log(path: Path, deep: bool) -> Iterator[Row]:
+def _log(path: Path, deep: bool, dialect: str | None) -> Iterator[Row]:
+    batches = reader(dialect).batches
     later: list[CorruptBatch] = []
     with open_file(path) as fd:
         size = os.fstat(fd).st_size
@@ -122,7 +128,7 @@ def _log(path: Path, deep: bool) -> Iterator[Row]:
             done = 0
             try:
                 for batch in batches(data, verify=False):
-                    yield from _batch(data, batch, position, path, deep, later)
+                    yield from _batch(data, batch, position, path, deep, later, dialect)
                     done = batch.end
             except CorruptBatch as e:
                 raise _moved(e, position, path) from None
@@ -140,7 +146,13 @@ def _log(path: Path, deep: bool) -> Iterator[Row]:
 
 
 def _batch(
-    data: bytes, batch: Batch, origin: int, path: Path, deep: bool, later: list[CorruptBatch]
+    data: bytes,
+    batch: Batch,
+    origin: int,
+    path: Path,
+    deep: bool,
+    later: list[CorruptBatch],
+    dialect: str | None,
 ) -> Iterator[Row]:
     """Yield the rows of one batch in the window at `origin`.
 
@@ -149,17 +161,21 @@ def _batch(
     decoded: list[Record] = []
     crc_valid = True
     try:
-        for _ in batches(data, batch.position, batch.end):
-            pass
+        check_crc(data, batch)
     except CorruptBatch as e:
         crc_valid = False
         later.append(_moved(e, origin, path))
     if deep and crc_valid:
         try:
-            decoded = records(data, batch)
+            decoded = reader(dialect).records(data, batch)
         except CorruptBatch as e:
             later.append(_moved(e, origin, path))
-    yield _batch_row(batch, origin, crc_valid, decoded)
+    more: Row = {}
+    if dialect == "enriched":
+        more = dump_enriched.columns(data, batch, decoded)
+    elif dialect == KIP228:
+        more = {"timestamp_extended": kip228.is_extended(batch)}
+    yield _batch_row(batch, origin, crc_valid, decoded) | more
     for record in decoded:
         yield _record_row(record, batch, origin)
 
@@ -235,106 +251,6 @@ def _text(name: str, data: bytes | None) -> Row:
 def _moved(error: CorruptBatch, origin: int, path: Path) -> CorruptBatch:
     """Return the error with its position in the file instead of in the window."""
     return CorruptBatch(error.reason, path=path, position=origin + (error.position or 0))
-
-
-def _index(
-    path: Path, dtype: np.dtype[np.void], row: Callable[..., Row], base: int | None
-) -> Iterator[Row]:
-    width = dtype.itemsize
-    with open_file(path) as fd:
-        size = os.fstat(fd).st_size
-        with storage(path, "reading"):
-            zeros = _zeros_from(fd, size // width * width, width)
-        per_window = WINDOW // width
-        for first in range(0, zeros, per_window):
-            count = min(per_window, zeros - first)
-            with storage(path, "reading"):
-                data = os.pread(fd, count * width, first * width)
-            for n, fields in enumerate(
-                np.frombuffer(data[: len(data) // width * width], dtype).tolist(), first
-            ):
-                yield row(n, base, *fields)
-        if zeros < size // width:
-            yield {
-                "kind": "zeros",
-                "entry": zeros,
-                "position": zeros * width,
-                "size": size // width * width - zeros * width,
-            }
-        if size % width:
-            reason = f"{size % width} bytes after the last whole entry of {width}"
-            raise CorruptIndex(reason, path=path, position=size // width * width)
-
-
-def _zeros_from(fd: int, end: int, width: int) -> int:
-    """Return the number of the first entry from which everything up to `end` is zero.
-
-    A single entry of zeros is an entry: timestamp 0 at the base offset.
-    """
-    at = 0 if end == width else end
-    while at > 0:
-        start = max(0, at - WINDOW)
-        used = len(os.pread(fd, at - start, start).rstrip(b"\0"))
-        if used:
-            return -(-(start + used) // width)
-        at = start
-    return 1 if end == width else 0
-
-
-def _offset_row(n: int, base: int | None, relative: int, position: int) -> Row:
-    offset = None if base is None else base + relative
-    return {
-        "kind": "offset-entry",
-        "entry": n,
-        "relative_offset": relative,
-        "offset": offset,
-        "position": position,
-    }
-
-
-def _time_row(n: int, base: int | None, timestamp: int, relative: int) -> Row:
-    offset = None if base is None else base + relative
-    return {
-        "kind": "time-entry",
-        "entry": n,
-        "timestamp": timestamp,
-        "relative_offset": relative,
-        "offset": offset,
-    }
-
-
-def _enriched_row(n: int, base: int | None, relative: int, timestamp: int, position: int) -> Row:
-    return _offset_row(n, base, relative, position) | {
-        "kind": "enriched-entry",
-        "timestamp": timestamp,
-    }
-
-
-def _txn_row(
-    n: int, _: int | None, version: int, producer: int, first: int, last: int, stable: int
-) -> Row:
-    return {
-        "kind": "aborted-txn",
-        "entry": n,
-        "version": version,
-        "producer_id": producer,
-        "first_offset": first,
-        "last_offset": last,
-        "last_stable_offset": stable,
-    }
-
-
-_INDEXES: Final[dict[str, tuple[np.dtype[np.void], Callable[..., Row]]]] = {
-    paths.OFFSET_INDEX: (offset_index.ENTRY, _offset_row),
-    paths.TIME_INDEX: (time_index.ENTRY, _time_row),
-    paths.TXN_INDEX: (txn_index.ENTRY, _txn_row),
-}
-
-
-_PROPOSED: Final[dict[str, tuple[np.dtype[np.void], Callable[..., Row]]]] = {
-    minute_index.SUFFIX: (minute_index.ENTRY, _time_row),
-    enriched_index.SUFFIX: (enriched_index.ENTRY, _enriched_row),
-}
 
 
 def _snapshot(path: Path) -> Iterator[Row]:

@@ -76,10 +76,10 @@ from kafkats.kernels.walk_state import (
     FINGERPRINT,
     FIRST_OFFSET,
     FIRST_TIMESTAMP,
+    HIGHEST_EPOCH,
     HIGHEST_OFFSET,
     INTERVAL,
     LAST_BATCH,
-    LAST_EPOCH,
     LAST_INDEXED,
     LAST_OFFSET,
     LIMIT,
@@ -214,7 +214,7 @@ def walk(state: Int64s, table: Int64s, points: Int64s) -> int:  # noqa: C901 - r
                 table[cell, CELL_DELETE_HORIZON] += (flags >> 6) & 1
             if i64(at + PRODUCER_ID_AT) >= 0:
                 table[cell, CELL_PRODUCER] += 1
-            state[LAST_EPOCH] = i32(at + LEADER_EPOCH_AT)
+            state[HIGHEST_EPOCH] = max(state[HIGHEST_EPOCH], i32(at + LEADER_EPOCH_AT))
             if (delta < 0 or count < 0 or count > delta + 1) and state[BAD_HEADER] < 0:
                 state[BAD_HEADER] = position
             if codec > 4 and state[UNKNOWN_CODEC] < 0:

@@ -42,7 +42,7 @@ NOT_INCREASING: Final = 28  # positions; -1: none
 OUT_OF_RANGE: Final = 29
 BAD_HEADER: Final = 30
 UNKNOWN_CODEC: Final = 31
-LAST_EPOCH: Final = 32
+HIGHEST_EPOCH: Final = 32  # leader epoch; -1: none
 OFFSET_WRONG: Final = 33  # number of wrong entries, and the index of the first
 OFFSET_WRONG_FIRST: Final = 34
 TIME_WRONG: Final = 35
@@ -83,7 +83,14 @@ BAD_OFFSET: Final = 5
 def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return a state at the start of a file, without a window."""
     state = np.zeros(STATE_SLOTS, np.int64)
-    for slot in (NOT_INCREASING, OUT_OF_RANGE, BAD_HEADER, UNKNOWN_CODEC, LAST_EPOCH, LAST_BATCH):
+    for slot in (
+        NOT_INCREASING,
+        OUT_OF_RANGE,
+        BAD_HEADER,
+        UNKNOWN_CODEC,
+        HIGHEST_EPOCH,
+        LAST_BATCH,
+    ):
         state[slot] = -1
     for slot in (
         FIRST_OFFSET,

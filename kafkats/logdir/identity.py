@@ -110,8 +110,8 @@ def _xattrs(path: str | os.PathLike[str]) -> Iterable[tuple[str, bytes]]:
         yield name, os.getxattr(path, name, follow_symlinks=False)
 
 
-def model_of(name: str, existing: set[str]) -> str:
-    """Return the name of the file whose attributes a new file `name` gets.
+def model_of(directory: Path, name: str, existing: set[str]) -> str:
+    """Return the name of the file whose attributes a new file `name` of `directory` gets.
 
     This is the file that it replaces, else its segment's .log, else the last .log; in a log
     directory meta.properties, else a checkpoint. Raises UsageError when none of them exists.
@@ -123,7 +123,11 @@ def model_of(name: str, existing: set[str]) -> str:
     for candidate in (name, log, last, paths.META_PROPERTIES, checkpoint):
         if candidate and candidate in existing:
             return candidate
-    raise UsageError("no file to take mode, owner and group from", path=name)
+    raise UsageError(
+        "cannot add this file: its directory holds no file whose mode, owner and group it could"
+        " take",
+        path=directory / name,
+    )
 
 
 def permitted(directory: Path, names: Iterable[str]) -> None:
@@ -136,7 +140,7 @@ def permitted(directory: Path, names: Iterable[str]) -> None:
     if not os.access(directory, os.W_OK | os.X_OK):
         raise NotPermitted("this user may not write to the directory", path=directory)
     for name in names:
-        model = directory / model_of(name, existing)
+        model = directory / model_of(directory, name, existing)
         wanted = read_attributes(model)
         if not _may_give(wanted):
             who = f"user {os.geteuid()}"

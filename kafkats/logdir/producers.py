@@ -146,14 +146,14 @@ def advance(known: Producers, rows: Rows, source: Source, tell: Tell | None = No
             row[k.PRODUCER_ID], -1, -1, -1, 0, -1, -1, -1
         )
         marker = (
-            _read_marker(row, source) if row[k.ATTRIBUTES] & CONTROL_BIT and row[k.COUNT] else None
+            read_marker(row, source) if row[k.ATTRIBUTES] & CONTROL_BIT and row[k.COUNT] else None
         )
         if marker is not None:
-            known[before.producer_id] = _after_marker(before, row, marker)
+            known[before.producer_id] = after_marker(before, row, marker)
         elif row[k.ATTRIBUTES] & CONTROL_BIT:
             known[before.producer_id] = before
         else:
-            known[before.producer_id] = _after_data(before, row)
+            known[before.producer_id] = after_data(before, row)
         if tell is not None:
             tell(row, before, marker)
 
@@ -178,7 +178,7 @@ def _telling(rows: Rows) -> Rows:
     return telling
 
 
-def _after_data(producer: ProducerEntry, row: Sequence[int]) -> ProducerEntry:
+def after_data(producer: ProducerEntry, row: Sequence[int]) -> ProducerEntry:
     from kafkats.kernels import headers as k
 
     transactional = row[k.ATTRIBUTES] & TRANSACTIONAL_BIT
@@ -205,7 +205,7 @@ def _last_sequence(first: int, delta: int) -> int:
     return -1 if first < 0 else (first + delta) & _MOST_SEQUENCE
 
 
-def _read_marker(row: Sequence[int], source: Source) -> Marker:
+def read_marker(row: Sequence[int], source: Source) -> Marker:
     from kafkats.kernels import headers as k
 
     position = row[k.AT]
@@ -225,7 +225,7 @@ def _read_marker(row: Sequence[int], source: Source) -> Marker:
         ) from e
 
 
-def _after_marker(producer: ProducerEntry, row: Sequence[int], marker: Marker) -> ProducerEntry:
+def after_marker(producer: ProducerEntry, row: Sequence[int], marker: Marker) -> ProducerEntry:
     from kafkats.kernels import headers as k
 
     kept: Mapping[str, int] = {} if row[k.PRODUCER_EPOCH] == producer.producer_epoch else _NO_BATCH

@@ -109,7 +109,7 @@ def _prepare_one(lease: Lease, change: Change, disk: Disk) -> Step:
     if isinstance(change, Remove):
         return Step(change.name, change.before, None, None, None)
     staged, place = change.staged, lease.site
-    model = model_of(change.name, set(disk.names(place.directory)))
+    model = model_of(place.directory, change.name, set(disk.names(place.directory)))
     attributes = disk.attributes(place.directory / model)
     disk.own(staged, attributes.mode, attributes.uid, attributes.gid)
     disk.set_xattrs(staged, attributes.xattrs)

@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 from kafkats import paths, search
 from kafkats.config import Policy, magic_of, parse_time
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES
+from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, KIP228, SEARCH_RULES
 from kafkats.logdir.steady import steady
 from kafkats.lookup.options import HIGH_WATERMARKS, HOW
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.units import Unit, list_units, unseen
+from kafkats.search import dialects
 
 LOOKUP: Final = pa.schema([
     *DIRECTORY,
@@ -75,7 +76,7 @@ class LookupOptions:
 
     `margin_ms` is how late records may have come, for `safe`. `now_ms` is the clock for rule 0.8.
     The policy gives the topics' message.format.version (below 0.10 brokers refuse to search by
-    time) and index.interval.bytes.
+    time) and index.interval.bytes. With a dialect every record is read, at any depth.
     """
 
     how: str = "exact"
@@ -84,8 +85,13 @@ class LookupOptions:
     margin_ms: int = 0
     now_ms: int = 2**63 - 1
     policy: Policy = Policy()  # ruff: ignore[function-call-in-dataclass-default-argument]
+    dialect: str | None = None
 
     def __post_init__(self) -> None:
+        if self.dialect not in (None, KIP228):
+            raise UsageError(f"no search in logs of the dialect {self.dialect!r}")
+        if self.dialect and self.how != "exact":
+            raise UsageError(f"the dialect {self.dialect} has the exact answers only")
         for value, allowed, what in (
             (self.how, HOW, "way to look up"),
             (self.rule, SEARCH_RULES, "search rule"),
@@ -286,7 +292,7 @@ def _answer(partition: search.Partition, target: search.Target, options: LookupO
     kafka = _try(
         target, lambda: search.find(partition, target, options.rule, now_ms=options.now_ms)
     )
-    exact = _try(target, lambda: search.find_exact(partition, target, depth=options.depth))
+    exact = _try(target, lambda: _exact(partition, target, options))
     if "unreadable" in (kafka.reason, exact.reason):
         differs = "" if kafka.reason == exact.reason else "unreadable"
     else:
@@ -306,6 +312,14 @@ def _answer(partition: search.Partition, target: search.Target, options: LookupO
         margin, depth = options.margin_ms, options.depth
         answer = _try(target, partial(search.find_safe, partition, target, margin, depth=depth))
     return _Answers(answer, kafka, differs)
+
+
+def _exact(
+    partition: search.Partition, target: search.Target, options: LookupOptions
+) -> search.Answer:
+    if options.dialect:
+        return dialects.find_exact(partition, target, options.dialect)
+    return search.find_exact(partition, target, depth=options.depth)
 
 
 def _try(target: search.Target, find: Callable[[], search.Answer]) -> search.Answer:

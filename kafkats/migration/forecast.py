@@ -81,8 +81,10 @@ def forecast_rows(forecast: pa.Table) -> list[ForecastRow]:
     return [ForecastRow(**row, losses=lost) for row, lost in zip(rows, losses, strict=True)]
 
 
-def target_of(to_magic: int, compression_type: str) -> Target:
-    """Return the target format.
+def target_of(
+    to_magic: int, compression_type: str, to: str | None = None, source: str | None = None
+) -> Target:
+    """Return the target format; `to` and `source` are the dialects of both sides.
 
     Raises UsageError for a magic or compression.type that Kafka does not know, or that do not go
     together.
@@ -93,9 +95,8 @@ def target_of(to_magic: int, compression_type: str) -> Target:
         )
     if to_magic < 2 and compression_type == "zstd":
         raise UsageError("zstd needs magic 2")
-    return Target(
-        to_magic, None if compression_type == PRODUCER else Codec[compression_type.upper()]
-    )
+    codec = None if compression_type == PRODUCER else Codec[compression_type.upper()]
+    return Target(to_magic, codec, to, source)
 
 
 def forecast_unit(unit: Unit, target: Target) -> pa.RecordBatch:
@@ -119,8 +120,10 @@ def _row(unit: Unit, file: str, action: str, reason: str = "") -> ForecastRow:
 
 def _segment_row(unit: Unit, target: Target) -> ForecastRow:
     # numba takes 0.4 s to import: only where something is converted
+    from kafkats.segment import dialects
     from kafkats.segment.convert import convert_source
 
+    convert = convert_source if target.shipped else dialects.convert_source
     log = paths.segment_file(unit.base_offset, paths.LOG)
     if unit.active and not unit.clean:
         return _row(
@@ -134,7 +137,7 @@ def _segment_row(unit: Unit, target: Target) -> ForecastRow:
         with open_source(
             Path(unit.log_dir, unit.partition_dir, log), mapped=not unit.live
         ) as source:
-            result = convert_source(source, unit.base_offset, target, None, log_end=unit.active)
+            result = convert(source, unit.base_offset, target, None, log_end=unit.active)
     except BadInput as e:
         where = "" if e.position is None else f" at byte {e.position}"
         return _row(unit, log, "blocked", f"cannot be converted{where}: {e.reason}")

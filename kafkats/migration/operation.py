@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kafkats.config.given import Given, stored
+from kafkats.config.options import Dialect
 from kafkats.config.settings_read import INDEXES
-from kafkats.migration.options import Back, Migrate, Step
+from kafkats.migration.options import Back, ClientMix, Migrate, Step, ToDialect
 from kafkats.paths import OFFSET_INDEX, TIME_INDEX
 from kafkats.plans.operation import (
     Decide,
     Operation,
     Planned,
+    Proving,
     Stages,
     Writer,
     always,
@@ -22,32 +25,58 @@ from kafkats.plans.operation import (
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
+    from kafkats.plans.proof import Proof
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 
 
 def _prepare(given: Given, policy: Policy) -> Decide:
+    from kafkats.migration.client_estimate import estimate, read_mix
+    from kafkats.migration.dialect import refuse_broker, target_magic, trusted
     from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
     from kafkats.migration.plan import MigrateOptions, check_phase, check_rule, plan_migrate
     from kafkats.plans.contradictions import interval_remarks
 
-    migrate, step = given.of(Migrate), given.of(Step)
-    target = target_of(migrate.to_magic, migrate.compression_type)
+    migrate, step, to = given.of(Migrate), given.of(Step), given.of(ToDialect).to
+    source = given.of(Dialect).dialect
+    magic = target_magic(migrate, given.of(ToDialect), source, step, given.of(Back))
+    target = target_of(magic, migrate.compression_type, to, source)
     ledger = str(step.ledger.absolute()) if step.ledger else ""
-    options = stored(MigrateOptions, migrate, step, ledger=ledger)
+    instead = {"to_magic": magic, "ledger": ledger, "to": to or "", "dialect": source or ""}
+    options = stored(MigrateOptions, migrate, step, **instead)
     check_rule(options.rule)
     check_phase(options)
+    path = given.of(ClientMix).clients
+    mix = None if path is None else read_mix(path, magic, to)
 
     def decide(stages: Stages, units: Sequence[Unit]) -> Planned:
+        for log_dir in {unit.log_dir for unit in units} if to else ():
+            refuse_broker(Path(log_dir), to or "")
         segments = stages.verify(units, rule=options.rule, policy=policy)
         do = partial(forecast_unit, target=target)
         forecast = stages.executor.map(
             "forecast", units, do, FORECAST, size=lambda unit: unit.bytes
         )
+        segments = trusted(segments) if source else segments
         plan = plan_migrate(segments, forecast, options)
-        return Planned(plan, segments, {"forecast": forecast}, interval_remarks(plan, segments))
+        remarks = interval_remarks(plan, segments)
+        planned = Planned(plan, segments, {"forecast": forecast}, remarks)
+        if mix is None:
+            return planned
+        told = estimate(mix, units, magic)
+        return planned._replace(more={"clients": told.summary}, sentences=told.sentences)
 
     return decide
+
+
+def _prove(request: Proving) -> Proof:
+    from kafkats.plans.proof import prove_written
+
+    if not request.plan.header["options"].get("to"):
+        return prove_written(request)
+    from kafkats.migration.dialect import prove_dialect
+
+    return prove_dialect(request)
 
 
 def _writer() -> Writer:
@@ -63,6 +92,8 @@ def _sentences(header: Header) -> list[str]:
         f" {totals['records']} records; {size_text(totals['read_bytes'])} of logs become"
         f" {size_text(totals['write_bytes'])}, and both lie on the disk until purge"
     ]
+    if header["options"].get("to"):
+        sentences.append(f"no broker can read them: the dialect {header['options']['to']}")
     if totals["losses"]:
         losses = ", ".join(f"{loss} ({count})" for loss, count in totals["losses"].items())
         sentences.append(f"LOST by this: {losses}")
@@ -73,11 +104,12 @@ OPERATION: Final = Operation(
     "migrate",
     "Plan which segments to convert to another message format. The plan has the size of each new"
     " file and every loss.",
-    (Migrate, Back, Step),
+    (Migrate, ToDialect, Dialect, Back, Step, ClientMix),
     always(INDEXES),
     _prepare,
     _writer,
     "migrated",
+    prove=_prove,
     follows=(OFFSET_INDEX, TIME_INDEX),
     sentences=_sentences,
     numbers=("batches_before", "batches_after", "records"),

@@ -11,6 +11,7 @@ from kafkats.generations import (
     ALL_LOSSES,
     COMPRESSION_TYPES,
     DEFAULT_RULE,
+    ENRICHED,
     LOSSES,
     OFFSETS_LOSS,
     PRODUCER,
@@ -68,15 +69,16 @@ class Migrate(Options):
     """Options of `plan migrate`: the target format, and the allowed losses."""
 
     to_magic: Annotated[
-        int,
+        int | None,
         Choice((0, 1, 2)),
         Option(
             "Message format of what is written: 0 is Kafka 0.8 and 0.9, 1 is 0.10, 2 is 0.11 and"
             " later (4.x writes no other)",
             "--to-magic",
             "0|1|2",
+            unset="an error, unless --to is given",
         ),
-    ]
+    ] = None
     compression_type: Annotated[
         str,
         Choice(COMPRESSION_TYPES),
@@ -94,6 +96,23 @@ class Migrate(Options):
         ),
     ] = ()
     rule: IndexRule = DEFAULT_RULE.name
+
+
+class ToDialect(Options):
+    """Options of `plan migrate` for a format that never shipped."""
+
+    to: Annotated[
+        str | None,
+        Choice((ENRICHED,)),
+        Option(
+            "Instead of --to-magic: convert to a format that was proposed and never shipped",
+            "--to",
+        ),
+    ] = None
+    not_for_a_broker: Annotated[
+        bool,
+        Option("Allow --to, in a copy that no broker ever reads", "--not-for-a-broker"),
+    ] = False
 
 
 class Back(Options):
@@ -119,6 +138,23 @@ class Back(Options):
             "RUN...",
         ),
     ] = ()
+
+
+class ClientMix(Options):
+    """The option of a forecast of what clients cost the brokers."""
+
+    clients: Annotated[
+        Path | None,
+        Option(
+            "A file that says which versions of requests the clients have, by share; the plan's"
+            " summary then has an estimate of what each phase costs the brokers",
+            "--clients",
+            "FILE",
+            unset="no estimate",
+            title="Client mix",
+            section=FILES,
+        ),
+    ] = None
 
 
 class Step(Options):

@@ -48,8 +48,9 @@ _STEP: Final = Step.model_construct()
 class MigrateOptions:
     """The target of a migration.
 
-    `to_magic` and `compression_type` are the format of every batch. `accept_loss` names acceptable
-    losses. `ledger`, `phase` and `broker` connect the plan to the cluster's migration
+    `to_magic` and `compression_type` are the format of every batch; `to` is the dialect to write,
+    `dialect` that of the logs, "" for what shipped. `accept_loss` names acceptable losses.
+    `ledger`, `phase` and `broker` connect the plan to the cluster's migration
     (kafkats.migration.phases); "" without one. Raises UsageError for an unknown loss.
     """
 
@@ -60,6 +61,8 @@ class MigrateOptions:
     ledger: str = ""
     phase: str = _STEP.phase
     broker: str = _STEP.broker
+    to: str = ""
+    dialect: str = ""
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.accept_loss) - {*LOSSES, ALL_LOSSES, OFFSETS_LOSS})
@@ -110,6 +113,9 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
     rows = [row for row in looked if row.base_offset >= 0]
     facts = {key_of(row): row for row in segment_rows(_slim(segments))}
     unread = _unread(segments)
+    if options.to or options.dialect:
+        why_not = {r.key: _why_not(r, facts.get(r.key)) or unread.get(r.key, "") for r in rows}
+        blocked = _whole({key: why for key, why in why_not.items() if why}) | blocked
     written: list[ForecastRow] = []
     items: list[Item] = []
     for row in rows:
@@ -128,7 +134,22 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
     losses = {loss: count for loss in LOSSES if (count := sum(r.losses[loss] for r in written))}
     _refuse_losses(losses, written, options.accept_loss)
     stored = asdict(options) | {"accept_loss": sorted(options.accept_loss)}
+    for name in ("to", "dialect"):
+        if not stored[name]:  # plans from before have neither
+            del stored[name]
     return make_plan(OPERATION, stored, _totals(rows, written, table, losses), table)
+
+
+def _whole(why_not: Mapping[SegmentKey, str]) -> dict[PartitionKey, str]:
+    """Return why partitions stay as they are: all segments of a log are of one dialect.
+
+    The first segment that cannot be converted counts.
+    """
+    blocked: dict[PartitionKey, str] = {}
+    for key, why in sorted(why_not.items()):
+        reason = f"segment {key.base_offset} of this partition: {why}"
+        blocked.setdefault(key.partition, reason)
+    return blocked
 
 
 _FACTS: Final = (
@@ -192,6 +213,13 @@ def _items(row: ForecastRow, segment: SegmentRow, options: MigrateOptions) -> It
         (paths.OFFSET_INDEX, segment["index"]),
         (paths.TIME_INDEX, segment["timeindex"]),
     ):
+        if options.to and kind == paths.TIME_INDEX:
+            if before is not None:
+                file = paths.segment_file(row.base_offset, kind)
+                reason = "the index of this dialect has the times"
+                removed = item_of(segment, file, options.rule, "remove", reason)
+                yield removed | {"before": before, "log": None, "after_bytes": 0}
+            continue
         if before is None and kind == paths.TIME_INDEX and options.to_magic == 0:
             continue  # brokers of that format have none
         file, action = paths.segment_file(row.base_offset, kind), "replace" if before else "add"
@@ -224,7 +252,8 @@ def _removals(
 
 def _reason(row: ForecastRow, options: MigrateOptions) -> str:
     codec = "" if options.compression_type == PRODUCER else f", {options.compression_type}"
-    reason = f"to magic {options.to_magic}{codec}: {row.batches_before} batches"
+    target = f"the dialect {options.to}" if options.to else f"magic {options.to_magic}"
+    reason = f"to {target}{codec}: {row.batches_before} batches"
     if row.batches_after != row.batches_before:
         reason += f" become {row.batches_after}"
     if row.kept_last:

@@ -7,7 +7,7 @@ compared.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -24,19 +24,22 @@ from kafkats.errors import (
     storage,
 )
 from kafkats.formats.convert import Target
+from kafkats.generations import ENRICHED
 from kafkats.hashes import algorithm_of
-from kafkats.index.build import Built
+from kafkats.index.enriched_index import build_dialect
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.families import stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.journal import Note
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import refuse_unfinished_swaps, scan_partition
+from kafkats.migration.dialect import refuse_broker
 from kafkats.migration.forecast import target_of
 from kafkats.plans.plan import check_settings, kind_of
 from kafkats.plans.planned_indexes import build_planned
 from kafkats.plans.rows import Item, replaced_file
 from kafkats.plans.run import PartitionWork, Staged, about, by_segment, refuse_full_disk
+from kafkats.segment.dialects import prove as prove_dialect
 from kafkats.segment.parity import Parity, digest_records, first_difference
 from kafkats.segment.reader import Source, open_source
 
@@ -45,6 +48,8 @@ def check_item(item: Item) -> None:
     """Raise CorruptPlan for an item that `plan_migrate` does not plan."""
     kind = kind_of(item)
     removed = kind in (paths.TXN_INDEX, paths.SNAPSHOT)
+    if kind == paths.TIME_INDEX and item["action"] == "remove":
+        removed = True  # stage_partition checks that a dialect is written
     if (item["action"] == "remove") != removed or (not removed and item["log"] is None):
         raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
     if kind == paths.LOG and (item["action"] != "replace" or not item["after_sha256"]):
@@ -69,6 +74,12 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
             "with the work area on another file system no .log can be changed", path=directory
         )
     _refuse_changed(work, directory)
+    if target.dialect:
+        refuse_broker(Path(work.log_dir), target.dialect)
+    elif any(
+        kind_of(item) == paths.TIME_INDEX and item["action"] == "remove" for item in work.items
+    ):
+        raise CorruptPlan("a time index is removed only where a dialect is written", path=directory)
     refuse_full_disk(work)
     changes: list[Change] = []
     unchanged: dict[str, FileIdentity] = {}
@@ -94,8 +105,14 @@ def _target(work: PartitionWork) -> Target:
     magic, codec = (work.options.get(name) for name in ("to_magic", "compression_type"))
     if type(magic) is not int or not isinstance(codec, str):
         raise CorruptPlan("its options name no magic, or no compression type")
+    dialects = {name: work.options.get(name) for name in ("to", "dialect")}
+    if any(word not in (None, ENRICHED) for word in dialects.values()):
+        raise CorruptPlan("its options name an unknown dialect")
+    if all(dialects.values()):
+        raise CorruptPlan("its options convert from a dialect to the same")
+    to, source = (str(word) if word else None for word in dialects.values())
     try:
-        return target_of(magic, codec)
+        return target_of(magic, codec, to, source)
     except UsageError as e:
         raise CorruptPlan(f"its options are not those of a migration: {e}") from e
 
@@ -134,24 +151,25 @@ def _refuse_changed(work: PartitionWork, directory: Path) -> None:
 class _Converted(NamedTuple):
     """A converted log: its indexes, and what both logs say."""
 
-    built: Built
+    indexes: Mapping[str, bytes]
     before: Parity
     after: Parity
 
 
 def _convert(log: Path, item: Item, target: Target, staged: Path) -> _Converted:
     """Write the converted log to `staged`, read it back, and build its indexes."""
-    # numba takes 0.4 s to import: only where something is converted
-    from kafkats.segment.convert import convert_source
-
     base, active = item["base_offset"], item["next_base_offset"] < 0
     # The old log is mapped: no broker truncates it under the lock. The new file is private until
     # commit sets its attributes.
     with about(log), open_source(log, mapped=True) as old:
         with storage(staged, "writing the new log"), open(staged, "xb", opener=_private) as file:
-            convert_source(old, base, target, file.write, log_end=active, digest=False)
+            _write(old, base, target, file.write, active)
         with open_source(staged, mapped=True) as new:
             before, after = _prove(old, new, target, log)
+            if target.dialect:
+                interval = item["index_interval_bytes"]
+                index = build_dialect(new, base, index_interval_bytes=interval)
+                return _Converted({paths.OFFSET_INDEX: index}, before, after)
             built = build_planned(new, item)
     if built.facts.stop:
         raise NotEqual("the converted log does not read to its end", path=log)
@@ -160,7 +178,21 @@ def _convert(log: Path, item: Item, target: Target, staged: Path) -> _Converted:
             f"no broker could index the converted log ({built.blocked}): {built.blocked_reason}"
         ).rstrip(": ")
         raise Refused(reason, path=log)
-    return _Converted(built, before, after)
+    indexes = {paths.OFFSET_INDEX: built.offset_index, paths.TIME_INDEX: built.time_index}
+    return _Converted(indexes, before, after)
+
+
+def _write(
+    old: Source, base: int, target: Target, write: Callable[[memoryview], object], log_end: bool
+) -> None:
+    # numba takes 0.4 s to import: only where something is converted
+    from kafkats.segment import dialects
+    from kafkats.segment.convert import convert_source
+
+    if target.shipped:
+        convert_source(old, base, target, write, log_end=log_end, digest=False)
+    else:
+        dialects.convert_source(old, base, target, write, log_end=log_end)
 
 
 def _stage_segment(
@@ -182,10 +214,7 @@ def _stage_segment(
     # mtime is data: retention and searches of segments without timestamps use it. commit reads the
     # new file back, and refuses bytes that the plan does not say.
     yield Replace(log, staged, old, item["after_sha256"], old.mtime_ns)
-    for kind, content in (
-        (paths.OFFSET_INDEX, converted.built.offset_index),
-        (paths.TIME_INDEX, converted.built.time_index),
-    ):
+    for kind, content in converted.indexes.items():
         name = paths.segment_file(item["base_offset"], kind)
         if name in by_file:
             before = identity_of(by_file[name]["before"])
@@ -204,6 +233,8 @@ def _prove(old: Source, new: Source, target: Target, log: Path) -> tuple[Parity,
     This covers offsets, order, keys, values and, depending on the target, timestamps, headers and
     control records.
     """
+    if not target.shipped:
+        return prove_dialect(old, new, target)
     kept = {
         "timestamps": target.magic > 0,
         "headers": target.magic == 2,

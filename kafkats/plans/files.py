@@ -27,7 +27,7 @@ def make_folder(folder: Path, what: str) -> None:
     """
     signs = (*paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN)
     with storage(folder, f"writing {what}"):
-        real = folder.resolve()
+        real = Path(os.path.realpath(folder))  # resolve() raises RuntimeError for a loop
         for above in (real, *real.parents):
             if any((above / name).exists() for name in signs):
                 raise UsageError(

@@ -88,16 +88,22 @@ class Load:
         one = recovered(base, why, done)
         if self.rule.producers:
             self.snapshots.rebuild(self.bases, self.log_start, base)
-            self.snapshots.recovered(done.next_offset)
-            latest = self.epochs[-1].epoch if self.epochs else -1
-            if self.rule.epochs and done.last_epoch > latest:
-                for begun in epochs_in(log, done.cut_to, latest):
-                    self.epochs = assigned(self.epochs, begun)
+            self.snapshots.recovered(done.producers_end)
+            # Up to 2.8 only the recovery of unflushed segments assigns epochs.
+            if self.rule.swaps_renamed or why == "unflushed":
+                self._assign_epochs(log, done)
         self.recoveries[base] = done
         self.recovered.append(one)
         self.files.restore(paths.segment_file(base, paths.TXN_INDEX))
         self.reached = max(self.reached, done.seen_to, done.next_offset)
         return one
+
+    def _assign_epochs(self, log: Path, done: Recovery) -> None:
+        """Note the epochs that a recovered log begins. Raises StorageFailed."""
+        latest = self.epochs[-1].epoch if self.epochs else -1
+        if self.rule.epochs and done.highest_epoch > latest:
+            for begun in epochs_in(log, done.cut_to, latest):
+                self.epochs = assigned(self.epochs, begun)
 
     def _known(self, log: Path, base: int) -> Recovery | None:
         """Return the recovery of this log that was made before, None if the log is another."""

@@ -237,7 +237,7 @@ def _finish_swaps(load: Load) -> None:
         done = recover(load.directory / swap, base, load.interval)
         if load.rule.producers:
             load.snapshots.rebuild(load.bases, load.log_start, base)
-            load.snapshots.recovered(done.next_offset)
+            load.snapshots.recovered(done.producers_end)
         load.recovered.append(recovered(base, "swap", done))
         for covered in [b for b in load.bases if base <= b < done.next_offset or b == base]:
             load.bases.remove(covered)

@@ -55,7 +55,8 @@ class Recovery(NamedTuple):
     cut_to: int
     next_offset: int
     log_bytes: int
-    last_epoch: int
+    highest_epoch: int
+    """The highest leader epoch of a batch, -1 without one."""
     stop: str = ""
     """Why the log ends at `cut_to`: a kind of findings.KINDS, "" for the end of the file."""
     seen_to: int = -1
@@ -64,6 +65,9 @@ class Recovery(NamedTuple):
     """Batches of magic 2 that are read."""
     messages: int = 0
     """The same of messages and wrappers of magic 0 and 1."""
+    producers_end: int = -1
+    """The offset that the producer state is of: the end of the last batch of magic 2, the base
+    offset without one."""
 
 
 def read_end(log: Path, index: Path | None, base_offset: int, rule: StartRule) -> End:
@@ -117,16 +121,25 @@ def recover(log: Path, base_offset: int, interval: int = INDEX_INTERVAL_BYTES) -
             _refuse_range(log, source, span, base_offset)
         if span.not_increasing and _index_refuses(source, base_offset, interval):
             seen = span.next_offset
-            return Recovery(0, base_offset, source.size, -1, "offsets-not-increasing", seen)
+            return Recovery(
+                0,
+                base_offset,
+                source.size,
+                -1,
+                "offsets-not-increasing",
+                seen,
+                producers_end=base_offset,
+            )
         return Recovery(
             span.end,
             span.next_offset,
             source.size,
-            span.last_epoch,
+            span.highest_epoch,
             str(span.stop or ""),
             max(span.next_offset, _seen_to(source, span, base_offset)),
             span.batches,
             span.messages,
+            span.magic_2_end if span.magic_2_end >= 0 else base_offset,
         )
 
 

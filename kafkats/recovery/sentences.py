@@ -117,34 +117,40 @@ def _root_lines(
     recovery_rate: int | None,
 ) -> Iterator[str]:
     segments = sum(p.segments for p in own)
-    held = f"{len(own)} partitions, {segments} segments, {_bytes(sum(p.log_bytes for p in own))}"
+    size = _bytes(sum(p.log_bytes for p in own))
+    held = f"{_count(len(own), 'partition')}, {_count(segments, 'segment')}, {size}"
     yield f"{root.log_dir}: {held}, {_stop(root)}"
     if root.words and root.outcome != "stops":
         what = "goes offline" if root.outcome == "offline" else "counts as empty"
         yield from (f"  {what}: {line}" for line in root.words)
     recovered = [one for p in own for one in p.recovered]
-    size = sum(one.log_bytes for one in recovered)
-    yield f"  recovers {len(recovered)} segments, {_bytes(size)}"
-    if size:
+    unflushed = sum(one.log_bytes for one in recovered)
+    yield f"  recovers {_count(len(recovered), 'segment')}, {_bytes(unflushed)}"
+    if unflushed:
         yield f"  {_time(start, recovered, recovery_rate)}"
     cut, deleted = sum(p.cut_bytes for p in own), sum(len(p.deleted) for p in own)
     if cut:
         partitions = sum(bool(p.cut_bytes) for p in own)
         yield f"  cuts {_bytes(cut)} from {_count(partitions, 'partition')}"
     if deleted:
-        yield f"  deletes {deleted} segments, {_bytes(sum(p.deleted_bytes for p in own))}"
+        yield f"  deletes {_count(deleted, 'segment')}, {_bytes(sum(p.deleted_bytes for p in own))}"
     removed, renamed = sum(len(p.removed) for p in own), sum(len(p.renamed) for p in own)
     if removed or renamed:
-        yield f"  finishes what was under way: removes {removed} files, swaps {renamed} files in"
+        yield (
+            f"  finishes what was under way: removes {_count(removed, 'file')},"
+            f" swaps {_count(renamed, 'file')} in"
+        )
     aside = sum(bool(p.set_aside) for p in own)
     if aside:
-        yield f"  sets {aside} directories aside as -stray, and serves empty logs for them"
+        yield (
+            f"  sets {_count(aside, 'partition')} aside as -stray, and serves an empty log instead"
+        )
     replayed = [p for p in own if p.replay_from >= 0 and p.replay_bytes]
     if replayed:
-        size = sum(p.replay_bytes for p in replayed)
+        replayed_bytes = sum(p.replay_bytes for p in replayed)
         yield (
             f"  replays producer state in {_count(len(replayed), 'partition')},"
-            f" reading at most {_bytes(size)}"
+            f" reading at most {_bytes(replayed_bytes)}"
         )
 
 
@@ -188,9 +194,11 @@ def _told(start: BrokerStart) -> Iterator[str]:
             " keep their place among the eligible leaders"
         )
     else:
+        marked = start.roots and all(root.clean for root in start.roots)
+        why = " (the markers of the clean stop lack a broker epoch, or differ)" if marked else ""
         yield (
-            "The controller is told of an unclean stop: replicas here leave the in-sync and the"
-            " eligible replicas until they have caught up"
+            f"The controller is told of an unclean stop{why}: replicas here leave the in-sync and"
+            " the eligible replicas until they have caught up"
         )
 
 

@@ -69,9 +69,12 @@ class Snapshots:
         self._take(end)
         return Loaded(loaded if loaded in self.offsets else -1, begin)
 
-    def recovered(self, next_offset: int) -> None:
-        """Take the snapshot after the recovery of a segment that ends at `next_offset`."""
-        self._take(next_offset)
+    def recovered(self, producers_end: int) -> None:
+        """Take the snapshot after the recovery of a segment whose last batch of magic 2 ends there.
+
+        Messages of magic 0 and 1 behind it do not move the state's offset (LogSegment.recover).
+        """
+        self._take(producers_end)
 
     def remove_strays(self, bases: Sequence[int]) -> None:
         """Keep the snapshots at segment bases, and the newest one if it lies above all of them."""

@@ -59,6 +59,8 @@ class Reasons(NamedTuple):
     second: Ints
 
 
+NO_TIME: Final = "no limit by time"
+"""The reason for a segment that no limit by time concerns; size may."""
 _SENTENCES: Final[Mapping[Code, Callable[[int, int], str]]] = {
     Code.BELOW_START: lambda start, _: f"ends below the log start offset {start}",
     Code.SIZE: lambda remain, limit: (
@@ -73,7 +75,7 @@ _SENTENCES: Final[Mapping[Code, Callable[[int, int], str]]] = {
     Code.NEVER_EXPIRES: lambda limit, _: f"never expires: retention.ms is {limit}",
     Code.BEYOND_MARK: lambda mark, _: f"reaches beyond the high watermark {mark}",
     Code.NO_MARK: lambda *_: "no high watermark is known",
-    Code.NO_LIMIT: lambda *_: "no limit by time",
+    Code.NO_LIMIT: lambda *_: NO_TIME,
     Code.NEXT_RUN: lambda *_: "expired, and goes in the next run: size was looked at after time",
 }
 

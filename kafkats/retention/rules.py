@@ -30,7 +30,7 @@ class Segment(NamedTuple):
     bytes: int
     """The size of the .log, as retention.bytes counts it."""
     largest_timestamp: int
-    """Negative: none. 0 is a time."""
+    """Up to RetentionRule.no_timestamp: none. 0 is a time."""
     mtime_ms: int
     trusted: bool = True
     """Whether the largest timestamp is trusted: the time index does not contradict the log."""
@@ -104,7 +104,7 @@ def decide(
 
 def age_of(segment: Segment, rule: RetentionRule) -> tuple[int, str]:
     """Return the time (epoch ms) from which age counts, and the evidence: timestamp or mtime."""
-    if rule.timestamps and segment.largest_timestamp >= 0:
+    if rule.timestamps and segment.largest_timestamp > rule.no_timestamp:
         return segment.largest_timestamp, "timestamp"
     return segment.mtime_ms, "mtime"
 

@@ -156,6 +156,16 @@ def _kept(row: VerdictRow) -> Kept:
     }
 
 
+def deleted_by(verdicts: pa.Table) -> dict[str, dict[str, int]]:
+    """Return {topic: {rule: bytes}} of what is deleted now; the rules are those of RETENTION.by."""
+    deleted = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
+    rows = verdicts.filter(deleted).group_by(["topic", "by"]).aggregate([("bytes", "sum")])
+    found: dict[str, dict[str, int]] = {}
+    for row in rows.sort_by([("topic", "ascending"), ("by", "ascending")]).to_pylist():
+        found.setdefault(row["topic"], {})[row["by"]] = row["bytes_sum"]
+    return found
+
+
 def suspects(rows: Iterable[SummaryRow]) -> list[Suspect]:
     """Return the segments that keep others by an implausible timestamp, of `summary_rows`."""
     return [

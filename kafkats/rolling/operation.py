@@ -20,13 +20,18 @@ READS: Final = frozenset({
     "segment.ms", "segment.bytes", "segment.jitter.ms", "segment.index.bytes", "cleanup.policy",
     "max.compaction.lag.ms",
 })  # fmt: skip
-SIMULATION_READS: Final = READS | {"index.interval.bytes", "retention.ms", "retention.bytes"}
+SIMULATION_READS: Final = READS | {
+    "index.interval.bytes", "retention.ms", "retention.bytes", "message.timestamp.type",
+    "message.timestamp.before.max.ms", "message.timestamp.after.max.ms",
+    "message.timestamp.difference.max.ms",
+}  # fmt: skip
 """The topic settings that `simulate roll` reads."""
 
 
 def _prepare(given: Given, policy: Policy) -> Decide:
+    from kafkats.rolling.early_rolls import early_remarks
     from kafkats.rolling.plan import RollOptions, damaged_in, plan_roll, rolled
-    from kafkats.rolling.simulate import SimulateOptions, simulate_units
+    from kafkats.rolling.simulate import SIMULATED, SimulateOptions, simulate_units
 
     roll = given.of(Roll)
     options = stored(RollOptions, roll, given.of(MissingRecords), now_ms=given.at(roll.now))
@@ -38,11 +43,13 @@ def _prepare(given: Given, policy: Policy) -> Decide:
         verified = stages.verify([unit for unit in units if unit.key in closes])
         if damaged := damaged_in(verified, options.accept_loss):
             plan, due = plan_roll(segments, policy, options, damaged)
-        beside = {"due": due}
+        beside, remarks = {"due": due}, list[str]()
         if given.of(Simulation).simulate:
             simulation = stored(SimulateOptions, roll, now_ms=options.now_ms)
-            beside["simulated"] = simulate_units(stages.executor, units, policy, simulation)
-        return Planned(plan, segments, beside, more={"now_ms": options.now_ms})
+            rows = simulate_units(stages.executor, units, policy, simulation)
+            beside["simulated"] = rows.select(SIMULATED.names)
+            remarks = early_remarks(rows.to_pylist(), policy)
+        return Planned(plan, segments, beside, remarks, more={"now_ms": options.now_ms})
 
     return decide
 

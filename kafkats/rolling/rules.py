@@ -8,7 +8,7 @@ Pure functions. A broker checks before each append, and rolls when any of these 
                   (generations.RollRule tells from when to when)
     offset-index  it is full: segment.index.bytes // 8 entries
     time-index    it is full: segment.index.bytes // 12 - 1 entries; one is reserved for closing
-    offsets       the append ends 2^31 or more above the base offset
+    offsets       the append ends 2^31 or more above the base offset, or below it
 
 Time is that of the append's own timestamps. Old records never roll a segment by time, and a record
 from the future rolls it at once. So does a transaction marker among old records, since it carries
@@ -99,7 +99,9 @@ class Active(NamedTuple):
     base_offset: int
     bytes: int
     first_timestamp: int
-    """The largest timestamp of its first batch (or append, see RollRule). Negative: none.
+    """The largest timestamp of its first batch (or append, see RollRule).
+
+    Up to RollRule.no_timestamp: none.
 
     After a restart it is always that of the batch.
     """
@@ -144,13 +146,15 @@ def should_roll(active: Active, append: Append, settings: Settings, rule: RollRu
         return ""
     if active.time_entries >= settings.segment_index_bytes // 12 - 1:
         return "time-index"
-    return "offsets" if append.last_offset - active.base_offset > MAX_RELATIVE_OFFSET else ""
+    above = append.last_offset - active.base_offset
+    return "" if 0 <= above <= MAX_RELATIVE_OFFSET else "offsets"
 
 
 def _waited(active: Active, append: Append, rule: RollRule) -> tuple[int, int]:
-    if rule.since == "largest" and active.largest_timestamp >= 0:
+    if rule.since == "largest" and active.largest_timestamp > rule.no_timestamp:
         return active.largest_timestamp, append.now_ms
-    if rule.since in {"first-batch", "first-append"} and active.first_timestamp >= 0:
+    counted = active.first_timestamp > rule.no_timestamp
+    if rule.since in {"first-batch", "first-append"} and counted:
         return active.first_timestamp, append.max_timestamp
     return active.created_ms, append.now_ms
 
@@ -165,7 +169,7 @@ def due(
     """
     timed = {"largest": active.largest_timestamp, "created": -1}.get(
         rule.since, active.first_timestamp
-    ) >= 0
+    ) > rule.no_timestamp
     evidence = "timestamp" if timed else "created"
     if active.bytes == 0:
         return Due(False, "", "it is empty", evidence, None, None)

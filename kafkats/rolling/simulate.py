@@ -30,6 +30,7 @@ from kafkats.logdir.steady import steady
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.units import Unit, list_again
 from kafkats.retention.rules import Limits
+from kafkats.rolling.early_rolls import count_early_rolls
 from kafkats.rolling.replay import (
     Rolled,
     after_retention,
@@ -71,6 +72,11 @@ SIMULATED: Final = pa.schema([
     ("error", pa.string()),
 ])  # fmt: skip
 
+SIMULATED_NOW: Final = pa.schema([
+    *SIMULATED,
+    ("early_rolls", pa.int64()),           # see early_rolls; stored tables do not have it
+])  # fmt: skip
+
 
 class DayRow(TypedDict):
     """A row of DAY."""
@@ -81,7 +87,7 @@ class DayRow(TypedDict):
 
 
 class Outcome(TypedDict, total=False):
-    """The columns of SIMULATED about the simulated segments; null without batches."""
+    """The columns of SIMULATED_NOW about the simulated segments; null without batches."""
 
     simulated: int
     rolled_by: str
@@ -92,10 +98,11 @@ class Outcome(TypedDict, total=False):
     segment_bytes: int
     segment_jitter_ms: int
     days: list[DayRow]
+    early_rolls: int
 
 
 class SimulatedRow(Outcome, total=False):
-    """A row of SIMULATED."""
+    """A row of SIMULATED_NOW."""
 
     log_dir: Required[str]
     partition_dir: Required[str]
@@ -125,12 +132,12 @@ def partitions(units: Sequence[Unit]) -> Iterator[list[Unit]]:
 def simulate_units(
     executor: Executor, units: Sequence[Unit], policy: Policy, options: SimulateOptions
 ) -> pa.Table:
-    """Return SIMULATED, a row per partition of these segments. Raises UsageError."""
+    """Return SIMULATED_NOW, a row per partition of these segments. Raises UsageError."""
     return executor.map(
         "simulate",
         list(partitions(units)),
         partial(simulate_partition, policy=policy, options=options),
-        SIMULATED,
+        SIMULATED_NOW,
         size=lambda some: sum(unit.bytes for unit in some),
     )
 
@@ -138,7 +145,7 @@ def simulate_units(
 def simulate_partition(
     units: Sequence[Unit], policy: Policy, options: SimulateOptions
 ) -> pa.RecordBatch:
-    """Return a row of SIMULATED for the segments of one partition.
+    """Return a row of SIMULATED_NOW for the segments of one partition.
 
     The row has the error of an unreadable partition. A partition that a running broker deleted
     meanwhile has no row. Raises UsageError for an unknown rule.
@@ -152,7 +159,7 @@ def simulate_partition(
         live=units[0].live,
     )
     if looked is None:
-        return pa.RecordBatch.from_pylist([], schema=SIMULATED)
+        return pa.RecordBatch.from_pylist([], schema=SIMULATED_NOW)
     units, read, error = looked
     first = units[0]
     row: SimulatedRow = {
@@ -166,7 +173,7 @@ def simulate_partition(
         row["batches"] = sum(len(batches) for batches, _ in read)
         if row["batches"]:
             row = {**row, **_simulated(first, read, policy, options)}
-    return pa.RecordBatch.from_pylist([row], schema=SIMULATED)
+    return pa.RecordBatch.from_pylist([row], schema=SIMULATED_NOW)
 
 
 class _Looking:
@@ -215,6 +222,7 @@ def _simulated(
         "segment_bytes": settings.segment_bytes,
         "segment_jitter_ms": settings.segment_jitter_ms,
         "days": _days(began(read), [segment.created_ms for segment in rolled]),
+        "early_rolls": count_early_rolls(rolled, settings.longest_ms),
     }
 
 

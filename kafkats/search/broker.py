@@ -325,8 +325,10 @@ def _active(partition: Partition) -> int:
 def _broker_log_end(partition: Partition) -> int:
     """Return the log end that a broker finds after a clean stop.
 
-    After an unclean stop it is the end of the last whole batch.
+    After an unclean stop it is the end of the last whole batch. A running one knows it.
     """
+    if partition.known_end >= 0:
+        return partition.known_end
     if not partition.segments:
         return partition.log_start_offset
     active = partition.segments[-1]

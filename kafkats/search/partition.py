@@ -40,12 +40,14 @@ class Partition:
         live: bool,
         searchable: bool,
         index_interval_bytes: int,
+        log_end_offset: int = -1,
     ) -> None:
         self.path = path
         self.names = names
         self.clean, self.live, self.searchable = clean, live, searchable
         self.high_watermark = high_watermark
         self.index_interval_bytes = index_interval_bytes
+        self.known_end: Final = log_end_offset
         bases = sorted(
             int(name[:20])
             for name in names
@@ -184,6 +186,7 @@ def open_partition(
     live: bool = False,
     searchable: bool = True,
     index_interval_bytes: int = INDEX_INTERVAL_BYTES,
+    log_end_offset: int = -1,
 ) -> Partition:
     """Open the partition directory at `path`, as a context manager. Only names are read now.
 
@@ -191,7 +194,8 @@ def open_partition(
     root has a clean-shutdown marker: every whole slot of an index is then an entry, as for a broker
     that starts on it. `live`: a broker may truncate files, so none is memory-mapped. `searchable`
     False: the topic's message.format.version is below 0.10, for which 0.10 to 3.x refuse to search
-    by time. Raises Vanished, StorageFailed.
+    by time. `log_end_offset` is the one that a running broker has in memory, -1: the log's own.
+    Raises Vanished, StorageFailed.
     """
     with storage(path, "listing the partition directory"):
         names = frozenset(os.listdir(path))  # noqa: PTH208 - names are all that is wanted
@@ -204,4 +208,5 @@ def open_partition(
         live=live,
         searchable=searchable,
         index_interval_bytes=index_interval_bytes,
+        log_end_offset=log_end_offset,
     )

@@ -28,7 +28,8 @@ class Span(NamedTuple):
     """The offset after the last batch; the base offset of the segment without one."""
     highest: int
     """The highest last offset of a batch, -1 without one."""
-    last_epoch: int
+    highest_epoch: int
+    """The highest leader epoch of a batch, -1 without one."""
     stop: StopReason | None
     not_increasing: bool
     """A batch begins at or below an offset before it."""
@@ -38,6 +39,8 @@ class Span(NamedTuple):
     """Batches of magic 2."""
     messages: int = 0
     """Messages and wrappers of magic 0 and 1."""
+    magic_2_end: int = -1
+    """The offset after the last batch of magic 2, -1 without one."""
 
 
 def read_on(source: Source, base_offset: int, *, start: int = 0, checksums: bool) -> Span:
@@ -47,8 +50,11 @@ def read_on(source: Source, base_offset: int, *, start: int = 0, checksums: bool
         facts, *_, cells, _ = walk(source, base_offset, start=seen.end, checksums=checksums)
         new = sum(cell.batches for cell in cells if cell.magic >= v2.MAGIC)
         old = sum(cell.batches for cell in cells) - new
+        magic_2_end = _magic_2_end(source, seen, facts, old) if new else seen.magic_2_end
         seen = _joined(seen, facts, source)
-        seen = seen._replace(batches=seen.batches + new, messages=seen.messages + old)
+        seen = seen._replace(
+            batches=seen.batches + new, messages=seen.messages + old, magic_2_end=magic_2_end
+        )
         after = (
             _unknown_magic(source, seen, checksums) if facts.stop == StopReason.BAD_MAGIC else None
         )
@@ -68,7 +74,7 @@ def _joined(seen: Span, facts: SegmentFacts, source: Source) -> Span:
         facts.valid_bytes,
         facts.next_offset,
         highest,
-        max(seen.last_epoch, facts.last_leader_epoch),
+        max(seen.highest_epoch, facts.highest_leader_epoch),
         facts.stop,
         seen.not_increasing or disordered,
         seen.out_of_range if seen.out_of_range >= 0 else facts.out_of_range_position,
@@ -82,6 +88,22 @@ def _highest(source: Source, start: int, end: int) -> int:
 
     rows = batch_headers(source, start=start, end=end)
     return max((int(some[:, k.LAST_OFFSET].max()) for some in rows), default=-1)
+
+
+def _magic_2_end(source: Source, seen: Span, facts: SegmentFacts, old: int) -> int:
+    """Return the offset after the last batch of magic 2 among the walked ones, which have some.
+
+    `old` is the number of those of magic 0 and 1. Only a mixture is read a second time.
+    """
+    from kafkats.kernels import headers as k
+
+    if not old:
+        return facts.next_offset
+    end = -1
+    for rows in batch_headers(source, start=seen.end, end=facts.valid_bytes):
+        ends = rows[rows[:, k.MAGIC] >= v2.MAGIC, k.LAST_OFFSET]
+        end = int(ends[-1]) + 1 if len(ends) else end
+    return end
 
 
 def _unknown_magic(source: Source, seen: Span, checksums: bool) -> Span | None:
@@ -99,7 +121,11 @@ def _unknown_magic(source: Source, seen: Span, checksums: bool) -> Span | None:
     if not legacy and len(head) == v2.HEADER_BYTES:
         last += v2.BatchHeader(*v2.HEADER.unpack(head)).last_offset_delta
     return seen._replace(
-        end=seen.end + size, next_offset=last + 1, highest=max(seen.highest, last), stop=None
+        end=seen.end + size,
+        next_offset=last + 1,
+        highest=max(seen.highest, last),
+        stop=None,
+        magic_2_end=seen.magic_2_end if legacy else last + 1,
     )
 
 

@@ -115,7 +115,7 @@ class PlainWalk:
         cell[k.CELL_CONTROL] += batch.control
         cell[k.CELL_DELETE_HORIZON] += batch.delete_horizon_ms is not None
         cell[k.CELL_PRODUCER] += batch.producer_id >= 0
-        s[k.LAST_EPOCH] = batch.leader_epoch
+        s[k.HIGHEST_EPOCH] = max(s[k.HIGHEST_EPOCH], batch.leader_epoch)
         span = batch.last_offset - batch.base_offset
         if (span < 0 or not 0 <= batch.count <= span + 1) and s[k.BAD_HEADER] < 0:
             s[k.BAD_HEADER] = position

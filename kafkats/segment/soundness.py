@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkats.errors import CorruptBatch
 from kafkats.findings import Finding
+from kafkats.formats.model import NO_TIMESTAMP
 from kafkats.generations import MAX_RELATIVE_OFFSET
+from kafkats.segment.columns import columns
 from kafkats.segment.deep import Deep
 from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.reader import Source
+from kafkats.segment.search import LOWEST
 
 
 def log_findings(
@@ -73,6 +77,36 @@ def record_findings(name: str, looked: Deep) -> Iterator[Finding]:
         yield Finding(
             "wrong-maximum", name, reason, looked.wrong_maximum_position, expected=maximum
         )
+
+
+def timestamp_findings(name: str, facts: SegmentFacts, source: Source) -> Iterator[Finding]:
+    """Yield a remark if all timestamps of the .log called `name` are negative.
+
+    Brokers leave its time index empty. They search, roll and delete by the file's mtime and their
+    clock. `facts` must have depth deep. Raises StorageFailed.
+    """
+    if facts.max_timestamp >= 0 or facts.stop is not None or not any(facts.magics[1:]):
+        return
+    count, newest = 0, LOWEST
+    try:
+        for chunk in columns(source, key=False, value=False, headers=False):
+            negative = chunk.timestamp[chunk.timestamp < NO_TIMESTAMP]
+            count += len(negative)
+            newest = max(newest, int(negative.max(initial=LOWEST)))
+    except CorruptBatch:
+        return  # reported as undecodable
+    if not count:
+        return
+    reason = (
+        f"{count} records are from before 1970, the newest of {newest} ms; brokers search,"
+        " roll and delete by the file's mtime"
+    )
+    if facts.delete_horizon_batches:
+        reason += (
+            f"; bit 6 of {facts.delete_horizon_batches} batches is read as a delete horizon, not as"
+            " KIP-228's isTimestampExtended"
+        )
+    yield Finding("negative-timestamps", name, reason)
 
 
 def _stop_finding(name: str, facts: SegmentFacts, source: Source, moving: bool) -> Finding:

@@ -258,7 +258,7 @@ def _facts(
         control_batches=control,
         transactional_batches=transactional,
         delete_horizon_batches=horizons,
-        last_leader_epoch=s[k.LAST_EPOCH],
+        highest_leader_epoch=s[k.HIGHEST_EPOCH],
         last_batch_position=s[k.LAST_BATCH],
         not_increasing_position=s[k.NOT_INCREASING],
         out_of_range_position=s[k.OUT_OF_RANGE],

@@ -1,6 +1,6 @@
 """The question to a person whether a canary does well, so that the other brokers may follow.
 
-canary-question.json    in the run's folder: the digest of what was shown, and the deadline
+canary-question.json    in the run's folder: the digest of what was shown, the deadline, the answer
 
 The digest is that of the ledger's last entry about the canary. A run that was cleared since has
 converted, proved or certified it again: an answer to the earlier question is not taken.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -18,14 +18,12 @@ from airflow.sdk.definitions.param import ParamsDict
 
 from kafkats_airflow import answers, asking, deployment, questions, steps
 from kafkats_airflow.failing import in_our_words
-from kafkats_airflow.folders import folder_of
+from kafkats_airflow.folders import CANARY_QUESTION, folder_of
 from kafkats_airflow.links import ResultsLink
 from kafkats_airflow.params import digest_field
 from kafkats_airflow.results import Answer
 from kafkats_airflow.run_params import params_of
 from kafkats_airflow.settings import TIMEOUTS
-
-QUESTION: Final = "canary-question.json"
 
 
 class CanaryApproval(ApprovalOperator):
@@ -79,6 +77,7 @@ class CanaryApproval(ApprovalOperator):
         if taken["chosen_options"] == [self.APPROVE]:
             by = answers.name_in(taken) or f"airflow {context['run_id']}"
             steps.approve(params_of(context), by)
+        _record_answer(context, taken)
         return taken
 
     def _record(self, context: Context, digest: str) -> None:
@@ -86,9 +85,10 @@ class CanaryApproval(ApprovalOperator):
 
         now_ms = time.time_ns() // 1_000_000
         until_ms = now_ms + (self.response_timeout or timedelta()) // asking.MILLISECOND
-        path = folder_of(context) / QUESTION
+        path = folder_of(context) / CANARY_QUESTION
         make_folder(path.parent, "the question")
-        write_json(path, {"digest": digest, "asked_ms": now_ms, "until_ms": until_ms})
+        asked = {"digest": digest, "asked_ms": now_ms, "until_ms": until_ms}
+        write_json(path, {**asked, "task_id": self.task_id})
 
     def _not_taken(self, context: Context, answer: Answer) -> str:
         """Return why a person's yes is not taken, "" if it is."""
@@ -98,10 +98,20 @@ class CanaryApproval(ApprovalOperator):
         return answers.names_another(answer, digest)
 
 
+def _record_answer(context: Context, answer: Answer) -> None:
+    """Add the answer to the file of the question: pages list it as open until then."""
+    from kafkats.plans.files import read_json, write_json
+
+    path = folder_of(context) / CANARY_QUESTION
+    if path.exists():  # earlier versions wrote none
+        said = {"option": answer["chosen_options"][0], "by": answers.name_in(answer)}
+        write_json(path, {**read_json(path), **said, "answered_ms": time.time_ns() // 1_000_000})
+
+
 def _asked_until(context: Context) -> int | None:
     """Return the deadline of the question, epoch ms; None for a question of an earlier version."""
     from kafkats.plans.files import read_json
 
-    path = folder_of(context) / QUESTION
+    path = folder_of(context) / CANARY_QUESTION
     until = read_json(path).get("until_ms") if path.exists() else None
     return until if isinstance(until, int) else None

@@ -82,6 +82,8 @@ def check(context: Context) -> None:
     _check_fixed("folder", params.get("folder", settings.FOLDER), settings.FOLDER)
     if ledger := params.get("ledger"):
         _inside(ledger, "ledger")
+    if clients := params.get("clients"):
+        _inside(clients, "clients")
     if tables := params.get("tables"):
         _inside(tables, "tables")
     days = params.get("undo_days", settings.FLOOR_DAYS)

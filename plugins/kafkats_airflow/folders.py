@@ -23,6 +23,8 @@ from kafkats_airflow.run_params import params_of
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _LONGEST: Final = 100
+CANARY_QUESTION: Final = "canary-question.json"
+"""In a run's folder: the question whether the other brokers may follow a canary."""
 
 
 def run_folder(folder: str, dag_id: str, run_id: str) -> Path:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kafkats.config.option import Declared, Options, declared
 from kafkats.config.options import Settings, Topics
 from kafkats.lookup.options import Export, Search, Table
-from kafkats.migration.options import Migrate, Migration, Step
+from kafkats.migration.options import ClientMix, Migrate, Migration, Step
 from kafkats.operations import OPERATIONS
 from kafkats.rebuild.options import Rebuild
 from kafkats.recovery.options import Recover
@@ -95,7 +95,7 @@ FORMS: Final[Mapping[str, Form]] = {
         },
     ),
     "migrate": Form(
-        (MigrationRun, Migration, Migrate, Step, Settings),
+        (MigrationRun, Migration, Migrate, ClientMix, Step, Settings),
         (
             *_WRITING,
             "policy",
@@ -107,6 +107,7 @@ FORMS: Final[Mapping[str, Form]] = {
             "rule",
             "accept_loss",
             "attested_by",
+            "clients",
             "ledger",
             "folder",
         ),

@@ -93,6 +93,8 @@ def _plan(params: RunParams, group: Group, folder: Path) -> list[str]:
     words = ["migrate", *group.log_dirs, *_reading(params)]
     words += ["--compression-type", params["compression_type"], "--to-magic", str(magic)]
     words += ["--accept-loss", ",".join(listed(params["accept_loss"]))]
+    if clients := params.get("clients"):  # not in the params of an older run
+        words += ["--clients", clients]
     if phase == "phase-1":
         words += ["--only-newer", "--certify", str(folder / "certificate")]
     if not params["dry_run"]:

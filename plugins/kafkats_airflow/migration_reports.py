@@ -255,7 +255,7 @@ def write_report(
     _write_tables(folder, named)
     write_json(folder / "report.json", report)
     if context is not None:
-        _write_overview(context, folder, report, segments if plans else None, now)
+        _write_overview(context, folder, report, segments if plans else None, now, looked)
     write_burn_down(folder, Path(params["folder"]))
     return report
 
@@ -275,13 +275,14 @@ def _write_overview(
     report: MigrationReport,
     segments: pa.Table | None,
     census: pa.Table,
+    looked: Results,
 ) -> None:
     """Write overview.json. `segments` are those before the run, None without a plan."""
     after, seen = reports.after_of(folder), None
     if segments is not None:
         seen = overview.at_the_end(segments, after, reports.SEGMENT)
     census = census if census.num_rows else None
-    volumes = overview.volumes_of(report["volumes"], seen, census=census)
+    volumes = overview.volumes_of(report["volumes"], seen, census=census, looks=looked)
     failed = report["outcome"].endswith(UNFINISHED)
     overview.write(context, folder, report["outcome"], volumes, failed=failed)
 

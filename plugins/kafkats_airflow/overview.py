@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.retention.summary import SummaryRow
-    from kafkats_airflow.results import PlanResult
+    from kafkats_airflow.results import FormatResult
 
 NAME: Final = "overview.json"
 FORMAT: Final = 1
@@ -178,17 +178,17 @@ def volumes_of(
     *,
     verdicts: Sequence[SummaryRow] | None = None,
     census: pa.Table | None = None,
-    plans: Sequence[PlanResult] = (),
+    looks: Sequence[FormatResult] = (),
 ) -> list[Volume]:
     """Return the volumes of a run from its tables.
 
     `segments` are facts.SEGMENTS at the end of the run, `verdicts` are rows of retention's summary,
-    `census` is migration.census.CENSUS. The reports of `plans` say how full the disks were.
+    `census` is migration.census.CENSUS. The reports of `looks` say how full the disks were.
     """
     facts = _of_segments(segments) if segments is not None else {}
     magics = _of_census(census) if census is not None else {}
     deleted = _of_verdicts(verdicts) if verdicts is not None else {}
-    disks = _of_disks(plans)
+    disks = _of_disks(looks)
     return [
         Volume(
             log_dir=log_dir,
@@ -202,14 +202,14 @@ def volumes_of(
     ]
 
 
-def _of_disks(plans: Sequence[PlanResult]) -> dict[str, dict[str, object]]:
-    """Return the sizes that the jobs `plan` kept beside their reports; none of earlier versions."""
+def _of_disks(looks: Sequence[FormatResult]) -> dict[str, dict[str, object]]:
+    """Return the sizes that plans and censuses kept beside their reports, if they did."""
     from kafkats.plans.disks import read_disks
 
     found: dict[str, dict[str, object]] = {}
-    for plan in plans:
-        if seen := plan.get("seen"):
-            for log_dir, disk in read_disks(Path(seen["report"])).items():
+    for one in looks:
+        if kept := one.get("seen") or one.get("census"):
+            for log_dir, disk in read_disks(Path(kept["report"])).items():
                 found[log_dir] = {"disk_bytes": disk.bytes, "disk_free_bytes": disk.free_bytes}
     return found
 

@@ -92,18 +92,23 @@ def report(
     write_json(folder / "report.json", content)
     seen = overview.at_the_end(seen, reports.after_of(folder), PARTITION)
     failed = end.endswith((reports.UNFINISHED, LEFT))
-    volumes = overview.volumes_of(content["volumes"], seen, plans=plans)
+    volumes = overview.volumes_of(content["volumes"], seen, looks=plans)
     overview.write(context, folder, end, volumes, failed=failed)
     reports.log_remarks(content["remarks"])
     if failed:
         raise unfinished(end, content)
-    return content
+    return {**content, "starts": [_without_words(one) for one in content["starts"]]}
 
 
 def starts_of(folder: Path) -> list[Mapping[str, Any]]:
     """Return what preflight reported in the folder of a run, one summary per broker."""
     found = sorted(folder.glob(f"*/{START}/report.json"))
     return [json.loads(one.read_text()) for one in found]
+
+
+def _without_words(start: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a start for an XCom, which is small: pages read the words in report.json."""
+    return {name: value for name, value in start.items() if name != "said"}
 
 
 def _nothing_seen(params: RunParams, plans: Sequence[PlanResult], seen: pa.Table) -> list[str]:

@@ -26,6 +26,7 @@ from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.results import Arguments, JobResult, PlanResult, Rates, Reserved
 from kafkats_airflow.run_params import RunParams, params_of
+from kafkats_airflow.stakes import on_disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,11 +46,12 @@ UNSAFE = "DANGER is left"
 
 
 class ReportedPlan(TypedDict):
-    """A plan in report.json."""
+    """A plan in report.json. `on_disk` is that of stakes.Stake; earlier versions lack it."""
 
     plan: str
     digest: str
     totals: Totals
+    on_disk: int | None
 
 
 class Common(tries.TryFields):
@@ -203,7 +205,7 @@ def write_report(
     write_json(folder / "report.json", content)
     if context is not None:
         seen = overview.at_the_end(before, after, SEGMENT)
-        volumes = overview.volumes_of(content["volumes"], seen, plans=plans)
+        volumes = overview.volumes_of(content["volumes"], seen, looks=plans)
         failed = outcome.endswith((UNFINISHED, UNSAFE))
         overview.write(context, folder, outcome, volumes, failed=failed)
     return content
@@ -267,7 +269,12 @@ def common(folder: Path, plans: Plans, stages: Mapping[str, Results]) -> Common:
     return {
         "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
         "plans": [
-            {"plan": plan["plan"], "digest": plan["digest"], "totals": plan["totals"]}
+            {
+                "plan": plan["plan"],
+                "digest": plan["digest"],
+                "totals": plan["totals"],
+                "on_disk": None if plan.get("undo") else on_disk(Path(plan["plan"])),
+            }
             for plan in plans
         ],
         "reserved": [one for plan in plans for one in plan.get("reserved", ())],

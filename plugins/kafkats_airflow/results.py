@@ -81,6 +81,7 @@ class FormatResult(JobResult, total=False):
 
     log_dirs: list[str]
     census: Folder
+    seen: Folder
     certificate: str
     certificate_digest: str
     min_magic: int | None
@@ -110,7 +111,6 @@ class PlanResult(FormatResult, total=False):
     digest: Required[str]
     totals: Required[Totals]
     undo: list[str]
-    seen: Folder
     beyond: Beyond
     over_guard: int
     now_ms: int

@@ -151,7 +151,7 @@ def report(
     write_json(folder / "report.json", {**content, **more})
     seen = overview.at_the_end(before, after, reports.PARTITION)
     left = None if rows is None else _left(folder, plans, seen)
-    volumes = overview.volumes_of(content["volumes"], seen, verdicts=left, plans=plans)
+    volumes = overview.volumes_of(content["volumes"], seen, verdicts=left, looks=plans)
     overview.write(context, folder, end, volumes, failed=end.endswith(UNFINISHED))
     context["outlet_events"][INVENTORY].extra = {
         "volumes": [*content["volumes"]],
@@ -240,7 +240,7 @@ def _board(folder: Path, params: RunParams, plans: Plans) -> list[SummaryRow]:
     from kafkats.retention.implausible_timestamps import SHARES
     from kafkats.retention.plan import RETENTION
     from kafkats.retention.plot import plot_reclaimable, plot_timeline, reclaimable
-    from kafkats.retention.summary import by_topic, summary_rows, with_shares
+    from kafkats.retention.summary import by_topic, deleted_by, summary_rows, with_shares
 
     verdicts = reports.concat(
         [read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION
@@ -260,6 +260,7 @@ def _board(folder: Path, params: RunParams, plans: Plans) -> list[SummaryRow]:
         "partitions": rows,
         "lines": lines,
         "by_state": dict(by_state),
+        "deleted_by": deleted_by(verdicts),
     }
     write_json(folder / "board.json", board)
     _write_basis(folder, params, plans, [row["topic"] for row in topics])

@@ -31,6 +31,7 @@ RunParams = TypedDict(
         "to_magic": int,
         "compression_type": str,
         "accept_loss": list[str] | None,
+        "clients": str | None,
         "attested_by": str | None,
         "ledger": str | None,
         "as_of": str | None,

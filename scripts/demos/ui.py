@@ -66,7 +66,7 @@ def runs(volumes: Volumes) -> list[Shown]:
         Shown("apply_retention", {"dry_run": True}),
         Shown("apply_retention", {"volumes": ["broker-retention"], "as_of": as_of} | writes),
         Shown("roll_segments", {"dry_run": True, "simulate": True}),
-        Shown("recover_log_dirs", {"volumes": ["broker-crashed"], "dry_run": True}),
+        Shown("recover_log_dirs", {"volumes": ["broker-crashed"], "dry_run": True, "kafka": "4.3"}),
         Shown("build_lookup_tables", {"volumes": ["broker-retention"]} | HOUR),
         Shown("export_offsets", {"time": AT, "missing": "all", "volumes": ["broker-retention"]}),
         Shown("clean_reports", {}),

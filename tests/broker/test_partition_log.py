@@ -9,6 +9,7 @@ import pytest
 from kafkats import paths
 from kafkats.broker.generation import generation
 from kafkats.broker.partition_log import PartitionLog, create
+from kafkats.broker.requests import list_offsets
 from kafkats.broker.settings import settings_from, topic_of
 from kafkats.broker.starting import start
 from kafkats.errors import CorruptBatch, Rejected
@@ -16,6 +17,7 @@ from kafkats.formats import dispatch, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.logdir.checkpoints import EpochStart, read_epochs
 from kafkats.logdir.partition import log_bases
+from kafkats.segment.reader import read_so_far
 from tests.golden import Unpacked, case
 
 NOW = 1_700_000_000_000
@@ -94,11 +96,17 @@ def test_a_truncated_log_goes_on_like_one_that_was_never_longer(
 
 
 def test_a_cut_inside_a_batch_removes_all_of_it(tmp_path: Path) -> None:
+    """The log end is the offset that was asked for, until the broker starts again."""
     log = log_of(tmp_path / "t-0")
     records = [Record(n, NOW, TimestampType.CREATE_TIME, b"k", b"v") for n in range(10)]
     log.append_as_follower(v2.encode_batch(records[:4]) + v2.encode_batch(records[4:]), now_ms=NOW)
-    assert log.truncate(7, NOW) == 4
+    assert log.truncate(7, NOW) == log.log_end_offset == 7
     assert log.read(0, 10, 1 << 20) == v2.encode_batch(records[:4])
+    assert list_offsets(log, 1, -1, now_ms=NOW).answer.offset == 0 == log.high_watermark
+    log.high_watermark = 7
+    assert list_offsets(log, 1, -1, now_ms=NOW).answer.offset == 7
+    log.close(NOW)
+    assert start(log, log.topic, log.generation, NOW, clean=True).log_end_offset == 4
 
 
 @pytest.mark.parametrize(("lost", "end"), [(0, 12), (1, 11), (120, 10), (10**6, 8)])
@@ -147,11 +155,13 @@ def test_a_follower_takes_only_what_comes_next(tmp_path: Path) -> None:
         (batch(2, NOW), "UnexpectedAppendOffset"),
         (batch(3, NOW) + batch(3, NOW), "OffsetsOutOfOrder"),
         (batch(5, NOW) + batch(4, NOW), "OffsetsOutOfOrder"),
+        (batch(2, NOW) + batch(9, NOW), "UnexpectedAppendOffset"),
         (batch(9, NOW, value=b"v" * 900), "RECORD_LIST_TOO_LARGE"),
     ):
         with pytest.raises(Rejected) as e:
             log.append_as_follower(data, now_ms=NOW)
         assert e.value.error == name
+    log.keep_epochs([EpochStart(0, 0)], NOW)  # Kafka has begun the epoch of the last one
     bad = bytearray(batch(3, NOW))
     bad[-1] ^= 1
     with pytest.raises(CorruptBatch):
@@ -180,3 +190,59 @@ def test_a_batch_or_an_append_gets_an_index_entry(kafka: str, entries: int, tmp_
     assert len(index) == 8 * entries
     first = int.from_bytes(index[:4], "big")
     assert first == (2 if kafka in ("3.9.0", "2.8") else 1)
+
+
+def test_a_rejected_append_has_begun_its_epoch(tmp_path: Path) -> None:
+    """As in Kafka: the epoch is written before the size is judged. A truncation without effect deletes it."""
+    log = log_of(tmp_path / "t-0", 0)
+    with pytest.raises(Rejected):
+        log.append_as_follower(batch(1, NOW, epoch=3, value=b"v" * 900), now_ms=NOW)
+    assert read_epochs(log.directory / paths.LEADER_EPOCH) == [EpochStart(0, 0), EpochStart(3, 1)]
+    assert log.truncate(1, NOW) == 1
+    assert read_epochs(log.directory / paths.LEADER_EPOCH) == [EpochStart(0, 0)]
+
+
+def test_batches_may_overlap(tmp_path: Path) -> None:
+    """A follower compares last offsets only."""
+    log = log_of(tmp_path / "t-0")
+    data = b"".join(
+        v2.encode_batch(
+            [Record(n, NOW, TimestampType.CREATE_TIME, b"k", b"v") for n in offsets], leader_epoch=0
+        )
+        for offsets in ((0, 3), (2, 5))
+    )
+    assert log.append_as_follower(data, now_ms=NOW) is not None
+    assert log.log_end_offset == 6
+
+
+def test_an_unclean_start_keeps_the_recovery_point(tmp_path: Path) -> None:
+    """It moves only when segments are flushed, so a second kill recovers the same segments again."""
+    log = log_of(tmp_path / "t-0", *range(6))
+    flushed = log.recovery_point
+    assert 0 < flushed < log.log_end_offset
+    again = start(log, log.topic, log.generation, NOW, clean=False)
+    assert (again.recovery_point, again.log_end_offset) == (flushed, 6)
+    again.close(NOW)
+    assert start(again, log.topic, log.generation, NOW, clean=True).recovery_point == 6
+
+
+def test_records_are_deleted_up_to_the_high_watermark(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", *range(12))
+    bases = log_bases(log.directory)
+    log.high_watermark = 11
+    assert log.delete_records(bases[1] + 1, NOW) == bases[1] + 1
+    assert log_bases(log.directory) == bases
+    with pytest.raises(Rejected, match="OFFSET_OUT_OF_RANGE"):
+        log.delete_records(12, NOW)
+    log.delete_old_segments(NOW)
+    assert log_bases(log.directory) == bases[1:] and log.log_start_offset == bases[1] + 1
+
+
+def test_a_fetch_reads_only_what_it_returns(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", **{"internal.segment.bytes": 1 << 20})
+    for offset in range(400):
+        log.append_as_follower(batch(offset, NOW, value=b"v" * 1000), now_ms=NOW)
+    before = read_so_far()
+    found = log.read(350, 400, 3000)
+    assert [b.base_offset for b in dispatch.batches(found)] == [350, 351]
+    assert read_so_far() - before < 10_000 < log.active.size

@@ -10,6 +10,8 @@ import pytest
 
 from kafkats.broker.replay import BEGIN_MS, Row, replay
 from kafkats.errors import BadInput, KafkatsError, Refused, UsageError
+from kafkats.formats import v0
+from kafkats.formats.model import Record, TimestampType
 from kafkats.logdir.root import scan_root
 from tests.builders.commands import run
 
@@ -120,6 +122,8 @@ FULL = (
     step("replicate", "2", leader="1", bytes=1),
     step("replicate", "2", leader="1"),
     step("truncate", offset=5),
+    step("delete-records", offset=1),
+    step("delete-records", offset=99),
     {"do": "restart", "broker": "1", "clean": False, "lose": 1},
     step("roll"),
     step("produce", version=5, codec="lz4", records=ONE),
@@ -133,7 +137,10 @@ def test_the_same_script_leaves_the_same_bytes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = played(tmp_path, *FULL, to="a")
-    assert rows == played(tmp_path, *FULL, to="b")
+    again = played(tmp_path, *FULL, to="b")
+    for row in (*rows, *again):
+        row.pop("cpu_us", None)
+    assert rows == again
     files = {}
     for name in "ab":
         root = tmp_path / name
@@ -166,6 +173,8 @@ def test_the_same_script_leaves_the_same_bytes(
         ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 2, "records": [{}]}', "line 3: produce version 2: Kafka 4.3 answers 3 to 13"),
         ('{"do": "fetch", "broker": "1", "partition": "t-0", "version": 3, "offset": 0}', "line 3: fetch version 3: Kafka 4.3 answers 4 to 18"),
         ('{"do": "list-offsets", "broker": "1", "partition": "t-0", "version": 0, "time": 0}', "line 3: list-offsets version 0"),
+        ('{"do": "list-offsets", "broker": "1", "partition": "t-0", "version": 1, "time": 0, "count": 2}', "line 3: list-offsets version 1 asks for one offset"),
+        ('{"do": "list-offsets", "broker": "1", "partition": "t-0", "version": 1, "time": 0, "count": 0}', "line 3: list-offsets.count|line 3: count"),
         ('{"do": "create", "broker": "1", "partition": "u-0", "config": {"message.format.version": "1"}}', "line 3: message.format.version: Kafka 4.3 has no such"),
         ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 3}', "line 3: give records, or a set"),
         ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 3, "set": "xy"}', "line 3: set: no hex"),
@@ -213,3 +222,92 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert code == 0 and first["line"] == 3
     assert summary == {"summary": {"steps": 1, "outcomes": {"done": 1}}}
     assert run(capsys, "replay", tmp_path / "none", "-o", tmp_path / "new")[0] == 2
+
+
+def test_cpu_is_measured_where_bytes_are_judged_or_converted(tmp_path: Path) -> None:
+    rows = played(
+        tmp_path,
+        broker(),
+        step("create", config={"message.format.version": "0.10.0"}),
+        step("produce", version=3, codec="gzip", records=TWO * 200),
+        step("produce", version=2, records=[{"timestamp": 2**62}] * 3),
+        step("fetch", version=1, offset=0),
+        step("roll"),
+    )
+    assert outcomes(rows) == ["converted", "in place", "converted", "done"]
+    assert [row["do"] for row in rows if "cpu_us" in row] == ["produce", "produce", "fetch"]
+    assert all(int(row["cpu_us"]) > 0 for row in rows[2:5])
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize(("kafka", "magic"), [("0.9.0", 0), ("0.10.2", 1), ("2.8.2", 2)])
+def test_a_log_is_sent_again(kafka: str, magic: int, codec: str, tmp_path: Path) -> None:
+    """What one broker stores becomes sets of producers to another."""
+    made = [{"timestamp": ISO, "key": str(n), "value": "v" * 50} for n in range(40)]
+    first = [
+        broker(kafka=kafka), step("create"),
+        *(step("produce", version=magic + 1, codec=codec, records=made) for _ in range(3)),
+    ]  # fmt: skip
+    rows = played(tmp_path, *first)
+    log = f"out/broker-1/t-0/{0:020d}.log"
+    again: dict[str, Any] = {"version": magic + 1, "log": log, "bytes": 1000}
+    sent = played(
+        tmp_path, broker(kafka=kafka), step("create"), step("produce-log", **again), to="again"
+    )[-1]
+    recompressed = magic == 0 and codec == "gzip"
+    whole = magic == 2 or codec == "gzip"
+    assert sent["sets"] == 3 if whole else int(sent["sets"]) > 9
+    assert sent["outcome"] == f"{RECOMPRESSED if recompressed else IN_PLACE}: {sent['sets']}"
+    assert (sent["first_offset"], sent["last_offset"]) == (0, 119)
+    assert int(sent["cpu_us"]) > 0 and sent["log_end_offset"] == rows[-1]["log_end_offset"]
+    copy = tmp_path / "again" / "broker-1" / "t-0" / f"{0:020d}.log"
+    assert copy.read_bytes() == (tmp_path / log).read_bytes()
+
+
+def test_sets_of_a_log_are_rejected_one_by_one(tmp_path: Path) -> None:
+    rows = played(
+        tmp_path,
+        broker(),
+        step("create"),
+        step("produce", version=3, records=ONE),
+        step("produce", version=3, records=TWO),
+    )
+    log = tmp_path / "out" / "broker-1" / "t-0" / f"{0:020d}.log"
+    damaged = bytearray(log.read_bytes())
+    damaged[-1] ^= 1
+    (tmp_path / "damaged.log").write_bytes(damaged)
+    sent = played(
+        tmp_path,
+        broker(),
+        step("create"),
+        step("produce-log", version=3, log="damaged.log"),
+        to="again",
+    )[-1]
+    assert sent["outcome"] == "in place: 1, rejected: 1" and sent["rejected"] == 1
+    assert str(sent["error"]).startswith("CORRUPT_MESSAGE") and sent["log_end_offset"] == 1
+    old = played(
+        tmp_path,
+        broker(),
+        step("create"),
+        step("produce-log", version=2, log="damaged.log"),
+        to="old",
+    )[-1]
+    assert old["outcome"] == "rejected: 2" and "first_offset" not in old
+    assert str(old["error"]) == "INVALID_RECORD: produce version 2 does not carry magic 2"
+    assert rows[-1]["log_end_offset"] == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "reading"),
+        (b"\0" * 40, "size field 0 is below 14"),
+        (v0.encode_batch([Record(0, -1, TimestampType.NONE, b"k", b"v")])[:-1], "the last batch is incomplete"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_log(content: bytes | None, says: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "x.log").write_bytes(content)
+    with pytest.raises(KafkatsError, match=says) as said:
+        played(tmp_path, broker(), step("create"), step("produce-log", version=1, log="x.log"))
+    assert "line 3" in said.value.reason and "x.log" in said.value.reason

@@ -68,7 +68,7 @@ TABLE = (
     Row("within the difference", "2.8", LIMITED, old(1, NOW - 1000, NOW + 1000), "in place"),
     Row("a ms older", "2.8", LIMITED, old(1, NOW, NOW - 1001), "INVALID_TIMESTAMP"),
     Row("a ms newer", "2.8", LIMITED, old(1, NOW, NOW + 1001), "INVALID_TIMESTAMP"),
-    Row("KIP-32's own name of the error", "kip", LIMITED, old(1, NOW + 1001), "TimestampExceededThreshold"),
+    Row("KIP-32's own name of the error", "kip", LIMITED, old(1, NOW + 1001), "TimestampExceededThresholdException"),
     Row("no timestamp is in range", "2.8", LIMITED, old(1, -1), "in place"),
     Row("0.10: it is not", "0.10.2", LIMITED, old(1, -1), "INVALID_TIMESTAMP"),
     Row("LogAppendTime: no time is too far", "2.8", {**LIMITED, APPENDED: "LogAppendTime"}, old(1, 5), "in place"),
@@ -168,7 +168,8 @@ def test_bad_input_is_an_error_of_ours(seed: int, kafka: str, data: st.DataObjec
         ("4.0", {FORMAT: "0.10.2"}, "has no such setting"),
         ("0.9.0", {APPENDED: "LogAppendTime"}, "has no such setting"),
         ("0.10.2", {FORMAT: "0.11.0"}, "writes only magic 0, 1"),
-        ("4.0", {"delete.retention.ms": 5}, "is not played"),
+        ("4.0", {"file.delete.delay.ms": 5}, "is not played"),
+        ("0.9.0", {"min.compaction.lag.ms": 5}, "has no such setting"),
         ("4.0", {"segment.size": 5}, "segment.size"),
     ],
 )

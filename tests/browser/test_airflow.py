@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from tests.browser import attack, people
 from tests.browser.alerts import LATE, Told
 from tests.browser.forms import Form
 from tests.browser.pages import Pages, status
+from tests.browser.plots import Plots, colours
 from tests.browser.standalone import Failed, Standalone
 from tests.browser.volumes import Volumes
+from tests.golden import Unpacked
+from tests.ui import golden_runs
 from tests.ui.folders import HOSTILE, ended, volume
 
 DAGS = sorted(path.stem for path in (Path(__file__).parents[2] / "dags").glob("*.py"))
@@ -229,6 +233,96 @@ def test_the_pages_ask_airflow_who_asks(airflow: Standalone) -> None:
         assert status(f"{airflow.url}/kafkats/{path}") == 401
         assert status(f"{airflow.url}/kafkats/{path}", airflow.token()) == 200
     assert status(f"{airflow.url}/kafkats/dag?dag_id=~", airflow.token()) == 403
+
+
+@pytest.fixture(scope="module")
+def plots(airflow: Standalone, page: Page, volumes: Volumes, golden: Unpacked) -> Plots:
+    """The pages over runs of golden directories."""
+    golden_runs.write_health(volumes.folder, golden)
+    golden_runs.write_retention(volumes.folder, golden)
+    (place := volumes.place / "plotted").mkdir()
+    golden_runs.write_plotted(volumes.folder, golden, place)
+    return Plots(page, airflow)
+
+
+@pytest.fixture(autouse=True)
+def blank(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No page is left open: those of runs ask again and again."""
+    yield
+    if "plots" in request.fixturenames:
+        plots: Plots = request.getfixturevalue("plots")
+        plots.page.goto("about:blank")
+        assert plots.complaints == []
+
+
+def test_the_map_of_index_health_inside_of_airflow(plots: Plots) -> None:
+    plots.open(f"health?{golden_runs.REBUILT}")
+    assert colours(plots) >= 3
+    for key in ("ArrowDown", "ArrowRight", "Enter", "+"):
+        plots.at("#map").press(key)
+    expect(plots.at("#note")).to_contain_text("lost-middle-segment-0, segment 2 of 4")
+    expect(plots.at("#partition h2")).to_contain_text("lost-middle-segment-0")
+    plots.in_address("partition=lost-middle-segment-0.*zoom=")
+    assert plots.downloaded("CSV")[0] == "Partition,Segments,With a defect,Worst"
+    address = plots.copied("Link to this view")
+    plots.page.goto(address)
+    expect(plots.at("#partition h2")).to_contain_text("lost-middle-segment-0")
+    plots.to_the_run("manual__health")
+
+
+def test_another_retention_time_inside_of_airflow(plots: Plots) -> None:
+    plots.open(f"run-retention?{golden_runs.RETAINED}&topic=time-some")
+    expect(plots.at("#segments-plot .barlayer .point")).to_have_count(4)
+    assert plots.at("#topics-plot .barlayer .point").count() > 10
+    plots.zoomed_by_keyboard("segments-plot")
+    plots.at("#slider").press("ArrowLeft")
+    expect(plots.at("#tried")).to_contain_text("With retention.ms=")
+    plots.in_address("retention_ms=")
+    assert plots.copied("Copy as policy line").startswith('topics:\n  "time-some": {')
+    plots.to_the_run("manual__retention")
+
+
+def test_simulated_rolling_inside_of_airflow(plots: Plots) -> None:
+    plots.open(f"run-rolling?{golden_runs.ROLLED}&topic=orders")
+    assert plots.at("#days-plot .barlayer .point").count() > 14
+    assert plots.at("#topics-plot .barlayer .point").count() == 4
+    plots.zoomed_by_keyboard("days-plot")
+    assert len(plots.downloaded("CSV of the days")) == 15
+    plots.to_the_run("manual__rolling")
+
+
+def test_offsets_by_time_are_copied_inside_of_airflow(plots: Plots) -> None:
+    plots.open(f"run-offsets?{golden_runs.LOOKED_UP}&at={golden_runs.FIRST_MS + 1_660_000}")
+    expect(plots.at("#stairs .scatterlayer .trace")).to_have_count(2)
+    plots.zoomed_by_keyboard("stairs")
+    expect(plots.at("#said")).to_contain_text("5 partitions of 10 have an offset")
+    for name, contains in (
+        ("Spark options (startingOffsets)", '"startingOffsets"'),
+        ("group reset (CSV for kafka-consumer-groups)", "size,0,"),
+        ("JSON", '"partitions"'),
+    ):
+        plots.at("#to").select_option(name)
+        plots.frame.get_by_role("button", name="Show", exact=True).press("Enter")
+        expect(plots.at("#copy-export")).to_be_enabled()
+        shown = str(plots.at("#exported").text_content())
+        assert contains in shown
+        assert plots.copied("Copy") == shown
+    plots.to_the_run("manual__table")
+
+
+def test_a_migration_inside_of_airflow(plots: Plots) -> None:
+    plots.open(f"run-migration?{golden_runs.MIGRATED}")
+    expect(plots.at("#burn-down .scatterlayer .trace")).to_have_count(3)
+    plots.zoomed_by_keyboard("burn-down")
+    assert len(plots.downloaded("CSV")) == 4
+    plots.to_the_run("manual__canary")
+
+
+def test_a_restart_inside_of_airflow(plots: Plots) -> None:
+    plots.open(f"run-restart?{golden_runs.RESTARTED}")
+    expect(plots.at("#starts .barlayer .point")).to_have_count(4)
+    plots.zoomed_by_keyboard("starts")
+    plots.to_the_run("manual__restart")
 
 
 def test_the_notifier_is_told_of_a_late_run(airflow: Standalone, told: Told) -> None:

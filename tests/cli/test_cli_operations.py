@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafkats.plans.disks import read_disks
 from tests.builders.commands import run_mixed
 from tests.golden import case
 
@@ -37,6 +39,13 @@ def test_the_census_is_every_byte(old: Path, capsys: pytest.CaptureFixture[str])
     rows = objects(text)
     assert code == 0 and {row["magic"] for row in rows if "magic" in row} == {1}
     assert rows[-1]["summary"]["log_bytes"] == sum(p.stat().st_size for p in old.glob("*/*.log"))
+
+
+def test_the_report_of_a_census_says_how_full_the_disk_is(
+    old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_mixed(capsys, "census", old, "--report", tmp_path / "report")[0] == 0
+    assert read_disks(tmp_path / "report")[str(old)].bytes == shutil.disk_usage(old).total
 
 
 def test_a_certificate_and_its_check(

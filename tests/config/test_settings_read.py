@@ -26,7 +26,8 @@ VALUES = {
     "cleanup.policy": "delete", "retention.ms": "1000", "retention.bytes": "5000", "segment.bytes": "3000", "segment.ms": "60000",
     "segment.jitter.ms": "5", "segment.index.bytes": "1000", "index.interval.bytes": "512", "max.compaction.lag.ms": "1000",
     "remote.storage.enable": "true", "message.format.version": "2.8", "kafkats.legal.hold": "true", "kafkats.guard.max.share": "0.1",
-    "kafkats.guard.max.bytes": "1", "kafkats.implausible.timestamps": "ignore", "kafkats.keep.segments": "2",
+    "message.timestamp.type": "LogAppendTime", "message.timestamp.before.max.ms": "1", "message.timestamp.after.max.ms": "1",
+    "message.timestamp.difference.max.ms": "1", "kafkats.guard.max.bytes": "1", "kafkats.implausible.timestamps": "ignore", "kafkats.keep.segments": "2",
 }  # fmt: skip
 COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "verify": [("verify", "ROOT")],

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.spark import java_options
+from kafkats.execution import LocalExecutor
+from tests import spark as of_spark
 
 ROOT = Path(__file__).parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="kafkats-airflow-"))
@@ -43,7 +44,7 @@ def spark_environment() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        patch.setenv("JDK_JAVA_OPTIONS", java_options())
+        patch.setenv("JDK_JAVA_OPTIONS", of_spark.java_options())
         patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
         patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
         yield
@@ -103,6 +104,18 @@ def _schema_checked_once() -> Callable[..., None]:
             passed.add(key)
 
     return once
+
+
+@pytest.fixture
+def executor(request: pytest.FixtureRequest) -> Any:
+    """The executor of the jobs that `here` runs: this process, or Spark with --full.
+
+    An operation has one composition for both executors. tests/spark_jobs compares them, and the
+    real submits of these tests run Spark.
+    """
+    if os.environ.get("KAFKATS_FULL"):
+        return of_spark.executor(request.getfixturevalue("spark"))
+    return LocalExecutor(1)
 
 
 @pytest.fixture

@@ -275,6 +275,7 @@ def test_a_question_shows_rows_with_their_reasons(
     said = asked["body"].partition("\n\n")[0].splitlines()
     assert said[0].startswith("- `Approve`: Rebuild 2 files in 2 partitions: ")
     assert said[0].endswith(f"to write; {size(segments)} on disk.")
+    assert plan["on_disk"] == segments
     assert said[1] == "- `Reject`: nothing is written."
     assert f"Log directories: `{damaged}` of broker" in asked["body"]
     assert "Who may answer: everybody who may edit the runs of this DAG." in asked["body"]

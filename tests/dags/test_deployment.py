@@ -162,6 +162,7 @@ def link(path: Path, to: Path) -> Path:
         ({"undo_days": 6}, "^undo_days: 6 is below 7"),
         ({"attested_by": "alice"}, "^attested_by: 'alice' is not who triggered this run, mallory"),
         ({"ledger": "/tmp/ledger.jsonl"}, "^ledger '/tmp/ledger.jsonl' is not in the folder"),
+        ({"clients": "/etc/passwd"}, "^clients '/etc/passwd' is not in the folder"),
         ({"ledger": "ledger.jsonl"}, "^ledger 'ledger.jsonl' is not in the folder"),
         ({"tables": "FOLDER/../tables"}, "^tables .* is not in the folder"),
         ({"tables": "FOLDER-2/tables"}, "^tables .* is not in the folder"),

@@ -615,7 +615,11 @@ def test_a_yes_counts_only_for_the_canary_that_was_shown(
         left_ms = question["until_ms"] - question["asked_ms"]
         assert waiting.value.timeout <= datetime.timedelta(milliseconds=left_ms)
         assert ledger_at(tmp_path / "r")[-1][0] == "certified"
+    assert "answered_ms" not in json.loads(first.read_text()), "pages list it as open"
     answer("Approve", shown[1][:8].upper())
+    answered = json.loads(first.read_text())
+    assert (answered["option"], answered["by"]) == ("Approve", "Ada")
+    assert question["asked_ms"] <= answered["answered_ms"] < question["until_ms"]
     last = ledger.read(tmp_path / "r" / "ledger.jsonl").entries[-1]
     assert (last.event, last.by) == ("approved", "Ada")
     answer("Approve", shown[0])
@@ -651,10 +655,11 @@ def test_a_rollback_undoes_or_converts_back(tmp_path: Path, pretended: Pretended
 
     pretended.undo = False
     pretended.ran.clear()
-    back = {"volumes": ["1"], "accept_loss": ["all"]}
+    back = {"volumes": ["1"], "accept_loss": ["all"], "clients": "/srv/clients.yaml"}
     assert reached(pretended, tmp_path, ("rollback", back)) == "converted back"
     assert pretended.jobs() == ["plan", "apply", "certify"]
     assert option(pretended.ran[0][1], "--accept-loss") == "all"
+    assert option(pretended.ran[0][1], "--clients") == "/srv/clients.yaml"
     stands = {row["broker"]: row["status"] for row in steps.rows(conf_of(tmp_path, "census", {}))}
     assert stands == {"1": "certified", "2": "certified", "3": "certified"}
     with pytest.raises(AirflowFailException, match="there is no canary"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,13 @@ def test_the_end_of_a_run_is_what_the_proof_saw(seen: pa.Table, keys: Any, step:
     after = seen.take(list(range(0, seen.num_rows, step))) if step < 10_000 else seen.slice(0, 0)
     found = overview.at_the_end(seen, after, keys)
     assert found.equals(overlaid(seen, after, keys))
+
+
+def test_plans_and_censuses_say_how_full_the_disks_were(tmp_path: Path) -> None:
+    for name, log_dir in (("seen", "/a"), ("census", "/b")):
+        disks = {log_dir: {"bytes": 100, "free_bytes": 7}}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "disks.json").write_text(json.dumps(disks))
+    looks: Any = [{one: {"report": str(tmp_path / one)}} for one in ("seen", "census")]
+    found = overview.volumes_of(["/a", "/b", "/c"], looks=[*looks, {}])
+    assert [one.disk_free_bytes for one in found] == [7, 7, None]

@@ -48,6 +48,10 @@ def test_retention_before_and_after(bag: Any, volume: Path, here: list[str]) -> 
     assert seen.reclaimable.now_bytes == said["now_bytes"] > 0
     assert seen.reclaimable.pinned_bytes == said["pinned_bytes"]
     assert seen.disk_bytes == shutil.disk_usage(volume).total > (seen.disk_free_bytes or 0) > 0
+    assert said["plans"][0]["on_disk"] == seen.bytes
+    board = json.loads(Path(said["report"], "board.json").read_text())
+    by_rule = [size for of_topic in board["deleted_by"].values() for size in of_topic.values()]
+    assert sum(by_rule) == said["now_bytes"]
 
     retain(bag, volume)
     said = report(volume)

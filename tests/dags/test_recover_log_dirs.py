@@ -57,6 +57,9 @@ def test_until_nothing_is_left(
     [start] = report["starts"]
     assert (start["outcome"], start["partitions"]) == ("loads", len(PARTITIONS))
     assert start["recovered_segments"] >= len(PARTITIONS) and start["cut_bytes"] > 0
+    assert start["said"][0].startswith(f"This broker ({CRASHED.kafka}) will start")
+    [ti] = [one for one in first.get_task_instances() if one.task_id == "report"]
+    assert "said" not in ti.xcom_pull(task_ids="report")["starts"][0], "an XCom is small"
     starts = pq.read_table(Path(report["report"], "starts.parquet")).to_pylist()
     assert {row["partition_dir"]: row["log_end_offset"] for row in starts} == {
         row["partition_dir"]: row["log_end"] for row in rows

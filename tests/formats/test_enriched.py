@@ -75,7 +75,6 @@ def test_a_wrapper_lies_at_its_first_record(codec: Codec) -> None:
     batch = only(log)
     assert (batch.base_offset, batch.last_offset, batch.codec, batch.count) == (100, -1, codec, 3)
     assert enriched.decode_tags(log, batch) == Tags(messages=3)
-    assert enriched.first_offset(log, batch) == 100
     assert read(log) == RECORDS
 
 

@@ -227,7 +227,8 @@ def test_a_wrong_crc_does_not_end_the_dump(log: Path) -> None:
 def test_batches_across_windows(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = taken(log)
     for window in (1, 20, 100, 333):
-        monkeypatch.setattr("kafkats.inspect.dump.WINDOW", window)
+        for module in ("dump", "dump_index"):
+            monkeypatch.setattr(f"kafkats.inspect.{module}.WINDOW", window)
         assert taken(log) == whole
 
 

@@ -13,7 +13,7 @@ from kafkats.plans.plan import ITEMS
 from kafkats.plans.rows import ActionRow, FindingRow, Item, SegmentRow
 from kafkats.retention.plan import RETENTION, VerdictRow
 from kafkats.rolling.plan import DUE, DueRow
-from kafkats.rolling.simulate import DAY, SIMULATED, DayRow, SimulatedRow
+from kafkats.rolling.simulate import DAY, SIMULATED_NOW, DayRow, SimulatedRow
 from kafkats.split.parts import PARTS, PartRow
 
 ROWS = {
@@ -24,7 +24,7 @@ ROWS = {
     ActionRow: ACTIONS,
     VerdictRow: RETENTION,
     DueRow: DUE,
-    SimulatedRow: SIMULATED,
+    SimulatedRow: SIMULATED_NOW,
     DayRow: DAY,
     PartRow: PARTS,
 }

@@ -14,13 +14,6 @@ LIBRARY = "called by programs of others: docs/lookup-tables.md"
 BY_NAME = "called by name, by the framework that loads it"
 ALLOWED = {
     "kafkats.cli.startup._NoPandas.find_spec": BY_NAME,
-    "kafkats.formats.control.encode_end_marker": REFERENCE,
-    "kafkats.formats.message_set.check_crc": REFERENCE,
-    "kafkats.formats.enriched.assign": DIALECT,
-    "kafkats.formats.enriched.decode_tags": DIALECT,
-    "kafkats.formats.enriched.first_offset": DIALECT,
-    "kafkats.formats.enriched.merge": DIALECT,
-    "kafkats.formats.enriched.with_tags": DIALECT,
     "kafkats.formats.kip31.assign": DIALECT,
     "kafkats.formats.kip31.contiguous": DIALECT,
     "kafkats.formats.kip31.rewrite": DIALECT,

@@ -15,7 +15,7 @@ from kafkats.rolling.replay import began
 from kafkats.rolling.rules import Batch
 from kafkats.rolling.simulate import (
     DAY_MS,
-    SIMULATED,
+    SIMULATED_NOW,
     SimulateOptions,
     partitions,
     simulate_partition,
@@ -42,7 +42,7 @@ def simulated(root: Path, **settings: Any) -> pa.Table:
     policy = Policy.model_validate({"topics": {"*": settings}})
     some = partitions(list(list_units([root])))
     rows = [simulate_partition(units, policy, SimulateOptions(LATER_MS)) for units in some]
-    return pa.Table.from_batches(rows, SIMULATED)
+    return pa.Table.from_batches(rows, SIMULATED_NOW)
 
 
 def days(table: pa.Table, topic: str) -> list[tuple[int, int, int]]:

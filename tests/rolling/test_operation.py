@@ -49,5 +49,6 @@ def test_a_plan_that_simulates_is_the_same_plan_and_has_the_rows_of_simulate_rol
             plan.rename(tmp_path / "plan-before")
     assert digests[0] == digests[1], "what is simulated is no part of the plan"
     *rows, _ = objects(run(capsys, "simulate", *words)[1])
+    assert sum(row.pop("early_rolls") for row in rows) == 1
     assert read_table(plan / "simulated.parquet", SIMULATED).to_pylist() == rows
     assert sum(row["simulated"] for row in rows) != sum(row["segments"] for row in rows)

@@ -76,11 +76,12 @@ class Manager:
 
 @contextmanager
 def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
-    """The app, mounted as Airflow mounts it, over this folder of all runs."""
+    """The pages and the metrics, mounted as Airflow mounts them, over this folder of all runs."""
     from airflow.api_fastapi import app as airflow_app
     from airflow.models.dag import DagModel
     from fastapi import FastAPI
     from kafkats_airflow import settings
+    from kafkats_airflow.metrics import endpoint
     from kafkats_airflow.ui import rights
     from kafkats_airflow.ui.mounted import Pages
 
@@ -96,6 +97,7 @@ def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
         patch.setattr(rights, "ours", tagged)
         outer = FastAPI()
         outer.mount("/kafkats", Pages())
+        outer.mount(endpoint.PREFIX, endpoint.Metrics())
         yield outer
 
 

@@ -47,7 +47,8 @@ class Seen:
             if one["impact"] in {"serious", "critical"}
         ]
 
-    def picture(self, path: Path) -> None:
+    def picture(self, path: Path, height: int = 800) -> None:
+        self.page.set_viewport_size({"width": 1280, "height": height})
         self.page.screenshot(path=path, animations="disabled", caret="hide")
 
 

@@ -19,14 +19,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
-from click.testing import CliRunner
 
-from kafkats.cli import cli
 from kafkats.retention.summary import summary_rows
 from tests.builders.operations import inventoried
 from tests.golden import case
 from tests.ui.folders import DAY_MS, HOUR_MS, ended, live, write
-from tests.ui.golden_runs import NOW_MS, write_health, write_retention
+from tests.ui.golden_runs import NOW_MS, command, write_health, write_retention
 
 REBUILD: Final = "rebuild_time_indexes"
 WAITS: Final = "manual__rebuild"
@@ -170,12 +168,6 @@ class Story:
             "task_id": "approve", "asked_ms": asked_ms, "until_ms": asked_ms + DAY_MS,
             "dag_id": run.parent.name, "run_id": run.name, "started": began,
         }  # fmt: skip
-
-
-def command(*words: object) -> None:
-    """Run a command of kafkats; plans of damaged directories end with 1."""
-    done = CliRunner().invoke(cli, [str(word) for word in words])
-    assert done.exit_code in {0, 1} and (done.exception is None or done.exit_code), done.output
 
 
 def pages_of(story: Story) -> dict[str, str]:

@@ -381,3 +381,23 @@ def test_other_methods_and_spellings_give_nothing_away(
             assert "/secret" not in answer.text
             assert "content-security-policy" in answer.headers
             assert answer.headers["cache-control"] == "no-store"
+
+
+def test_rows_of_a_name_are_found_without_unpacking_other_names(tmp_path: Path) -> None:
+    """A text that every row repeats is once in the file, and would be too large a million times."""
+    from kafkats_airflow.ui.reading.tables import table_of
+
+    names = pa.DictionaryArray.from_arrays(
+        pa.array([0] * 300_000 + [None, 1, 1], pa.int32()), pa.array(["x" * 100_000, "orders"])
+    )
+    table = pa.table({"topic": names, "row": pa.array(range(300_003))})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    found = table_of(tmp_path / "rows.parquet", ["topic", "row"], only={"topic": "orders"})
+    assert found.to_pylist() == [
+        {"topic": "orders", "row": 300_001},
+        {"topic": "orders", "row": 300_002},
+    ]
+    none = table_of(tmp_path / "rows.parquet", ["topic", "row"], only={"topic": "clicks"})
+    assert none.num_rows == 0
+    whole = table_of(tmp_path / "rows.parquet", ["topic", "row"])
+    assert "too large to show" in whole.why

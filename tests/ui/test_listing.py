@@ -203,3 +203,35 @@ def test_pages_and_filters_are_in_the_address(client: Any, folder: Path) -> None
     assert "run-00<" not in second
     assert "No run fits." in client.get("/kafkats/runs?state=failed").text
     assert client.get("/kafkats/runs?state=other").status_code == 422
+
+
+def test_the_question_about_a_canary_waits_after_the_report(client: Any, folder: Path) -> None:
+    """It has no plan: Airflow's own form answers it."""
+    now_ms = time.time_ns() // 1_000_000
+    dag, at_ms = "migrate_message_format", now_ms - 2 * HOUR_MS
+    run = ended(folder, at_ms, volume("/a"), dag=dag, run="canary", outcome="converted and proved")
+    asked = {"digest": "a" * 64, "asked_ms": at_ms + 5000, "until_ms": now_ms + 100 * HOUR_MS}
+
+    def state(**more: Any) -> str:
+        from kafkats_airflow.ui.reading import listing, runs
+
+        write(run / "canary-question.json", asked | more)
+        [row] = listing.rows_of(runs.runs_in(folder, [dag]), now_ms)
+        return str(row.state)
+
+    assert state(task_id="approve_canary") == "asks"
+    page = client.get("/kafkats/runs").text
+    assert "1 run needs you." in page
+    assert "May the other brokers follow this canary?" in page
+    assert "Without an answer: Reject: the other brokers wait." in page
+    link = f'data-out href="../dags/{dag}/runs/canary/tasks/approve_canary/required_actions"'
+    assert link in page
+    assert "plan?dag_id" not in page
+    assert state(task_id="approve_canary", answered_ms=now_ms) == "ended"
+    assert state(task_id="approve_canary", until_ms=now_ms - 1) == "ended"
+    assert state(task_id="approve_canary", asked_ms=at_ms - 2 * HOUR_MS) == "ended", (
+        "an earlier try"
+    )
+    assert state() == "ended", "of an earlier version, which did not tell of the answer"
+    write(run / "canary-question.json", "{")
+    assert "converted and proved" in client.get("/kafkats/runs").text

@@ -86,3 +86,4 @@ def test_the_burn_down_draws(seen: Seen, site: str, run: Path) -> None:
     expect(page.locator("#burn-down .scatterlayer .trace")).to_have_count(3)
     expect(page.locator("#points tbody tr").first).to_contain_text("3.0 KiB")
     expect(page.locator("main")).to_contain_text(HOSTILE)
+    assert seen.axe() == []

@@ -267,3 +267,14 @@ def test_a_question_about_runs_to_undo_counts_their_files(client: Any, planned: 
     plans[0]["operation"] = "purge"
     question(planned, options=options, plans=plans, digest="c" * 64)
     assert "Approve: Delete the old files that an undo would put back (5 files)" in page(client)
+
+
+def test_the_plan_of_a_dry_run_says_how_much_is_on_the_disks(client: Any, planned: Path) -> None:
+    """A dry run asks nothing: its report names the plan."""
+    header = json.loads((planned / "plan.json").read_text())
+    named = {"plan": str(planned), "digest": header["digest"], "totals": header["totals"]}
+    report = planned.parents[1] / "report.json"
+    write(report, {"outcome": "dry run", "plans": [named]})
+    assert " on disk." not in page(client), "a report of an earlier version does not tell"
+    write(report, {"outcome": "dry run", "plans": [named | {"on_disk": 5 * 1024**3}]})
+    assert "to write; 5.0 GiB on disk." in page(client)

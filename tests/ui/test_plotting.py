@@ -69,6 +69,7 @@ def test_plots_draw_without_a_complaint_in_both_themes(
     assert page.evaluate(background) == page.evaluate(
         "getComputedStyle(document.body).backgroundColor"
     )
+    assert seen.axe() == []
 
 
 @pytest.mark.slow(8)
@@ -77,7 +78,10 @@ def test_the_map_by_keyboard_and_its_address(
 ) -> None:
     write_health(folder, golden)
     with looking(browser) as seen:
+        asked: list[str] = []
+        seen.page.on("request", lambda request: asked.append(request.url))
         page = seen.open(f"{site}/health?{REBUILT}")
+        assert sum("/data/health?" in url for url in asked) == 1, "early, and once"
         expect(page.locator("#hidden")).to_contain_text("without a defect hidden")
         page.locator("#map").focus()
         for key in ("ArrowDown", "ArrowRight"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from playwright.sync_api import expect
 
 from kafkats.cli import cli
 from kafkats.plans.facts import read_table, write_table
+from kafkats.plans.files import read_json
 from kafkats.recovery.look import RECOVERY
 from tests.golden import Unpacked
-from tests.ui.folders import HOSTILE
+from tests.ui.folders import HOSTILE, write
+from tests.ui.golden_runs import RESTARTED, write_restart
 from tests.ui.looking import Seen
 
 RUN = "dag_id=recover_log_dirs&run_id=manual__x"
@@ -41,10 +44,32 @@ def test_the_figures_of_the_plan(client: Any, run: Path) -> None:
     assert start["lost_bytes"] == sum(row["cut_bytes"] + row["dropped_bytes"] for row in rows) > 0
     assert start["blocked"] == sum(bool(row["blocked"]) for row in rows) > 0
     page = client.get(f"/kafkats/run-restart?{RUN}").text
-    assert f"{start['blocked']} partitions were refused" in page
+    assert f"{start['blocked']} partitions need you before a start" in page
     for row in rows:
         if row["blocked"]:
             assert row["partition_dir"] in page
+
+
+def test_the_words_of_preflight_stand_beside_it(client: Any, folder: Path, tmp_path: Path) -> None:
+    run = write_restart(folder, tmp_path)
+    page = client.get(f"/kafkats/run-restart?{RESTARTED}").text
+    [first, second] = read_json(run / "report.json")["starts"]
+    for start, kafka in ((first, "4.3"), (second, "2.8")):
+        assert start["said"][0].startswith(f"This broker ({kafka}")
+        for line in start["said"]:
+            assert html.escape(line, quote=False) in page.replace("&#39;", "'").replace(
+                "&#34;", '"'
+            )
+    write(run / "report.json", {"outcome": "dry run", "starts": [{**first, "said": [HOSTILE]}]})
+    hostile = client.get(f"/kafkats/run-restart?{RESTARTED}").text
+    assert "<script>document" not in hostile and "&lt;script&gt;document" in hostile
+    del first["said"]
+    write(run / "report.json", {"outcome": "dry run", "starts": [first]})
+    older = client.get(f"/kafkats/run-restart?{RESTARTED}")
+    assert (older.status_code, "preflight said" in older.text) == (200, False)
+    write(run / "report.json", {"starts": 5})
+    broken = client.get(f"/kafkats/run-restart?{RESTARTED}")
+    assert (broken.status_code, "cannot be read" in broken.text) == (200, True)
 
 
 def test_hostile_names_and_tables_that_cannot_be_read(client: Any, run: Path) -> None:
@@ -67,3 +92,4 @@ def test_hostile_names_and_tables_that_cannot_be_read(client: Any, run: Path) ->
 def test_the_bars_draw(seen: Seen, site: str, run: Path) -> None:
     page = seen.open(f"{site}/run-restart?{RUN}")
     expect(page.locator("#starts .barlayer .trace")).to_have_count(2)
+    assert seen.axe() == []

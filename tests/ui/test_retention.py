@@ -55,6 +55,24 @@ def test_bytes_by_topic(client: Any, run: Path) -> None:
     assert "2100-01-02 00:00 UTC" in page, "until when future-pins is pinned"
 
 
+def test_the_reason_that_decided_each_topic(client: Any, run: Path) -> None:
+    reasons = client.get(f"/kafkats/data/retention?{RETAINED}").json()["reasons"]
+    assert reasons["size"] == "deleted by size; kept: within retention.bytes"
+    assert reasons["time-all"] == "deleted by time; kept: the last segment stays"
+    assert reasons["append-time"].startswith("kept: expires in ")
+    pinned = reasons["order-of-passes"]
+    assert pinned.startswith("pinned: expires in ") and pinned.endswith("is in the future")
+    board = json.loads((run / "board.json").read_text())
+    board["deleted_by"]["time-all"] = {"start-offset": 5, "time": 7}
+    (run / "board.json").write_text(json.dumps(board))
+    both = client.get(f"/kafkats/data/retention?{RETAINED}").json()["reasons"]["time-all"]
+    assert both.startswith("deleted by time and log start offset; ")
+    del board["deleted_by"]
+    (run / "board.json").write_text(json.dumps(board))
+    older = client.get(f"/kafkats/data/retention?{RETAINED}").json()["reasons"]
+    assert older["time-all"] == "kept: the last segment stays"
+
+
 @pytest.mark.parametrize("topic", ["future-pins", "size", "zero-timestamps"])
 def test_the_segments_of_a_topic(client: Any, run: Path, topic: str) -> None:
     found = client.get(f"/kafkats/data/retention-topic?{RETAINED}&topic={topic}").json()

@@ -266,3 +266,14 @@ def test_the_large_folder_of_the_benchmark_is_one_of_the_product(client: Any, fo
         assert "The figures leave" not in answer.text, "every file can be read"
     assert "empty-index" in client.get("/kafkats/volumes").text
     assert "Runs 1 to 5 of 5." in client.get("/kafkats/runs").text
+
+
+def test_how_full_a_disk_is_needs_no_look_at_its_segments(client: Any, folder: Path) -> None:
+    """A census of some topics tells no sizes of the log directory; its file system has one."""
+    disk = {"disk_bytes": 10 * 1024**3, "disk_free_bytes": 1024**3}
+    counted = {"log_dir": "/a", "magic_bytes": [0, 0, 5], "log_bytes": 5, **disk}
+    ended(
+        folder, time.time_ns() // 1_000_000, counted, dag="migrate_message_format", topics="orders"
+    )
+    text = client.get("/kafkats/volumes").text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "1.0 GiB free of 10.0 GiB" in text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +12,6 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kafkats.findings import KINDS, remedy_of
@@ -47,7 +48,8 @@ class Kind(TypedDict):
 class Map(TypedDict):
     """The data of the map. Row n has the cells `starts[n]` to `starts[n + 1]`; the worst is first.
 
-    `cells` are bytes in base64: places in `kinds`. `left_out` rows are healthier than these.
+    `cells` are bytes, deflated (RFC 1950), in base64: places in `kinds`. `left_out` rows are
+    healthier than these.
     """
 
     at: At
@@ -85,15 +87,37 @@ def changed(folder: Path) -> bool:
     return isinstance(after, pa.Table) and after.num_rows > 0
 
 
-def health_in(folder: Path, at: At) -> Health | Unreadable | None:
-    """Return the cells of a run's segments, None if its report has none."""
+class Said(NamedTuple):
+    """Sentences on all segments: in danger, damaged, and the whole."""
+
+    danger: str
+    damage: str
+    whole: str
+
+
+class Drawn(NamedTuple):
+    """The map of a run as a page shows it: sentences, and `Map` as JSON."""
+
+    said: Said
+    map: bytes
+
+
+def drawn_of(folder: Path, at: At) -> Drawn | Unreadable | None:
+    """Return the map of a run's segments, None if its report has none."""
     names = (SEGMENTS, _AFTER) if at == "now" else (SEGMENTS,)
-    return _read(folder, names, tuple(state_of(folder / name) for name in names))
+    return _drawn(folder, at, names, tuple(state_of(folder / name) for name in names))
 
 
-@lru_cache(maxsize=4)
-def _read(folder: Path, names: Sequence[str], states: object) -> Health | Unreadable | None:
-    """Read the tables; `states` are those of the files: a change is read again."""
+@lru_cache(maxsize=8)
+def _drawn(folder: Path, at: At, names: Sequence[str], states: object) -> Drawn | Unreadable | None:
+    """Draw the tables; `states` are those of the files: a change is read again."""
+    health = _read(folder, names)
+    if not isinstance(health, Health):
+        return health
+    return Drawn(said_of(health), json.dumps(map_of(health, at), separators=(",", ":")).encode())
+
+
+def _read(folder: Path, names: Sequence[str]) -> Health | Unreadable | None:
     found: Health | None = None
     for name in names:
         table = table_of(folder / name, COLUMNS, coded=_CODED)
@@ -152,7 +176,7 @@ def map_of(health: Health, at: At) -> Map:
     order = order[:fits]
     log_dirs = sorted({health.partitions[n].log_dir for n in order})
     places = {log_dir: place for place, log_dir in enumerate(log_dirs)}
-    rows = [health.row(n) for n in order]
+    cells = b"".join(health.row(n).tobytes() for n in order)
     return {
         "at": at,
         "kinds": _kinds(),
@@ -162,7 +186,7 @@ def map_of(health: Health, at: At) -> Map:
         "starts": np.cumsum([0, *sizes[order]]).tolist(),
         "defects": defects[order].tolist(),
         "worst": worst[order].tolist(),
-        "cells": base64.b64encode(b"".join(row.tobytes() for row in rows)).decode(),
+        "cells": base64.b64encode(zlib.compress(cells, 1)).decode(),
         "left_out": count - fits,
     }
 
@@ -190,14 +214,6 @@ def _kind(
     }
 
 
-class Said(NamedTuple):
-    """Sentences on all segments: in danger, damaged, and the whole."""
-
-    danger: str
-    damage: str
-    whole: str
-
-
 def said_of(health: Health) -> Said:
     """Return sentences on all segments. `danger` and `damage` are "" if there is none."""
     of_row = np.repeat(np.arange(len(health.partitions)), np.diff(health.starts))
@@ -223,8 +239,9 @@ def said_of(health: Health) -> Said:
 def findings_of(folder: Path, at: At, log_dir: str, partition: str) -> Findings | Unreadable | None:
     """Return the findings of one partition, None if there is no table."""
     found: dict[int, list[Finding]] = {}
+    wanted = {"log_dir": log_dir, "partition_dir": partition}
     for name in (SEGMENTS, _AFTER) if at == "now" else (SEGMENTS,):
-        table = table_of(folder / name, COLUMNS, coded=_CODED)
+        table = table_of(folder / name, COLUMNS, only=wanted)
         if isinstance(table, Unreadable):
             return table
         if table is None and name == SEGMENTS:
@@ -232,7 +249,7 @@ def findings_of(folder: Path, at: At, log_dir: str, partition: str) -> Findings 
         if table is None:
             continue
         try:
-            found |= _findings(table, log_dir, partition)
+            found |= _findings(table)
         except (pa.ArrowException, KeyError, TypeError, ValueError) as e:
             return Unreadable(folder / name, f"of another version: {e}")
     rows = [finding for base in sorted(found) for finding in found[base]]
@@ -242,13 +259,9 @@ def findings_of(folder: Path, at: At, log_dir: str, partition: str) -> Findings 
     return {"said": said, "findings": rows[:_MOST_FINDINGS]}
 
 
-def _findings(table: pa.Table, log_dir: str, partition: str) -> dict[int, list[Finding]]:
+def _findings(table: pa.Table) -> dict[int, list[Finding]]:
     """Return the findings by base offset."""
-    here = pc.and_(
-        pc.equal(table["log_dir"].cast(pa.string()), log_dir),
-        pc.equal(table["partition_dir"].cast(pa.string()), partition),
-    )
-    rows = table.filter(here).select(["base_offset", "findings"]).to_pylist()
+    rows = table.select(["base_offset", "findings"]).to_pylist()
     return {
         row["base_offset"]: [
             {

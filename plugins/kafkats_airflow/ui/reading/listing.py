@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from kafkats_airflow.folders import CANARY_QUESTION
 from kafkats_airflow.overview import Overview
 from kafkats_airflow.progress import Live
 from kafkats_airflow.started import Started
@@ -12,7 +14,7 @@ from kafkats_airflow.ui.reading import records
 from kafkats_airflow.ui.reading.beginning import of_overview, started_by
 from kafkats_airflow.ui.reading.files import Unreadable, cached
 from kafkats_airflow.ui.reading.plan import asks
-from kafkats_airflow.ui.reading.records import Answer, Question, Report
+from kafkats_airflow.ui.reading.records import Answer, CanaryQuestion, Question, Report
 from kafkats_airflow.ui.reading.runs import SILENT_MS, Found, overview_of, progress_of
 
 State: TypeAlias = Literal[
@@ -39,8 +41,8 @@ class RunRow(NamedTuple):
     """A run. `name` is Airflow's id of it, or its folder's name where no file tells the id.
 
     `at_ms` is when it ended, or said its last word. `live` are the jobs that run. `until_ms` is the
-    deadline of the question, `silence` what counts without an answer. `volumes` are {log
-    directory: broker}.
+    deadline of the question, `silence` what counts without an answer. `task_id` is that of a
+    question without a plan: Airflow's own form answers it. `volumes` are {log directory: broker}.
     """
 
     dag_id: str
@@ -52,6 +54,7 @@ class RunRow(NamedTuple):
     live: Sequence[Live] = ()
     until_ms: int | None = None
     silence: str = ""
+    task_id: str = ""
     started: Started = Started()
 
     @property
@@ -134,7 +137,7 @@ def _row(found: Found, now_ms: int) -> RunRow:
     heard = max((one.written_ms for one in running), default=0)
     told = max((one.written_ms for one in live), default=0)
     if isinstance(overview, Overview) and overview.written_ms >= max(heard, told):
-        return _ended(dag_id, overview)
+        return _reported(found, overview, now_ms)
     if running:
         state: State = "silent" if now_ms - heard > SILENT_MS else "running"
         begun = started_by(live)
@@ -144,8 +147,29 @@ def _row(found: Found, now_ms: int) -> RunRow:
         return RunRow(dag_id, name, "unreadable", found.changed_ms, why, {})
     row = _without_overview(found, name, live, now_ms)
     if row.state != "asks" and isinstance(overview, Overview):
-        return _ended(dag_id, overview)
+        return _reported(found, overview, now_ms)
     return row
+
+
+def _reported(found: Found, overview: Overview, now_ms: int) -> RunRow:
+    """Return the row of a run with its report, which may still ask about a canary."""
+    row = _ended(found.dag_id, overview)
+    if not os.path.lexists(f"{found.folder}/{CANARY_QUESTION}"):  # a Path takes long
+        return row
+    asked = cached(found.folder / CANARY_QUESTION, records.parse_canary)
+    if not isinstance(asked, CanaryQuestion) or not asked.task_id:
+        return row
+    before = asked.asked_ms < overview.written_ms - SILENT_MS  # of an earlier try
+    if asked.answered_ms is not None or now_ms > asked.until_ms or before:
+        return row
+    return row._replace(
+        state="asks",
+        at_ms=asked.asked_ms,
+        said="May the other brokers follow this canary?",
+        until_ms=asked.until_ms,
+        silence="Reject: the other brokers wait",
+        task_id=asked.task_id,
+    )
 
 
 def _ended(dag_id: str, overview: Overview) -> RunRow:

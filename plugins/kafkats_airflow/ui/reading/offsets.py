@@ -26,7 +26,7 @@ from kafkats_airflow.ui.reading.files import (
     state_of,
     too_large,
 )
-from kafkats_airflow.ui.reading.tables import MOST_BYTES, MOST_ROWS, table_of
+from kafkats_airflow.ui.reading.tables import MOST_BYTES, MOST_ROWS, having, table_of
 
 DAGS: Final = frozenset({"build_lookup_tables", "export_offsets"})
 _MANIFEST: Final = "_table.json"
@@ -179,9 +179,7 @@ def _cells(view: View, topic: str, partition: int) -> pa.Table:
     import pyarrow.compute as pc
 
     rows = view.rows
-    mine = pc.and_(
-        pc.equal(rows["topic"].cast(pa.string()), topic), pc.equal(rows["partition"], partition)
-    )
+    mine = pc.and_(having(rows["topic"], topic), pc.equal(rows["partition"], partition))
     rows = rows.filter(mine)
     return rows.filter(closed(rows))
 

@@ -31,7 +31,9 @@ class Totals(_Record):
 
 
 class Plan(_Record):
-    """A plan as report.json and question.json name it; report.json has only the first three."""
+    """A plan as report.json and question.json name it; report.json has the first three, and
+    `on_disk`.
+    """
 
     plan: str
     digest: str
@@ -79,6 +81,17 @@ class Question(_Record):
         """Return what follows an answer."""
         done = together([plan.stake() for plan in self.allowed(option)])
         return done or ("the plan is applied" if self.options.get(option) else "nothing is written")
+
+
+class CanaryQuestion(_Record):
+    """canary-question.json: whether the other brokers may follow, asked until when. `answered_ms`
+    None: nobody has answered. Earlier versions wrote no `task_id`, and no answer.
+    """
+
+    asked_ms: NonNegativeInt
+    until_ms: NonNegativeInt
+    task_id: str = ""
+    answered_ms: NonNegativeInt | None = None
 
 
 class Answer(_Record):
@@ -142,6 +155,11 @@ class Change(NamedTuple):
 def parse_question(path: Path) -> Question:
     """Parse question.json. Raises ValueError, OSError."""
     return Question.model_validate(json_of(path))
+
+
+def parse_canary(path: Path) -> CanaryQuestion:
+    """Parse canary-question.json. Raises ValueError, OSError."""
+    return CanaryQuestion.model_validate(json_of(path))
 
 
 def parse_answer(path: Path) -> Answer:

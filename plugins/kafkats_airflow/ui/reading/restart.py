@@ -1,4 +1,4 @@
-"""Read the predicted start of stopped brokers from the last report of recover_log_dirs."""
+"""The predicted start of stopped brokers, from a report of recover_log_dirs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+from pydantic import BaseModel
 
-from kafkats_airflow.ui.reading.files import Unreadable
+from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of
 from kafkats_airflow.ui.reading.tables import table_of
 
 RECOVERY: Final = "recovery.parquet"
@@ -56,6 +57,37 @@ class Start(NamedTuple):
     lost_bytes: int
     behind: int
     blocked: int
+
+
+class LogDir(BaseModel):
+    """A log directory of a broker that preflight looked at."""
+
+    log_dir: str
+
+
+class Preflight(BaseModel):
+    """The words of preflight on the start of one broker. Earlier versions wrote no `said`."""
+
+    kafka: str
+    outcome: str
+    said: list[str] = []
+    log_dirs: list[LogDir] = []
+
+
+class _Report(BaseModel):
+    starts: list[Preflight] = []
+
+
+def preflights_of(folder: Path) -> list[Preflight] | Unreadable:
+    """Return what preflight said of each broker before the run; nothing if it was not asked."""
+    found = cached(folder / "report.json", _parse_report)
+    if isinstance(found, Unreadable):
+        return found
+    return [one for one in found.starts if one.said] if found else []
+
+
+def _parse_report(path: Path) -> _Report:
+    return _Report.model_validate(json_of(path))
 
 
 def partitions_of(folder: Path) -> list[Partition] | Unreadable | None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import BaseModel
 
 from kafkats.plans.facts import SEGMENTS
 from kafkats.retention.plan import RETENTION
 from kafkats.retention.plot import STATES, segment_states
+from kafkats.retention.reasons import NO_TIME
 from kafkats.retention.what_if import NAME as BASIS
 from kafkats.retention.what_if import policy_line, read_basis, what_if, with_limit
 from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, state_of
@@ -21,9 +21,9 @@ from kafkats_airflow.ui.reading.tables import table_of
 
 BOARD: Final = "board.json"
 VERDICTS: Final = "retention.parquet"
-_CODED: Final = ("log_dir", "partition_dir", "topic")
 _MOST_SEGMENTS: Final = 3000
 _MOST_PINS: Final = 200
+_RULES: Final = {"start-offset": "log start offset"}
 
 
 class Topic(BaseModel):
@@ -41,11 +41,15 @@ class Topic(BaseModel):
 
 
 class Pin(BaseModel):
-    """The segment of a partition that keeps later ones. `until_ms` None: no end is known."""
+    """The first segment of a partition that is kept, which may pin later ones. `until_ms` None: no
+    end is known. `bytes` and `now_bytes` are those of the partition.
+    """
 
     log_dir: str
     partition_dir: str
     topic: str
+    bytes: int = 0
+    now_bytes: int = 0
     kept_by: int | None
     why: str
     until_ms: int | None
@@ -54,7 +58,8 @@ class Pin(BaseModel):
 
 class Board(BaseModel):
     """board.json. `lines`: per topic the time before which records are expired. `by_state`: per
-    topic its bytes by state; earlier versions wrote neither.
+    topic its bytes by state. `deleted_by`: per topic the bytes that each rule deletes now. Earlier
+    versions wrote none of them.
     """
 
     now_ms: int
@@ -62,6 +67,7 @@ class Board(BaseModel):
     partitions: list[Pin]
     lines: dict[str, int] = {}
     by_state: dict[str, dict[str, int]] = {}
+    deleted_by: dict[str, dict[str, int]] = {}
 
 
 class Segment(TypedDict):
@@ -159,6 +165,32 @@ def limits_of(folder: Path, board: Board) -> dict[str, Limit]:
     }
 
 
+def reasons_of(board: Board, limits: Mapping[str, Limit]) -> dict[str, str]:
+    """Return a sentence per topic: the rules that delete, and what keeps most of the rest."""
+    kept: dict[str, Pin] = {}
+    for one in board.partitions:
+        if one.kept_by is not None and _weight(one) > _weight(kept.get(one.topic)):
+            kept[one.topic] = one
+    return {
+        topic: _reason(board.deleted_by.get(topic, {}), kept.get(topic), limits.get(topic))
+        for topic in (one.topic for one in board.topics)
+    }
+
+
+def _weight(kept: Pin | None) -> tuple[int, int]:
+    return (-1, 0) if kept is None else (kept.pinned_bytes, kept.bytes - kept.now_bytes)
+
+
+def _reason(deleted_by: Mapping[str, int], most: Pin | None, limit: Limit | None) -> str:
+    rules = sorted(deleted_by, key=lambda rule: (-deleted_by[rule], rule))
+    said = [f"deleted by {' and '.join(_RULES.get(rule, rule) for rule in rules)}"] if rules else []
+    if most is not None:
+        sized = most.why == NO_TIME and limit is not None and limit["retention_bytes"] >= 0
+        why = "within retention.bytes" if sized else most.why
+        said.append(f"{'pinned' if most.pinned_bytes else 'kept'}: {why}")
+    return "; ".join(said) or "nothing is kept"
+
+
 def can_try(folder: Path) -> bool:
     """Return whether another retention.ms can be tried."""
     return (folder / BASIS).is_file()
@@ -184,12 +216,11 @@ def _of_topic(
     path: Path, columns: tuple[str, ...], topic: str, state: object
 ) -> pa.Table | Unreadable | None:
     """Return the rows of a topic; a file that changes has another `state`, and is read again."""
-    table = table_of(path, columns, coded=_CODED)
-    if not isinstance(table, pa.Table):
-        return table
+    mine = table_of(path, columns, only={"topic": topic})
+    if not isinstance(mine, pa.Table):
+        return mine
     schema = RETENTION if "deletes" in columns else SEGMENTS
     try:
-        mine = table.filter(pc.equal(table["topic"].cast(pa.string()), topic))
         return mine.select(schema.names).cast(schema)
     except (pa.ArrowException, KeyError) as e:
         return Unreadable(path, f"of another version: {e}")

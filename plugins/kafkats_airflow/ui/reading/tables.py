@@ -7,7 +7,7 @@ are unpacked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -50,11 +50,13 @@ def table_of(
     *,
     coded: Sequence[str] = (),
     types: pa.Schema | None = None,
+    only: Mapping[str, str] | None = None,
 ) -> pa.Table | Unreadable | None:
     """Return these columns of a table, None where there is no file.
 
     Texts of `coded` columns stay dictionaries: names repeat in every row. With `types` the columns
-    have these types, and no row lacks a value.
+    have these types, and no row lacks a value. `only`: the rows with these texts in these columns,
+    the others are not unpacked.
     """
     state = state_of(path)
     if state is None or isinstance(state, Unreadable):
@@ -70,6 +72,8 @@ def table_of(
             opened = pq.ParquetFile(file, read_dictionary=texts_in(plain.schema))
             table = opened.read(columns=list(columns))
         table.validate(full=True)
+        for column, text in (only or {}).items():
+            table = table.filter(having(table[column], text))
         size = sum(_unpacked(table[name]) for name in columns if name not in coded)
         if size > MOST_BYTES:
             return Unreadable(path, too_large(size, MOST_BYTES))
@@ -85,6 +89,14 @@ def table_of(
         return table
     except (OSError, pa.ArrowException) as e:
         return Unreadable(path, f"half-written or corrupt: {str(e)[:200]}")
+
+
+def having(column: pa.ChunkedArray, text: str) -> pa.ChunkedArray:
+    """Return which values of a column are this text. Dictionaries are not unpacked for it."""
+    if not pa.types.is_dictionary(column.type):
+        return pc.equal(column, text)
+    chunks = [pc.equal(one.indices, pc.index(one.dictionary, text)) for one in column.chunks]
+    return pa.chunked_array(chunks, pa.bool_())
 
 
 def texts_in(schema: pq.ParquetSchema) -> list[str]:

@@ -210,6 +210,8 @@ def _add_question(rows: dict[str, Row], found: Found, now_ms: int) -> None:
 
 def _add_figures(row: Row, told: Told) -> None:
     volume = told.volume
+    if row.disk is None and volume.disk_bytes is not None:
+        row.disk = told
     if told.topics != "*":
         if row.partly is None and row.seen is None and volume.kinds is not None:
             row.partly = told
@@ -221,8 +223,6 @@ def _add_figures(row: Row, told: Told) -> None:
         row.formats is None or (is_whole(volume) and not is_whole(row.formats.volume))
     ):
         row.formats = told
-    if row.disk is None and volume.disk_bytes is not None:
-        row.disk = told
     if row.reclaimable is None and volume.reclaimable is not None:
         row.reclaimable = told
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -23,43 +23,88 @@ T = TypeVar("T")
 _NO_REPORT = "This run has no such report."
 
 
-def newest(
-    request: Request, person: Person, path: str, file: str, title: str, none: str
-) -> Response:
-    """Lead to the page `path` of the newest run whose report has `file`, or say `none`."""
-    folder, unseen = deployed.folder(), ""
+class Page(NamedTuple):
+    """A page about one run. `path` shows it, `file` is what such a run has, `none` what is said
+    where no run has it. `dag_ids`: only their runs, None for those of all.
+    """
+
+    title: str
+    here: str
+    path: str
+    template: str
+    file: str
+    none: str
+    dag_ids: frozenset[str] | None = None
+
+    def found_by(self, person: Person) -> list[Found]:
+        """Return the runs that have this page, the newest first. Raises OSError."""
+        ids = person.dag_ids if self.dag_ids is None else person.dag_ids & self.dag_ids
+        return runs_with(deployed.folder(), ids, self.file)
+
+
+def newest(request: Request, person: Person, page: Page) -> Response:
+    """Lead to the newest run that has this page, or say that none has."""
+    unseen = ""
     try:
-        found = runs_with(folder, person.dag_ids, file)
+        found = page.found_by(person)
     except OSError as e:
         found, unseen = [], (e.strerror or str(e)).lower()
     if found:
-        theme = request.query_params.get("theme")
-        one = found[0]
-        to = rendering.link(path, dag_id=one.dag_id, run_id=one.folder.name, theme=theme)
+        theme, one = request.query_params.get("theme"), found[0]
+        to = rendering.link(page.path, dag_id=one.dag_id, run_id=one.folder.name, theme=theme)
         return RedirectResponse(to)
+    folder = str(deployed.folder())
     return rendering.page(
-        request, "no_report.html", title=title, said=none, unseen=unseen, folder=str(folder)
+        request, "no_report.html", title=page.title, said=page.none, unseen=unseen, folder=folder
     )
 
 
-def missing(request: Request, title: str, found: object, *, here: str) -> Response:
+def about(
+    request: Request,
+    person: Person,
+    run: Run,
+    page: Page,
+    read: Callable[[Path], T | Unreadable | None],
+    shown: Callable[[Path, T], Mapping[str, object]],
+) -> Response:
+    """Show the page of a run: what `shown` makes of its folder and of what `read` finds there.
+
+    Says so where there is nothing to read, and why it cannot be read.
+    """
+    found = None if run.folder is None else read(run.folder)
+    if run.folder is None or found is None:
+        return _missing(request, page, None)
+    if isinstance(found, Unreadable):
+        return _missing(request, page, found)
+    given: dict[str, object] = {
+        "title": page.title,
+        "here": page.here,
+        "run": run,
+        "written_ms": written_ms(run.folder / page.file),
+        "log_dirs": log_dirs_of(run.folder),
+        "choices": _choices(person, page),
+    }
+    more = given | dict(shown(run.folder, found))
+    return rendering.page(request, page.template, status=200, **more)
+
+
+def _missing(request: Request, page: Page, found: Unreadable | None) -> Response:
     """Say that a run has no such report, or why it cannot be read."""
     return rendering.page(
         request,
         "no_report.html",
-        status=200 if isinstance(found, Unreadable) else 404,
-        title=title,
-        here=here,
+        status=404 if found is None else 200,
+        title=page.title,
+        here=page.here,
         said=_said(found),
         unseen="",
         folder="",
     )
 
 
-def choices(person: Person, file: str) -> list[Found]:
-    """Return the runs that have `file` in their reports, the newest first."""
+def _choices(person: Person, page: Page) -> list[Found]:
     try:
-        return runs_with(deployed.folder(), person.dag_ids, file)
+        return page.found_by(person)
     except OSError:
         return []
 
@@ -74,11 +119,13 @@ class LogDir(NamedTuple):
 def log_dirs_of(folder: Path) -> list[LogDir]:
     """Return the log directories that a run looked at, by broker; none if no file tells them."""
     overview, report = runs.overview_of(folder), cached(folder / "report.json", parse_report)
+    started: Mapping[str, str] = {}
     if isinstance(overview, Overview):
-        found = [one.log_dir for one in overview.volumes]
+        started = overview.started.volumes
+        found = [one.log_dir for one in overview.volumes] or list(started)
     else:
         found = report.volumes if isinstance(report, Report) else []
-    brokers = deployed.listed().volumes
+    brokers = {**started, **deployed.listed().volumes}
     named = [LogDir(path, brokers.get(path, "")) for path in dict.fromkeys(found)]
     return sorted(named, key=lambda one: (one.broker, one.path))
 
@@ -103,7 +150,7 @@ def written_ms(path: Path) -> int | None:
     return state.mtime_ns // 1_000_000
 
 
-def _said(found: object) -> str:
-    if isinstance(found, Unreadable):
-        return f"{found.path.name} of this run cannot be read: {found.why}."
-    return _NO_REPORT
+def _said(found: Unreadable | None) -> str:
+    if found is None:
+        return _NO_REPORT
+    return f"{found.path.name} of this run cannot be read: {found.why}."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
-from kafkats_airflow.ui import rendering, rights
+from kafkats_airflow.ui import rights
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import migration
 from kafkats_airflow.ui.reading.files import Unreadable
@@ -15,42 +16,42 @@ from kafkats_airflow.ui.routes import choosing
 
 router = APIRouter()
 
-HERE: Final = "migration"
-TITLE: Final = "Migration"
-_NONE: Final = "No run has a report on a migration yet. migrate_message_format writes one."
+PAGE: Final = choosing.Page(
+    title="Migration",
+    here="migration",
+    path="run-migration",
+    template="migration.html",
+    file=migration.CENSUS,
+    none="No run has a report on a migration yet. migrate_message_format writes one.",
+)
 
 
 @router.get("/migration")
 def newest(request: Request, readable: rights.Readable) -> Response:
     """Lead to the newest run of a migration."""
-    return choosing.newest(request, readable, "run-migration", migration.CENSUS, TITLE, _NONE)
+    return choosing.newest(request, readable, PAGE)
 
 
 @router.get("/run-migration")
 def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
     """Show how far a migration was after a run."""
-    found = None if run.folder is None else migration.report_of(run.folder)
-    if run.folder is None or found is None or isinstance(found, Unreadable):
-        return choosing.missing(request, TITLE, found, here=HERE)
-    converted = migration.converted_of(run.folder)
-    after = found.magic_bytes.after
-    return rendering.page(
-        request,
-        "migration.html",
-        title=TITLE,
-        here=HERE,
-        run=run,
-        written_ms=choosing.written_ms(run.folder / "report.json"),
-        log_dirs=choosing.log_dirs_of(run.folder),
-        choices=choosing.choices(readable, migration.CENSUS),
-        report=found,
-        after=after,
-        total=sum(after),
-        below=sum(after[:2]),
-        canary=[one for one in found.brokers if one.phase == "canary"],
-        converted=converted if isinstance(converted, list) else [],
-        unreadable=[converted] if isinstance(converted, Unreadable) else [],
-    )
+    return choosing.about(request, readable, run, PAGE, migration.report_of, _shown)
+
+
+def _shown(folder: Path, report: migration.Report) -> dict[str, object]:
+    converted, after = migration.converted_of(folder), report.magic_bytes.after
+    points = migration.points_of(folder, report)
+    return {
+        "seen": points[-1].bytes if isinstance(points, list) and points else after,
+        "written_ms": choosing.written_ms(folder / "report.json"),
+        "report": report,
+        "after": after,
+        "total": sum(after),
+        "below": sum(after[:2]),
+        "canary": [one for one in report.brokers if one.phase == "canary"],
+        "converted": converted if isinstance(converted, list) else [],
+        "unreadable": [converted] if isinstance(converted, Unreadable) else [],
+    }
 
 
 @router.get("/data/migration")

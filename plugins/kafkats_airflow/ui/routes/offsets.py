@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
@@ -12,7 +13,7 @@ from kafkats.errors import KafkatsError
 from kafkats.lookup.exports import MISSING
 from kafkats.lookup.marks import Mark
 from kafkats.tables import View
-from kafkats_airflow.ui import rendering, rights
+from kafkats_airflow.ui import rights
 from kafkats_airflow.ui.asked import Asked, Run
 from kafkats_airflow.ui.reading import offsets
 from kafkats_airflow.ui.reading.files import Unreadable
@@ -20,13 +21,16 @@ from kafkats_airflow.ui.routes import choosing
 
 router = APIRouter()
 
-HERE: Final = "offsets"
-TITLE: Final = "Offsets by time"
-_NONE: Final = (
-    "No run has a report on offsets by time yet. build_lookup_tables writes one, and"
-    " export_offsets."
+PAGE: Final = choosing.Page(
+    title="Offsets by time",
+    here="offsets",
+    path="run-offsets",
+    template="offsets.html",
+    file="report.json",
+    none="No run has a report on offsets by time yet. build_lookup_tables writes one, and"
+    " export_offsets.",
+    dag_ids=offsets.DAGS,
 )
-_FILE: Final = "report.json"
 Name = Annotated[str, Query(max_length=1000)]
 Instant = Annotated[int, Query(ge=-(2**63), le=2**63 - 1)]
 
@@ -34,28 +38,18 @@ Instant = Annotated[int, Query(ge=-(2**63), le=2**63 - 1)]
 @router.get("/offsets")
 def newest(request: Request, readable: rights.Readable) -> Response:
     """Lead to the newest run that has looked up offsets."""
-    return choosing.newest(request, _of_lookups(readable), "run-offsets", _FILE, TITLE, _NONE)
+    return choosing.newest(request, readable, PAGE)
 
 
 @router.get("/run-offsets")
 def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
     """Show the explorer on what a run has looked up."""
-    found = None if run.folder is None else offsets.sources_of(run.folder)
-    if run.folder is None or found is None or isinstance(found, Unreadable):
-        return choosing.missing(request, TITLE, found, here=HERE)
-    return rendering.page(
-        request,
-        "offsets.html",
-        title=TITLE,
-        here=HERE,
-        run=run,
-        written_ms=choosing.written_ms(run.folder / _FILE),
-        log_dirs=choosing.log_dirs_of(run.folder),
-        choices=choosing.choices(_of_lookups(readable), _FILE),
-        sources=found,
-        unseen=[str(one.path) for one in found if not offsets.seen_from_here(one)],
-        missing=MISSING,
-    )
+    return choosing.about(request, readable, run, PAGE, offsets.sources_of, _shown)
+
+
+def _shown(folder: Path, sources: list[offsets.Source]) -> dict[str, object]:
+    unseen = [str(one.path) for one in sources if not offsets.seen_from_here(one)]
+    return {"sources": sources, "unseen": unseen, "missing": MISSING}
 
 
 @router.get("/data/offsets")
@@ -104,10 +98,6 @@ def export(
         return JSONResponse(offsets.exported(list(marks), to, missing, group))
     except KafkatsError as e:
         raise HTTPException(422, f"This cannot be exported: {e.reason}.") from e
-
-
-def _of_lookups(person: rights.Person) -> rights.Person:
-    return person._replace(dag_ids=person.dag_ids & offsets.DAGS)
 
 
 def _source(run: Run, name: str) -> offsets.Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
@@ -10,53 +11,48 @@ from starlette.responses import JSONResponse
 from kafkats.errors import UsageError
 from kafkats.retention.plot import STATES
 from kafkats_airflow.overview import Overview
-from kafkats_airflow.ui import rendering, rights
+from kafkats_airflow.ui import rights
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import retention
-from kafkats_airflow.ui.reading.files import Unreadable
 from kafkats_airflow.ui.reading.runs import overview_of
 from kafkats_airflow.ui.routes import choosing
 
 router = APIRouter()
 
-HERE: Final = "retention"
-_NONE: Final = (
-    "No run has a report on retention yet. apply_retention writes one, also as a dry run."
+PAGE: Final = choosing.Page(
+    title="Retention",
+    here="retention",
+    path="run-retention",
+    template="retention.html",
+    file=retention.BOARD,
+    none="No run has a report on retention yet. apply_retention writes one, also as a dry run.",
 )
+_SUMS: Final = ("now_bytes", "day_bytes", "week_bytes", "pinned_bytes", "bytes")
 Topic = Annotated[str, Query(min_length=1, max_length=249)]
 
 
 @router.get("/retention")
 def newest(request: Request, readable: rights.Readable) -> Response:
     """Lead to the newest run that has decided on retention."""
-    return choosing.newest(request, readable, "run-retention", retention.BOARD, "Retention", _NONE)
+    return choosing.newest(request, readable, PAGE)
 
 
 @router.get("/run-retention")
 def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
     """Show what a run found to delete."""
-    found = None if run.folder is None else retention.board_of(run.folder)
-    if run.folder is None or found is None or isinstance(found, Unreadable):
-        return choosing.missing(request, "Retention", found, here=HERE)
-    overview = overview_of(run.folder)
-    return rendering.page(
-        request,
-        "retention.html",
-        title="Retention",
-        here=HERE,
-        run=run,
-        written_ms=found.now_ms,
-        log_dirs=choosing.log_dirs_of(run.folder),
-        choices=choosing.choices(readable, retention.BOARD),
-        topics=found.topics,
-        sums={
-            name: sum(getattr(one, name) for one in found.topics)
-            for name in ("now_bytes", "day_bytes", "week_bytes", "pinned_bytes", "bytes")
-        },
-        pins=retention.pins_of(found),
-        can_try=retention.can_try(run.folder),
-        dry_run=isinstance(overview, Overview) and overview.dry_run,
-    )
+    return choosing.about(request, readable, run, PAGE, retention.board_of, _shown)
+
+
+def _shown(folder: Path, board: retention.Board) -> dict[str, object]:
+    overview = overview_of(folder)
+    return {
+        "written_ms": board.now_ms,
+        "topics": board.topics,
+        "sums": {name: sum(getattr(one, name) for one in board.topics) for name in _SUMS},
+        "pins": retention.pins_of(board),
+        "can_try": retention.can_try(folder),
+        "dry_run": isinstance(overview, Overview) and overview.dry_run,
+    }
 
 
 @router.get("/data/retention")
@@ -67,6 +63,7 @@ def topics(run: Asked) -> Response:
     return JSONResponse({
         "now_ms": board.now_ms,
         "limits": limits,
+        "reasons": retention.reasons_of(board, limits),
         "states": STATES,
         "topics": [one.model_dump() for one in board.topics],
         "by_state": board.by_state,

@@ -20,6 +20,13 @@ function rgb(text) {
   return [number >> 16, (number >> 8) & 255, number & 255];
 }
 
+/** Bytes that were deflated and written in base64. */
+function inflated(text) {
+  const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+  const whole = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(whole).arrayBuffer().then((buffer) => new Uint8Array(buffer));
+}
+
 /** The rows that fit the filters, in the order of damage. */
 function choose() {
   const text = find.value.toLowerCase();
@@ -60,7 +67,7 @@ function draw() {
   canvas.style.height = `${height}px`;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
-  const h = Math.min(tall, height), w = Math.min(wide, width), found = blocks(h, w);
+  const h = clamp(tall, 1, height), w = clamp(wide, 1, width), found = blocks(h, w);
   const picture = new ImageData(w, h), pixels = new Uint32Array(picture.data.buffer);
   const colours = read.kinds.map((one) => rgb(dark() ? one.dark : one.colour)).map(([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r);
   for (let at = 0; at < found.length; at++) pixels[at] = found[at] ? colours[found[at]] : 0;
@@ -211,7 +218,7 @@ function legend() {
   const box = document.getElementById("legend");
   box.replaceChildren();
   const counts = new Uint32Array(256);
-  for (const number of cells) counts[number]++;
+  for (let at = 0; at < cells.length; at++) counts[cells[at]]++;
   const found = read.kinds.map((one, number) => ({ ...one, count: counts[number] })).filter((one, number) => number && one.count);
   for (const severity of Object.keys(SEVERITIES)) {
     const one = found.find((some) => some.severity === severity);
@@ -273,7 +280,7 @@ onTheme(() => read && (legend(), draw()));
 
 try {
   read = await data("health", { at: asked("at", "now") });
-  cells = Uint8Array.from(atob(read.cells), (one) => one.charCodeAt(0));
+  cells = await inflated(read.cells);
   only.checked = asked("all") !== "1" && read.defects.some(Boolean);
   find.value = asked("find");
   choose();

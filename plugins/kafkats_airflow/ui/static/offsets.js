@@ -33,6 +33,16 @@ function steps() {
   return { x, y };
 }
 
+/** The answer of this partition, at the line of the time that was picked. */
+function answer() {
+  if (at === null || at < 0 || at > LATEST) return [];
+  const [topic, number] = chosen(), one = answers.find((some) => some.topic === topic && some.partition === number);
+  if (!one) return [];
+  const early = at < (stairs.begins[0] + stairs.ends.at(-1)) / 2;
+  const text = `${moment(at, true)} → ${one.offset === null ? `none, ${plain(one.reason)}` : `offset ${count(one.offset)}`}`;
+  return [{ x: iso(at), xanchor: early ? "left" : "right", y: 1, yref: "paper", yanchor: "bottom", text, showarrow: false }];
+}
+
 async function plot() {
   const { x, y } = steps(), name = plain(partition.value), points = stairs.points;
   const box = await draw("stairs", (isDark) => ({
@@ -41,6 +51,7 @@ async function plot() {
       { type: "scatter", mode: "markers", name: "records", x: points.map(([ms]) => iso(ms)), y: points.map(([, offset]) => offset), marker: { color: "#e69f00", size: 5, line: { color: "#5b5b66", width: 0.5 } }, hovertemplate: "%{x}<br>record %{y}<extra></extra>" },
     ],
     layout: {
+      annotations: answer(),
       hovermode: "x", hoverdistance: -1, xaxis: { type: "date" }, yaxis: { title: { text: "offset" }, tickformat: "d", rangemode: "nonnegative" },
       shapes: at === null || at < 0 || at > LATEST ? [] : [{ type: "line", x0: iso(at), x1: iso(at), y0: 0, y1: 1, yref: "paper", line: { color: isDark ? "#ececf1" : "#1b1b1f", width: 2, dash: "dash" } }],
     },
@@ -70,8 +81,7 @@ async function pick(ms) {
   keep({ at: ms });
   field.value = ms;
   time.value = ms >= 0 && ms <= LATEST ? iso(ms).slice(0, 19) : "";
-  byId("exported").hidden = true;
-  byId("copy-export").disabled = true;
+  forget();
   try {
     answers = (await data("offsets-at", { source: source.value, at: ms })).answers;
     if (at !== ms) return;
@@ -84,6 +94,12 @@ async function pick(ms) {
     said.textContent = error.message;
     byId("answers").replaceChildren();
   }
+}
+
+/** An export is of one time and one format: another one needs another. */
+function forget() {
+  byId("exported").hidden = true;
+  byId("copy-export").disabled = true;
 }
 
 async function choose() {
@@ -105,6 +121,7 @@ source.addEventListener("change", () => choose().catch(failed));
 partition.addEventListener("change", () => look().catch(failed));
 time.addEventListener("change", () => time.value && pick(Date.parse(`${time.value}Z`)));
 field.addEventListener("change", () => /^-?\d{1,18}$/.test(field.value) && pick(Number(field.value)));
+for (const id of ["to", "missing"]) byId(id).addEventListener("change", forget);
 byId("csv").addEventListener("click", () => download("offsets.csv", csv(columns, answers)));
 byId("export").addEventListener("click", async () => {
   const box = byId("exported");

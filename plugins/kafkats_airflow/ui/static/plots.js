@@ -77,6 +77,8 @@ function move(id, scale, shift) {
   window.Plotly.relayout(id, { "xaxis.range": range });
 }
 
+library().catch(() => {}); // while the data of the page come; draw() tells why it fails
+
 onTheme(() => {
   for (const [id, make] of drawn) draw(id, make);
 });

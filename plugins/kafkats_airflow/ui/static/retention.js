@@ -2,9 +2,9 @@
 
 import { copy, ready } from "./page.js";
 import { bytesAxis, draw, plain, shorten } from "./plots.js";
-import { asked, csv, data, download, fill, keep, moment, say, size } from "./view.js";
+import { asked, count, csv, data, download, fill, keep, moment, plural, say, size } from "./view.js";
 
-const BARS = 40, SPAN = [3.6e6, 10 * 365 * 8.64e7]; // the slider: an hour to ten years
+const BARS = 40, SEGMENTS = 600, SPAN = [3.6e6, 10 * 365 * 8.64e7]; // the slider: an hour to ten years
 const byId = (id) => document.getElementById(id);
 const topic = byId("topic"), slider = byId("slider"), field = byId("ms"), tried = byId("tried");
 let read, asIs = null, shown = null, latest = 0;
@@ -41,6 +41,7 @@ const topicColumns = [
   ...[["Bytes", "bytes"], ["Deleted now", "now_bytes"], ["By tomorrow", "day_bytes"], ["In a week", "week_bytes"], ["Expired, pinned", "pinned_bytes"], ["Expired, kept", "vetoed_bytes"]]
     .map(([name, key]) => ({ name, of: (one) => size(one[key]), raw: (one) => one[key], number: true })),
   { name: "Limits", of: limits },
+  { name: "Decided by", of: (one) => read.reasons[one.topic] ?? "" },
 ];
 const segmentColumns = [
   { name: "Partition", of: (one) => one.partition },
@@ -53,10 +54,19 @@ const segmentColumns = [
   { name: "Deletable from", of: (one) => moment(one.from_ms), raw: (one) => one.from_ms },
 ];
 
+/** As many whole partitions, the first ones, as are drawn in a moment. */
+function drawable(partitions) {
+  const segments = new Map();
+  for (const one of shown.segments) segments.set(one.partition, (segments.get(one.partition) ?? 0) + 1);
+  let sum = 0;
+  return partitions.slice(0, BARS).filter((name, n) => (sum += segments.get(name)) <= SEGMENTS || !n);
+}
+
 /** One bar per segment; a time that no axis can hold is cut off a week from now. */
 function segmentsPlot() {
   const latestMs = read.now_ms + 7 * 8.64e7, partitions = [...new Set(shown.segments.map((one) => one.partition))];
-  const drawn = new Set(partitions.slice(0, BARS)), rows = shown.segments.filter((one) => drawn.has(one.partition));
+  const names = drawable(partitions), drawn = new Set(names), rows = shown.segments.filter((one) => drawn.has(one.partition));
+  byId("drawn").textContent = names.length < partitions.length ? `Drawn: ${plural(names.length, "partition")} of ${count(partitions.length)}, those with the most pinned bytes; the table has all.` : "";
   const least = rows.length ? (Math.min(Math.max(...rows.map((one) => one.last_ms)), latestMs) - Math.min(...rows.map((one) => one.first_ms))) / 300 : 1;
   const traces = Object.entries(read.states).map(([state, colour]) => {
     const some = rows.filter((one) => one.state === state);
@@ -71,7 +81,7 @@ function segmentsPlot() {
   }).filter((trace) => trace.y.length);
   const { range, words } = rows.length ? reach(rows, latestMs) : { range: undefined, words: [] };
   byId("segments-plot").style.height = `${150 + 26 * drawn.size}px`;
-  return draw("segments-plot", (dark) => ({ traces, layout: { barmode: "overlay", xaxis: { type: "date", range }, yaxis: { type: "category", categoryorder: "array", categoryarray: partitions.slice(0, BARS).map((name) => plain(shorten(name))).reverse() }, shapes: line(shown.line_ms, dark), annotations: words } }));
+  return draw("segments-plot", (dark) => ({ traces, layout: { barmode: "overlay", xaxis: { type: "date", range }, yaxis: { type: "category", categoryorder: "array", categoryarray: names.map((name) => plain(shorten(name))).reverse() }, shapes: line(shown.line_ms, dark), annotations: words } }));
 }
 
 const calendar = (ms) => ms !== null && ms >= -62135596800000 && ms <= 253402300799999;

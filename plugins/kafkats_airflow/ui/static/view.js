@@ -18,7 +18,7 @@ export const plural = (number, one, more = `${one}s`) => `${count(number)} ${num
 export function size(bytes) {
   let amount = bytes, unit = 0;
   while (Math.abs(amount) >= 1023.95 && unit < UNITS.length - 1) [amount, unit] = [amount / 1024, unit + 1];
-  return unit ? `${amount.toFixed(1)} ${UNITS[unit]}` : `${bytes} B`;
+  return unit ? `${amount.toFixed(1)}\u00a0${UNITS[unit]}` : `${bytes}\u00a0B`;
 }
 
 export const shorten = (text, most = 40) => (text.length > most ? `${text.slice(0, most / 2 - 1)}…${text.slice(-most / 2)}` : text);
@@ -38,7 +38,9 @@ export async function data(name, more = {}) {
     if (value !== null) asked.set(key, value);
   }
   for (const [key, value] of Object.entries(more)) asked.set(key, value);
-  const answer = await fetch(`data/${name}?${asked}`);
+  const early = page.querySelector(`link[data-early="${name}"]`); // the page has begun to load it
+  early?.remove();
+  const answer = await fetch(early?.href ?? `data/${name}?${asked}`);
   const read = await answer.json().catch(() => ({ detail: `The server answered ${answer.status}.` }));
   if (!answer.ok) throw new Error(typeof read.detail === "string" ? read.detail : `The server answered ${answer.status}.`);
   return read;

@@ -1,0 +1,314 @@
+"""Producer state of a partition: sequences, epochs, transactions, and their snapshots.
+
+A leader answers a batch that it has already with the offsets of then, and rejects sequences with a
+gap and epochs below the producer's last one. It knows the last five batches of each producer. A
+snapshot holds only the last one, so a start forgets the others unless it reads them from the log.
+Source: ProducerStateManager, ProducerAppendInfo, UnifiedLog.rebuildProducerState of Kafka 0.11 to
+4.3. Not kept: transactions that end above the high watermark, which only readers of committed
+records see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kafkats import paths
+from kafkats.broker import files
+from kafkats.broker.generation import Generation
+from kafkats.broker.places import places
+from kafkats.broker.settings import Topic
+from kafkats.errors import CorruptFile, Rejected
+from kafkats.formats.model import Batch
+from kafkats.formats.v2 import CONTROL_BIT, MAGIC
+from kafkats.index.txn_index import ENTRY
+from kafkats.logdir.producers import (
+    Marker,
+    Producers,
+    after_data,
+    after_marker,
+    java_order,
+    read_marker,
+)
+from kafkats.logdir.snapshot import ProducerEntry, encode_snapshot, read_snapshot
+from kafkats.primitives import Buffer
+from kafkats.segment.headers import batch_headers
+from kafkats.segment.reader import Source, array_source, open_source
+
+_KEPT: Final = 5
+"""Batches of a producer that are known again."""
+_MOST: Final = 2**31 - 1
+OUT_OF_ORDER_SEQUENCE: Final = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+INVALID_EPOCH: Final = "INVALID_PRODUCER_EPOCH"
+INVALID_STATE: Final = "INVALID_TXN_STATE"
+FENCED: Final = "TRANSACTION_COORDINATOR_FENCED"
+
+
+class Sent(NamedTuple):
+    """A batch that a producer has sent."""
+
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+    """Its largest timestamp in ms."""
+
+    @property
+    def first_sequence(self) -> int:
+        """Sequences wrap from 2^31-1 to 0."""
+        return (self.last_sequence - (self.last_offset - self.first_offset)) & _MOST
+
+
+class _Producer(NamedTuple):
+    entry: ProducerEntry
+    sent: tuple[Sent, ...] = ()
+
+
+class ProducerState:
+    """The producers of one partition, and its `.snapshot` files."""
+
+    def __init__(self, directory: Path, expiry_ms: int, *, kept: bool = True) -> None:
+        """`kept`: the format of the topic has producer state; if not, snapshots are empty."""
+        self._directory, self._expiry_ms, self._kept = directory, expiry_ms, kept
+        self._producers: dict[int, _Producer] = {}
+        self._open: dict[int, int] = {}
+        """Producer by the first offset of its open transaction."""
+        self._end = 0
+        """The offset that the state is of."""
+        self._newest = 0
+        """The offset of the newest snapshot."""
+        self._snapshots = {
+            name.base_offset
+            for path in files.listed(directory)
+            if (name := paths.parse_segment_file(path))
+            and name.kind == paths.SNAPSHOT
+            and not name.suffix
+        }
+
+    def duplicate(self, batch: Batch) -> Sent | None:
+        """Return the batch as it was appended before, None if it is not known."""
+        known = self._producers.get(batch.producer_id)
+        if known is None or known.entry.producer_epoch != batch.producer_epoch:
+            return None
+        first = batch.base_sequence
+        last = (first + batch.last_offset - batch.base_offset) & _MOST
+        same = (s for s in known.sent if (s.first_sequence, s.last_sequence) == (first, last))
+        return next(same, None)
+
+    def check(self, batch: Batch) -> None:
+        """Raise Rejected for the batch of a client that does not follow its last one."""
+        known = self._producers.get(batch.producer_id)
+        if known is None or known.entry.producer_epoch < 0:
+            return
+        entry, first = known.entry, batch.base_sequence
+        self._check_epoch(entry, batch.producer_epoch)
+        newer = batch.producer_epoch > entry.producer_epoch
+        last = -1 if newer else entry.last_sequence
+        if first != last + 1 and not (first == 0 and last == _MOST):
+            reason = f"sequence {first} of producer {batch.producer_id} follows {last}"
+            raise Rejected(f"{OUT_OF_ORDER_SEQUENCE}: {reason}", path=self._directory, position=0)
+        if entry.txn_first_offset >= 0 and not batch.transactional:
+            reason = f"producer {batch.producer_id} has an open transaction, the batch is in none"
+            raise Rejected(f"{INVALID_STATE}: {reason}", path=self._directory, position=0)
+
+    def check_marker(self, batch: Batch, coordinator_epoch: int) -> None:
+        """Raise Rejected for a marker of an older producer or coordinator."""
+        known = self._producers.get(batch.producer_id)
+        if known is None:
+            return
+        self._check_epoch(known.entry, batch.producer_epoch)
+        if known.entry.coordinator_epoch > coordinator_epoch:
+            reason = f"coordinator epoch {coordinator_epoch}, after {known.entry.coordinator_epoch}"
+            raise Rejected(f"{FENCED}: {reason}", path=self._directory)
+
+    def _check_epoch(self, entry: ProducerEntry, epoch: int) -> None:
+        if epoch < entry.producer_epoch:
+            reason = f"epoch {epoch} of producer {entry.producer_id}, after {entry.producer_epoch}"
+            raise Rejected(f"{INVALID_EPOCH}: {reason}", path=self._directory, position=0)
+
+    def append(self, data: Buffer, end: int) -> bytes:
+        """Note the batches `data` of one append, after which the log ends at `end`.
+
+        Returns the entries of aborted transactions, as the transaction index has them. Raises
+        CorruptBatch for a batch outside of its producer's open transaction; nothing is noted then.
+        """
+        changed: dict[int, _Producer] = {}
+        ended: list[tuple[ProducerEntry, int, Marker]] = []
+        begun: dict[int, int] = {}
+        source = array_source(np.frombuffer(data, np.uint8))
+        for rows in batch_headers(source, producers_only=True):
+            for row in rows.tolist():
+                self._note(row, source, changed, begun, ended)
+        self._producers |= changed
+        self._open |= begun
+        self._end = end
+        return b"".join(self._ended(*one) for one in ended)
+
+    def _note(
+        self,
+        row: Sequence[int],
+        source: Source,
+        changed: dict[int, _Producer],
+        begun: dict[int, int],
+        ended: list[tuple[ProducerEntry, int, Marker]],
+    ) -> None:
+        from kafkats.kernels import headers as k
+
+        producer, offset = row[k.PRODUCER_ID], row[k.LAST_OFFSET]
+        known = changed.get(producer) or self._producers.get(producer) or _unknown(producer)
+        if row[k.ATTRIBUTES] & CONTROL_BIT:
+            if row[k.COUNT]:
+                marker = read_marker(row, source)
+                if known.entry.txn_first_offset >= 0:
+                    ended.append((known.entry, offset, marker))
+                entry = after_marker(known.entry, row, marker)
+                sent = known.sent if entry.last_offset >= 0 else ()
+                known = _Producer(entry, sent)
+        else:
+            entry = after_data(known.entry, row)
+            if entry.txn_first_offset >= 0 > known.entry.txn_first_offset:
+                begun[entry.txn_first_offset] = producer
+            same = entry.producer_epoch == known.entry.producer_epoch
+            sent = known.sent if same else ()
+            one = Sent(entry.last_sequence, row[k.FIRST_OFFSET], offset, entry.timestamp)
+            known = _Producer(entry, (*sent, one)[-_KEPT:])
+        changed[producer] = known
+
+    def _ended(self, entry: ProducerEntry, offset: int, marker: Marker) -> bytes:
+        """End a transaction, and return its entry of the index, b"" if it was committed."""
+        others = [first for first, one in self._open.items() if one != entry.producer_id]
+        stable = min(others, default=offset + 1)
+        self._open.pop(entry.txn_first_offset, None)
+        if not marker.aborts:
+            return b""
+        fields = (0, entry.producer_id, entry.txn_first_offset, offset, stable)
+        return np.array([fields], ENTRY).tobytes()
+
+    def take_snapshot(self, now_ms: int, end: int | None = None) -> None:
+        """Write a snapshot, unless there is one of this offset. Raises StorageFailed.
+
+        `end` is the log end, where it is higher than the last batch's.
+        """
+        self._end = self._end if end is None else end
+        if self._end <= self._newest:
+            return
+        entries: Producers = {n: one.entry for n, one in self._producers.items()}
+        files.write(self._path(self._end), encode_snapshot(java_order(entries)), now_ms)
+        self._snapshots.add(self._end)
+        self._newest = self._end
+
+    def _path(self, offset: int) -> Path:
+        return self._directory / paths.segment_file(offset, paths.SNAPSHOT)
+
+    def delete_snapshots(self, offsets: Iterable[int]) -> None:
+        """Delete those that there are. Raises StorageFailed."""
+        for offset in self._snapshots.intersection(offsets):
+            files.delete(self._path(offset))
+            self._snapshots.discard(offset)
+
+    def start_at(self, log_start: int) -> None:
+        """Note that the log start has moved up."""
+        self._end = max(self._end, log_start)
+        self._newest = max(self._snapshots, default=log_start)
+
+    def clear(self, offset: int) -> None:
+        """Forget all producers and delete all snapshots: the log begins anew at `offset`."""
+        self.delete_snapshots(set(self._snapshots))
+        self._producers, self._open = {}, {}
+        self._newest, self._end = offset, offset
+
+    def delete_strays(self, bases: Sequence[int]) -> None:
+        """Delete snapshots that are of no segment, but for the newest one above all of them."""
+        strays = sorted(self._snapshots.difference(bases))
+        if strays and (not bases or strays[-1] >= max(bases)):
+            strays.pop()
+        self.delete_snapshots(strays)
+
+    def rebuild(
+        self, bases: Sequence[int], log_start: int, end: int, now_ms: int, *, clean: bool = False
+    ) -> None:
+        """Load the state at `end` from the newest snapshot and the segments at `bases`.
+
+        Raises CorruptBatch, StorageFailed.
+        """
+        due = {*bases[-2:], end}
+        if not self._kept or (clean and not self._snapshots):
+            for offset in sorted(due):
+                self.take_snapshot(now_ms, offset)
+            return
+        idle = not self._producers and self._end >= end
+        self.delete_snapshots({o for o in self._snapshots if not log_start < o <= end})
+        if self._end != end:
+            self._load(log_start, now_ms)
+        else:
+            self.start_at(log_start)
+        if end > self._end and not idle:
+            self._replay(bases, log_start, end, due, now_ms)
+        self.take_snapshot(now_ms, end)
+
+    def _load(self, log_start: int, now_ms: int) -> None:
+        """Load the newest readable snapshot; delete those that are not."""
+        self._producers, self._open = {}, {}
+        self._newest = self._end = log_start
+        for offset in sorted(self._snapshots, reverse=True):
+            try:
+                entries = read_snapshot(self._path(offset))
+            except CorruptFile:
+                self.delete_snapshots([offset])
+                continue
+            for entry in entries:
+                if entry.txn_first_offset >= 0 or now_ms - entry.timestamp < self._expiry_ms:
+                    self._producers[entry.producer_id] = _loaded(entry)
+                    if entry.txn_first_offset >= 0:
+                        self._open[entry.txn_first_offset] = entry.producer_id
+            self._newest = self._end = offset
+            return
+
+    def _replay(
+        self, bases: Sequence[int], log_start: int, end: int, due: set[int], now_ms: int
+    ) -> None:
+        below = [base for base in bases if base <= self._end][-1:]
+        for base in (*below, *(base for base in bases if self._end < base < end)):
+            start = max(base, self._end, log_start)
+            self._end = start
+            if base in due:
+                self.take_snapshot(now_ms)
+            with open_source(self._directory / paths.segment_file(base, paths.LOG)) as source:
+                self.read(source, start, end)
+
+    def read(self, source: Source, start: int, end: int = 2**63 - 1) -> bytes:
+        """Note the batches of a segment with offsets in [start, end), one after the other.
+
+        Only those of magic 2 count, also for the offset of the next snapshot. Returns as `append`.
+        Raises CorruptBatch, StorageFailed.
+        """
+        found = b""
+        for place in places(source, 0):
+            if place.last_offset >= end:
+                break
+            if place.last_offset >= start and place.magic >= MAGIC:
+                found += self.append(source.read(*place[:2]), place.last_offset + 1)
+        return found
+
+
+def _loaded(entry: ProducerEntry) -> _Producer:
+    """Return a producer of a snapshot: its last batch is known, if it has one."""
+    first = entry.last_offset - entry.offset_delta
+    last = Sent(entry.last_sequence, first, entry.last_offset, entry.timestamp)
+    return _Producer(entry, (last,) if entry.last_offset >= 0 else ())
+
+
+def _unknown(producer: int) -> _Producer:
+    return _Producer(ProducerEntry(producer, -1, -1, -1, 0, -1, -1, -1))
+
+
+def producer_state(directory: Path, topic: Topic, generation: Generation) -> ProducerState | None:
+    """Return the producer state of an opened partition; None before 0.11. Raises StorageFailed."""
+    if not generation.start.producers:
+        return None
+    # From 3.0 on also where the format has none.
+    kept = generation.start.swaps_renamed or topic.target.magic >= MAGIC
+    return ProducerState(directory, generation.cleaning.producer_expiry_ms, kept=kept)

@@ -1,0 +1,128 @@
+"""The rows of index files for `kafkats dump`: their fields are in the docstring of dump."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from kafkats import paths
+from kafkats.errors import CorruptIndex, storage
+from kafkats.index import enriched_index, minute_index, offset_index, time_index, txn_index
+from kafkats.logdir.strict_json import Json
+from kafkats.segment.reader import open_file
+
+Row: TypeAlias = dict[str, Json]
+
+WINDOW: Final = 1024 * 1024
+"""Bytes per read. Files are not mapped, because a running broker truncates them."""
+
+
+def rows(
+    path: Path, dtype: np.dtype[np.void], row: Callable[..., Row], base: int | None
+) -> Iterator[Row]:
+    """Yield a row for each entry of `dtype`, which `row` makes from number, base offset and fields.
+
+    Zeros to the end of the file are one row. Raises CorruptIndex for bytes behind the last whole
+    entry, after every row; StorageFailed.
+    """
+    width = dtype.itemsize
+    with open_file(path) as fd:
+        size = os.fstat(fd).st_size
+        with storage(path, "reading"):
+            zeros = _zeros_from(fd, size // width * width, width)
+        per_window = WINDOW // width
+        for first in range(0, zeros, per_window):
+            count = min(per_window, zeros - first)
+            with storage(path, "reading"):
+                data = os.pread(fd, count * width, first * width)
+            for n, fields in enumerate(
+                np.frombuffer(data[: len(data) // width * width], dtype).tolist(), first
+            ):
+                yield row(n, base, *fields)
+        if zeros < size // width:
+            yield {
+                "kind": "zeros",
+                "entry": zeros,
+                "position": zeros * width,
+                "size": size // width * width - zeros * width,
+            }
+        if size % width:
+            reason = f"{size % width} bytes after the last whole entry of {width}"
+            raise CorruptIndex(reason, path=path, position=size // width * width)
+
+
+def _zeros_from(fd: int, end: int, width: int) -> int:
+    """Return the number of the first entry from which everything up to `end` is zero.
+
+    A single entry of zeros is an entry: timestamp 0 at the base offset.
+    """
+    at = 0 if end == width else end
+    while at > 0:
+        start = max(0, at - WINDOW)
+        used = len(os.pread(fd, at - start, start).rstrip(b"\0"))
+        if used:
+            return -(-(start + used) // width)
+        at = start
+    return 1 if end == width else 0
+
+
+def _offset_row(n: int, base: int | None, relative: int, position: int) -> Row:
+    offset = None if base is None else base + relative
+    return {
+        "kind": "offset-entry",
+        "entry": n,
+        "relative_offset": relative,
+        "offset": offset,
+        "position": position,
+    }
+
+
+def _time_row(n: int, base: int | None, timestamp: int, relative: int) -> Row:
+    offset = None if base is None else base + relative
+    return {
+        "kind": "time-entry",
+        "entry": n,
+        "timestamp": timestamp,
+        "relative_offset": relative,
+        "offset": offset,
+    }
+
+
+def _enriched_row(n: int, base: int | None, relative: int, timestamp: int, position: int) -> Row:
+    return _offset_row(n, base, relative, position) | {
+        "kind": "enriched-entry",
+        "timestamp": timestamp,
+    }
+
+
+def _txn_row(
+    n: int, _: int | None, version: int, producer: int, first: int, last: int, stable: int
+) -> Row:
+    return {
+        "kind": "aborted-txn",
+        "entry": n,
+        "version": version,
+        "producer_id": producer,
+        "first_offset": first,
+        "last_offset": last,
+        "last_stable_offset": stable,
+    }
+
+
+INDEXES: Final[dict[str, tuple[np.dtype[np.void], Callable[..., Row]]]] = {
+    paths.OFFSET_INDEX: (offset_index.ENTRY, _offset_row),
+    paths.TIME_INDEX: (time_index.ENTRY, _time_row),
+    paths.TXN_INDEX: (txn_index.ENTRY, _txn_row),
+    enriched_index.SUFFIX: (enriched_index.ENTRY, _enriched_row),
+}
+"""The entries of index files, and what makes a row of one, by the file's suffix."""
+
+PROPOSED: Final[dict[str, tuple[np.dtype[np.void], Callable[..., Row]]]] = {
+    minute_index.SUFFIX: (minute_index.ENTRY, _time_row),
+    enriched_index.SUFFIX: (enriched_index.ENTRY, _enriched_row),
+}
+"""The same of files that Kafka never shipped: their names end so."""

@@ -1,0 +1,192 @@
+"""Producer state: sequences, epochs, transactions, and the snapshots that restarts begin with. Kafka's own answers are compared by conformance/sequences.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkats import paths
+from kafkats.broker.generation import generation
+from kafkats.broker.markers import EndMarker
+from kafkats.broker.partition_log import DUPLICATE, PartitionLog, create
+from kafkats.broker.replay import BEGIN_MS, Row, replay
+from kafkats.broker.settings import settings_from, topic_of
+from kafkats.broker.starting import start
+from kafkats.errors import Rejected, UsageError
+from kafkats.formats import v2
+from kafkats.formats.model import Record, TimestampType
+from kafkats.index import txn_index
+from kafkats.logdir.producers import snapshot_at
+from kafkats.logdir.snapshot import ProducerEntry, read_snapshot
+from tests.builders.replays import broker, step
+
+NOW = 1_700_000_000_000
+ONE = [{"timestamp": BEGIN_MS, "value": "x"}]
+P = 7
+MOST = 2**31 - 1
+
+
+def log_of(directory: Path, kafka: str = "4.3", **config: str | int) -> PartitionLog:
+    rules = generation(kafka)
+    return create(directory, topic_of(settings_from(config), rules), rules, NOW)
+
+
+def sent(log: PartitionLog, sequence: int, *, count: int = 1, epoch: int = 0, transactional: bool = False, producer: int = P) -> tuple[int, int, str]:  # fmt: skip
+    records = [
+        Record(n, NOW + sequence % 1000, TimestampType.CREATE_TIME, b"k", b"v")
+        for n in range(count)
+    ]
+    data = v2.encode_batch(records, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, transactional=transactional)  # fmt: skip
+    made = log.append_as_leader(data, now_ms=NOW, leader_epoch=0)
+    return made.first_offset, made.last_offset, made.how
+
+
+def rejected(log: PartitionLog, sequence: int, **fields: int) -> str:
+    before = log.log_end_offset
+    with pytest.raises(Rejected) as e:
+        sent(log, sequence, **fields)  # type: ignore[arg-type]
+    assert log.log_end_offset == before and e.value.position == 0
+    return e.value.error
+
+
+def snapshots(log: PartitionLog) -> dict[int, list[ProducerEntry]]:
+    return {int(p.name[:20]): read_snapshot(p) for p in sorted(log.directory.glob("*.snapshot"))}
+
+
+def test_the_last_five_batches_are_known_again(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0")
+    for n in range(7):
+        assert sent(log, 2 * n, count=2) == (2 * n, 2 * n + 1, "in place")
+    size = log.active.size
+    for n in range(2, 7):
+        assert sent(log, 2 * n, count=2) == (2 * n, 2 * n + 1, DUPLICATE)
+    assert (log.active.size, log.log_end_offset) == (size, 14)
+    assert rejected(log, 2, count=2) == rejected(log, 12, count=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+def test_sequences_and_epochs(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0")
+    assert sent(log, 41)[2] == "in place", "the first batch that is seen may have any sequence"
+    assert rejected(log, 43) == rejected(log, 40) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert rejected(log, 42, epoch=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert sent(log, 0, epoch=2)[2] == "in place"
+    assert rejected(log, 42) == "INVALID_PRODUCER_EPOCH"
+    assert sent(log, MOST, producer=8)[2] == sent(log, 0, producer=8)[2] == "in place"
+
+
+def test_a_transaction(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0")
+    sent(log, 0, transactional=True, producer=9)
+    sent(log, 0, transactional=True)
+    sent(log, 1, transactional=True)
+    assert rejected(log, 2) == "INVALID_TXN_STATE"
+    for one, name in (((P, 0, False, 5), ""), ((P, 0, True, 4), "TRANSACTION_COORDINATOR_FENCED"), ((9, 0, True, 5), "")):  # fmt: skip
+        try:
+            log.end_transaction(EndMarker(*one), now_ms=NOW, leader_epoch=0)
+        except Rejected as e:
+            assert e.error == name
+        else:
+            assert not name
+    entries = txn_index.read(log.active.path(paths.TXN_INDEX))
+    assert [tuple(map(int, e)) for e in entries] == [(0, P, 1, 3, 0)], (
+        "the other one is open since 0"
+    )
+    assert sent(log, 2)[2] == "in place"
+    log.truncate(3, NOW)
+    assert log.active.path(paths.TXN_INDEX).read_bytes() == b""
+    log.truncate(2, NOW)
+    log.close(NOW)
+    assert {e.producer_id: e.txn_first_offset for e in snapshots(log)[2]} == {P: 1, 9: 0}
+
+
+def test_snapshots_at_each_roll_and_at_the_stop(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", **{"retention.bytes": 1})
+    for n in range(4):
+        sent(log, n)
+        if n < 3:
+            log.roll(log.log_end_offset, NOW)
+    assert list(snapshots(log)) == [1, 2, 3]
+    log.close(NOW)
+    assert list(snapshots(log)) == [1, 2, 3, 4]
+    for offset, name in ((o, paths.segment_file(o, paths.SNAPSHOT)) for o in (1, 2, 3, 4)):
+        assert (log.directory / name).read_bytes() == snapshot_at(log.directory, offset)
+    log.high_watermark = 4
+    log.delete_old_segments(NOW)
+    assert list(snapshots(log)) == [3, 4]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_start_knows_what_snapshot_and_log_say(clean: bool, tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0")
+    for n in range(3):
+        sent(log, n)
+    sent(log, 0, transactional=True, producer=9)
+    log.end_transaction(EndMarker(9, 0, False, 0), now_ms=NOW, leader_epoch=0)
+    aborted = log.active.path(paths.TXN_INDEX).read_bytes()
+    if clean:
+        log.close(NOW)
+    again = start(log, log.topic, log.generation, NOW, clean=clean)
+    assert again.active.path(paths.TXN_INDEX).read_bytes() == aborted != b""
+    assert list(snapshots(again)) == [5]
+    assert sent(again, 2) == (2, 2, DUPLICATE)
+    assert rejected(again, 1) == "OUT_OF_ORDER_SEQUENCE_NUMBER", (
+        "a snapshot has only the last batch"
+    )
+    assert sent(again, 3)[2] == "in place"
+    later = start(again, again.topic, again.generation, NOW + 10**9, clean=False)
+    assert sent(later, 99)[2] == "in place", "the producer has expired"
+
+
+@pytest.mark.parametrize("kafka", ["0.10.2", "kip"])
+def test_older_brokers_have_no_producers(kafka: str, tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", kafka)
+    log.roll(log.log_end_offset, NOW)
+    log.close(NOW)
+    assert not snapshots(log) and log.producers is None
+    with pytest.raises(Rejected, match="UNSUPPORTED_FOR_MESSAGE_FORMAT"):
+        log.end_transaction(EndMarker(P, 0, True, 0), now_ms=NOW, leader_epoch=0)
+
+
+def played(folder: Path, *steps: dict[str, Any]) -> list[Row]:
+    path = folder / "script.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in steps))
+    return replay(path, folder / "out")
+
+
+def produce(sequence: int, *, epoch: int = 0, transactional: bool = False) -> dict[str, object]:
+    producer = {"id": P, "epoch": epoch, "sequence": sequence, "transactional": transactional}
+    return step("produce", version=7, records=ONE, producer=producer)
+
+
+def test_a_script(tmp_path: Path) -> None:
+    end = {"producer": P, "commit": False}
+    rows: list[Row] = played(
+        tmp_path,
+        broker("1", "2.8.2"),
+        broker("2", "2.8.2"),
+        step("create"),
+        step("create", "2"),
+        produce(0, transactional=True),
+        produce(0, transactional=True),
+        produce(2, transactional=True),
+        step("end-transaction", **end),
+        step("end-transaction", **end, producer_epoch=3),
+        produce(0, epoch=2),
+        step("replicate", "2", leader="1"),
+    )
+    assert [row["outcome"] for row in rows[4:]] == ["in place", DUPLICATE, "rejected", "done", "done", "rejected", "as it is"]  # fmt: skip
+    assert (rows[5]["first_offset"], rows[5]["timestamp"], rows[5]["bytes"]) == (0, BEGIN_MS, 0)
+    assert str(rows[9]["error"]).startswith(
+        "INVALID_PRODUCER_EPOCH: epoch 2 of producer 7, after 3"
+    )
+    for kind in (".snapshot", ".txnindex"):
+        ours, theirs = (sorted((tmp_path / f"out/broker-{n}/t-0").glob(f"*{kind}")) for n in "12")
+        assert [p.read_bytes() for p in ours] == [p.read_bytes() for p in theirs] != []
+
+
+def test_a_producer_needs_version_3(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="line 3: a producer id needs produce version 3"):
+        played(tmp_path, broker("1", "2.8.2"), step("create"), {**produce(0), "version": 2})

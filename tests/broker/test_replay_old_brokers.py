@@ -1,0 +1,124 @@
+"""Replayed brokers meet formats and files that they do not know."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from kafkats.broker.replay import Row, replay
+from kafkats.errors import BadInput, KafkatsError, UsageError
+from kafkats.formats.model import Record, TimestampType
+from kafkats.formats.v2 import encode_batch
+
+
+def play(folder: Path, *steps: dict[str, object]) -> list[Row]:
+    script = folder / "script.jsonl"
+    script.write_text("\n".join(map(json.dumps, steps)))
+    return replay(script, folder / "out")
+
+
+def start(kafka: str) -> dict[str, object]:
+    return {"do": "broker", "broker": "1", "kafka": kafka}
+
+
+def at(do: str, **more: object) -> dict[str, object]:
+    return {"do": do, "broker": "1", "partition": "t-0", **more}
+
+
+RECORDS = [{"timestamp": 1704067200000, "value": "v"}]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "version", "outcome", "error"),
+    [
+        ("0.9.0", 1, "as stored", ""),  # converts nothing, and sends what the disk has
+        ("0.10.2", 1, "rejected", "CORRUPT_MESSAGE: Kafka 0.10.2 does not know magic 2"),
+        ("0.10.2", 2, "as stored", ""),
+        ("2.8.2", 1, "converted", ""),
+    ],
+)
+def test_a_broker_converts_only_formats_that_it_knows(
+    kafka: str, version: int, outcome: str, error: str, tmp_path: Path
+) -> None:
+    rows = play(
+        tmp_path, start("2.8.2"), at("create"), at("produce", version=7, records=RECORDS),
+        {"do": "restart", "broker": "1", "kafka": kafka}, at("fetch", version=version, offset=0),
+    )  # fmt: skip
+    assert rows[-1]["outcome"] == outcome
+    assert str(rows[-1].get("error", "")).startswith(error)
+
+
+def test_a_folder_without_segments_is_not_copied(tmp_path: Path) -> None:
+    (source := tmp_path / "other").mkdir()
+    (source / "large.bin").write_bytes(b"x" * 100)
+    with pytest.raises(BadInput, match="it has no segments"):
+        play(tmp_path, start("4.3"), at("create", **{"from": "other"}))
+    assert not list((tmp_path / "out").rglob("large.bin"))
+
+
+def test_only_files_of_a_partition_are_copied(tmp_path: Path) -> None:
+    play(tmp_path, start("4.3"), at("create"), at("produce", version=7, records=RECORDS))
+    (tmp_path / "out" / "broker-1" / "t-0" / "notes.txt").write_text("mine")
+    (tmp_path / "out").rename(tmp_path / "before")
+    copied = at("create", **{"from": "before/broker-1/t-0"})
+    rows = play(tmp_path, start("4.3"), copied, at("fetch", version=7, offset=0))
+    assert rows[-1]["bytes"] == 69
+    names = {path.name for path in (tmp_path / "out" / "broker-1" / "t-0").iterdir()}
+    assert "notes.txt" not in names and "leader-epoch-checkpoint" in names
+
+
+def test_a_log_with_delete_horizons_is_not_given_to_a_dialect(tmp_path: Path) -> None:
+    script = tmp_path / "script.jsonl"
+    steps = start("4.3"), at("create"), {"do": "restart", "broker": "1", "kafka": "kip228"}
+    script.write_text("\n".join(map(json.dumps, steps)))
+    with pytest.raises(UsageError, match="would misread these logs"):
+        replay(script, tmp_path / "out", not_for_a_broker=True)
+
+
+def test_a_small_script_cannot_ask_for_any_amount_of_work(tmp_path: Path) -> None:
+    many = [{"value": "v", "count": 10_000}] * 11
+    with pytest.raises(BadInput, match="at most 100000 records"):
+        play(tmp_path, start("4.3"), at("create"), at("produce", version=7, records=many))
+    sent = bytearray(
+        encode_batch([Record(0, 0, TimestampType.CREATE_TIME, None, b"v")], base_offset=0)
+    )
+    sent[57:61] = (2**31 - 1).to_bytes(4, "big")
+    with pytest.raises(UsageError, match="at most 1048576 are played"):
+        play(tmp_path, start("4.3"), at("create"), at("produce", version=7, set=sent.hex()))
+
+
+def test_an_output_that_is_a_loop_of_links_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to("out")
+    with pytest.raises(KafkatsError):
+        play(tmp_path, start("4.3"))
+
+
+def test_a_log_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.log")
+    with pytest.raises(KafkatsError, match="it is no regular file"):
+        play(tmp_path, start("4.3"), at("create"), at("produce-log", version=7, log="pipe.log"))
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (at("produce", version=7, record=RECORDS), "record: this step has no such field"),
+        ({"do": "consume", "broker": "1"}, "do: consume is no step; the steps are 'broker',"),
+        (at("create", partition="orders"), "partition: 'orders' is no TOPIC-NUMBER"),
+        (at("create", partition="t-00"), "partition: 't-00' is no TOPIC-NUMBER"),
+        (start("5.0"), "kafka 5.0: not a release that kafkats knows"),
+        (
+            {"do": "restart", "broker": "1", "config": {"bogus": "x"}},
+            "bogus: replay plays no such setting",
+        ),
+    ],
+)
+def test_a_wrong_step_is_reported_in_the_words_of_scripts(
+    step: dict[str, object], reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(KafkatsError) as raised:
+        play(tmp_path, *([] if step["do"] == "broker" else [start("4.3")]), step)
+    assert reason in raised.value.reason and raised.value.reason.startswith("line ")
