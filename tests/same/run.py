@@ -413,6 +413,12 @@ def checkout(commit: str, into: Path) -> Path:
     return tree
 
 
+def _part(text: str) -> tuple[int, int]:
+    """Parse N or N/K: every N-th, from the K-th (0 by default)."""
+    every, _, first = text.partition("/")
+    return int(every), int(first or 0)
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/same", description=__doc__)
     parser.add_argument(
@@ -422,7 +428,13 @@ def main(argv: list[str] | None = None) -> int:
         "after", metavar="AFTER", nargs="?", default="", help="likewise; the work tree if not given"
     )
     parser.add_argument("--only", default="*", metavar="GLOB", help="only these states: CASE/STATE")
-    parser.add_argument("--sample", type=int, default=1, metavar="N", help="every N-th state only")
+    parser.add_argument(
+        "--sample",
+        type=_part,
+        default=(1, 0),
+        metavar="N[/K]",
+        help="every N-th state only, from the K-th",
+    )
     parser.add_argument(
         "--steps",
         default="*",
@@ -457,9 +469,9 @@ def main(argv: list[str] | None = None) -> int:
             stack.callback(side.end)
         found = Comparison(*sides, into, args.steps)
         parts = args.parts.split(",")
-        chosen = [(c, s) for c, s in golden.states() if fnmatchcase(f"{c.name}/{s}", args.only)][
-            :: args.sample
-        ]
+        every, first = args.sample
+        chosen = [(c, s) for c, s in golden.states() if fnmatchcase(f"{c.name}/{s}", args.only)]
+        chosen = chosen[first::every]
         for n, (case, state) in enumerate(chosen if "commands" in parts else ()):
             commands(found, case, state)
             differ = sum(map(len, found.found.values()))
