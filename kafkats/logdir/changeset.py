@@ -28,7 +28,7 @@ from kafkats.errors import Changed, Refused, storage
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Journal, Note, advance, read_journal, write_journal
-from kafkats.logdir.lease import Lease, check_lease, claim, exclusive, fence, take_over
+from kafkats.logdir.lease import Lease, check_lease, claim, exclusive, fence
 from kafkats.logdir.resume_checks import check_home, check_way_back, refuse_beside_unfinished
 from kafkats.logdir.staging import (
     Change,
@@ -138,7 +138,7 @@ def undo(
             journal = read_journal(place, disk)
             if journal is None:
                 clear_staging(place, disk)
-                take_over(place, disk)
+                fence(place, disk)
                 return Outcome("nothing")
             fence(place, disk)
             if journal.phase == "undone":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import shutil
@@ -16,8 +17,8 @@ from typing import Any
 import pytest
 
 from kafkats.cli import main
-from kafkats.errors import Refused
-from kafkats.logdir.changeset import purge, resume, undo
+from kafkats.errors import KafkatsError, Refused
+from kafkats.logdir.changeset import Outcome, commit, purge, resume, undo
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.journal import read_journal, write_journal
 from kafkats.logdir.workarea import Site, WorkArea, work_area
@@ -28,6 +29,7 @@ from tests.crash.scene import (
     PARTITION,
     RUN,
     SCENES,
+    begin,
     change,
     check_never_stale,
     check_nothing_lost,
@@ -207,6 +209,31 @@ def test_a_commit_that_was_killed_is_undone_or_abandoned(scene: str, uid: int) -
                     undo(area, PARTITION, RUN)
                 assert look(area, DISK) == before
     assert n > 30
+
+
+class WithoutRoom(Disk):
+    """Room for no new file, whatever is removed: somebody else takes it at once."""
+
+    def write(self, path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("end", [undo, purge])
+def test_an_attempt_that_was_undone_without_room_for_a_lease_changes_nothing(
+    scene: str, end: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    make_area(tmp_path, scene, xattrs=False)
+    area = area_of(tmp_path, scene)
+    before = look(area, DISK)
+    changes, unchanged, lease = begin(scene, area, DISK)
+    for _ in range(2):
+        assert end(area, PARTITION, RUN, disk=WithoutRoom()).state == "nothing"
+    with pytest.raises(KafkatsError):
+        commit(area.root / PARTITION, changes, unchanged, lease)
+    assert look(area, DISK) == before
+    change(scene, area, DISK)
+    assert look(area, DISK) != before
 
 
 # The commands
