@@ -10,30 +10,13 @@ import shutil
 from pathlib import Path
 
 from kafkats import paths
-from kafkats.errors import Refused, UsageError, storage
-from kafkats.logdir.partition import log_bases
-from kafkats.plans.files import make_folder
+from kafkats.errors import storage
 
 
 def make_directory(path: Path) -> None:
     """Create a directory and those above it. Raises StorageFailed."""
     with storage(path, "creating"):
         path.mkdir(parents=True)
-
-
-def create_output(output: Path) -> None:
-    """Create the folder. Raises Refused if it is not empty, or lies in a log directory."""
-    with storage(output, "looking"):
-        if output.exists() and (not output.is_dir() or any(output.iterdir())):
-            raise Refused("it is not empty: name a folder that does not exist", path=output)
-        real = Path(os.path.realpath(output))
-    for above in real.parents:
-        if paths.parse_partition(above.name) is not None and log_bases(above):
-            raise Refused(f"it lies in the partition directory {above}", path=output)
-    try:
-        make_folder(output, "a replay")
-    except UsageError as e:
-        raise Refused(e.reason, path=output) from e
 
 
 def read(path: Path) -> bytes:

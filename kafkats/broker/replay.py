@@ -20,6 +20,7 @@ from kafkats.broker.compaction import compact
 from kafkats.broker.enriched_log import EnrichedLog
 from kafkats.broker.generation import Generation, generation
 from kafkats.broker.markers import EndMarker
+from kafkats.broker.output import new_output
 from kafkats.broker.partition_log import PartitionLog, create
 from kafkats.broker.sent import sets_of_log
 from kafkats.broker.settings import (
@@ -63,7 +64,7 @@ def replay(path: Path, output: Path, *, not_for_a_broker: bool = False) -> list[
     An error of a broker is an outcome. `not_for_a_broker` allows dialects, which would mislead one.
     Raises Refused for a dialect without it, and if `output` is not empty or lies in a log
     directory; BadInput, UsageError with the line for what is no step or what a release does not
-    have; StorageFailed.
+    have; StorageFailed. After an error there is no output.
     """
     lines = script.read_script(path)
     dialects = [(line.number, script.dialect_of(line.step)) for line in lines]
@@ -74,17 +75,26 @@ def replay(path: Path, output: Path, *, not_for_a_broker: bool = False) -> list[
             " ever reads these log directories: --not-for-a-broker",
             path=path,
         )
-    files.create_output(output)
-    stage = _Stage(output, path.parent, dialects=bool(named))
     rows = []
-    for number, step in lines:
-        try:
-            rows.append(stage.play(number, step))
-        except KafkatsError as e:
-            where = f" ({e.path})" if e.path else ""
-            raise type(e)(f"line {number}: {e.reason}{where}", path=path) from e
-    stage.stop()
+    with new_output(output) as folder:
+        stage = _Stage(folder, path.parent, dialects=bool(named))
+        for number, step in lines:
+            try:
+                rows.append(stage.play(number, step))
+            except KafkatsError as e:
+                where = _where(e, folder)
+                raise type(e)(f"line {number}: {e.reason}{where}", path=path) from e
+        stage.stop()
     return rows
+
+
+def _where(error: KafkatsError, folder: Path) -> str:
+    """Return the place of an error in words, below the output folder; "" without one."""
+    if not error.path:
+        return ""
+    place = Path(error.path)
+    place = place.relative_to(folder) if place.is_relative_to(folder) else place
+    return f" ({place}{'' if error.position is None else f' at byte {error.position}'})"
 
 
 class _Stage:

@@ -53,9 +53,10 @@ def _time(value: object) -> object:
 
 Offset = Annotated[int, Field(ge=0, le=_INT64 - 1, strict=True)]
 Count = Annotated[int, Field(ge=0, le=_INT32, strict=True)]
-Clock = Annotated[int, BeforeValidator(_time), Field(ge=0, le=2**53)]
+Clock = Annotated[int, BeforeValidator(_time), Field(ge=0, le=2**53, strict=True)]
 """ms since the epoch, or ISO 8601."""
-Timestamp = Annotated[int, BeforeValidator(_time), Field(ge=-_INT64 - 1, le=_INT64)]
+Timestamp = Annotated[int, BeforeValidator(_time), Field(ge=-_INT64 - 1, le=_INT64, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
 Dialect: TypeAlias = Literal["kip228"] | None
 """The dialect that a client knows."""
 BrokerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,40}$")]
@@ -134,7 +135,7 @@ class SentBy(_Part):
     epoch: Annotated[int, Field(ge=0, le=_INT16, strict=True)] = 0
     sequence: Count
     """Of the set's first record."""
-    transactional: bool = False
+    transactional: Flag = False
 
 
 class Produce(_PartitionStep):
@@ -204,7 +205,7 @@ class EndTransaction(_PartitionStep):
     do: Literal["end-transaction"]
     producer: Offset
     producer_epoch: Annotated[int, Field(ge=0, le=_INT16, strict=True)] = 0
-    commit: bool
+    commit: Flag
     coordinator_epoch: Count = 0
     epoch: Count = 0
 
@@ -238,7 +239,7 @@ class Fetch(_PartitionStep):
     version: Count
     offset: Offset
     bytes: Count = 1 << 20
-    decodes: Literal[0, 1, 2] = 2
+    decodes: Annotated[int, Field(ge=0, le=2, strict=True)] = 2
     """The latest format that the consumer can decode."""
     dialect: Dialect = None
 
@@ -304,7 +305,7 @@ class Restart(_Step):
     """
 
     do: Literal["restart"]
-    clean: bool = True
+    clean: Flag = True
     lose: Count = 0
     kafka: str | None = None
     config: dict[str, str | int | float | bool] = {}

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from kafkats import paths
-from kafkats.broker.replay import Row, replay
+from kafkats.broker.brokers import topic_for
+from kafkats.broker.compaction import compact
+from kafkats.broker.generation import generation
+from kafkats.broker.replay import BEGIN_MS, Row, replay
+from kafkats.broker.starting import adopt
+from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch, v2
 from kafkats.formats.model import Record
 from kafkats.logdir.checkpoints import read_offsets
@@ -366,5 +371,11 @@ def test_a_damaged_log_is_not_compacted(tmp_path: Path, capsys: pytest.CaptureFi
     ]
     script.write_text("".join(json.dumps(one) + "\n" for one in steps))
     code, _, told = run(capsys, "replay", script, "-o", tmp_path / "again")
-    assert code == 2 and "line 3: CRC-32C" in told and log.name in told
-    assert (tmp_path / "again/broker-1/t-0" / log.name).read_bytes() == data
+    assert code == 2 and "line 3: CRC-32C" in told
+    assert f"(broker-1/t-0/{log.name} at byte " in told
+    assert not (tmp_path / "again").exists()
+    rules, copied = generation("4.3"), tmp_path / "copied"
+    of = adopt(source, copied, topic_for(COMPACT, rules), rules, BEGIN_MS)
+    with pytest.raises(CorruptBatch):
+        compact(of, BEGIN_MS)
+    assert (copied / log.name).read_bytes() == data

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkats.broker.replay import BEGIN_MS, Row, replay
-from kafkats.errors import BadInput, KafkatsError, Refused, UsageError
+from kafkats.errors import BadInput, KafkatsError, Refused, StorageFailed, UsageError
 from kafkats.formats import v0
 from kafkats.formats.model import Record, TimestampType
 from kafkats.logdir.root import scan_root
@@ -181,6 +181,20 @@ def test_the_same_script_leaves_the_same_bytes(
         ('{"do": "roll", "broker": "1", "partition": "t-0", "at": 5}', "line 3: the clock stands at"),
         ('{"do": "restart", "broker": "1", "lose": 5}', "line 3: a clean stop loses nothing"),
         ('{"do": "restart", "broker": "1", "kafka": "0.7"}', "line 3: "),
+        ('{"do": "roll", "broker": "1", "partition": "t-0", "at": true}', "line 3: at"),
+        ('{"do": "roll", "broker": "1", "partition": "t-0", "at": 1704067200000.0}', "line 3: at"),
+        ('{"do": "roll", "broker": "1", "partition": "t-0", "at": NaN}', "line 3: no JSON|line 3: NaN"),
+        ('{"do": "roll", "broker": "1", "partition": "t-0", "at": 1e999}', "line 3: "),
+        ('{"do": "roll", "broker": "1", "partition": "t-0", "at": 9007199254740993}', "line 3: at"),
+        ('{"do": "roll", "broker": "1", "partition": "t-0", "at": 99999999999999999999}', "line 3: "),
+        ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 3, "records": [{"timestamp": true}]}', "line 3: .*timestamp"),
+        ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 3, "records": [{"timestamp": 1.0}]}', "line 3: .*timestamp"),
+        ('{"do": "produce", "broker": "1", "partition": "t-0", "version": true, "records": [{}]}', "line 3: .*version"),
+        ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 3, "records": [{}], "producer": {"id": 1, "sequence": 0, "transactional": 1}}', "line 3: .*transactional"),
+        ('{"do": "end-transaction", "broker": "1", "partition": "t-0", "producer": 1, "commit": "yes"}', "line 3: .*commit"),
+        ('{"do": "fetch", "broker": "1", "partition": "t-0", "version": 4, "offset": 0, "decodes": true}', "line 3: .*decodes"),
+        ('{"do": "list-offsets", "broker": "1", "partition": "t-0", "version": 1, "time": false}', "line 3: .*time"),
+        ('{"do": "restart", "broker": "1", "clean": 0}', "line 3: .*clean"),
     ],
 )  # fmt: skip
 def test_a_step_that_cannot_be(line: str, says: str, tmp_path: Path) -> None:
@@ -190,6 +204,7 @@ def test_a_step_that_cannot_be(line: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(KafkatsError, match=says) as e:
         replay(script, tmp_path / "out")
     assert isinstance(e.value, UsageError | BadInput) and e.value.path == str(script)
+    assert sorted(tmp_path.iterdir()) == [script]
 
 
 @pytest.mark.parametrize("data", ["", "00", "ff" * 61, "00" * 100])
@@ -212,6 +227,46 @@ def test_it_writes_into_no_log_directory(
         assert run(capsys, "replay", script, "-o", tmp_path / folder)[0] == 3
     (tmp_path / "file").unlink()
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("made", ["", "out", "up"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, StorageFailed("no", path="x")])
+def test_an_error_leaves_nothing(
+    made: str, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folders that were there before stay."""
+    (tmp_path / made).mkdir(exist_ok=True)
+    output = tmp_path / "up/up/out" if made == "up" else tmp_path / "out"
+    begun: list[bool] = []
+
+    def fails(*_: object) -> None:
+        begun.append((output / ".unfinished/broker-1/t-0").is_dir())
+        raise error
+
+    monkeypatch.setattr("kafkats.broker.partition_log.PartitionLog.close", fails)
+    script = tmp_path / "script"
+    script.write_text("".join(json.dumps(one) + "\n" for one in (broker(), step("create"))))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises((KeyboardInterrupt, StorageFailed)):
+        replay(script, output)
+    assert begun == [True] and sorted(tmp_path.rglob("*")) == before
+    monkeypatch.undo()
+    replay(script, output)
+    assert [path.name for path in output.iterdir()] == ["broker-1"]
+
+
+def test_partitions_make_a_log_directory(tmp_path: Path) -> None:
+    """Also without checkpoints and markers, and with a folder between."""
+    (tmp_path / "logs/notes-1").mkdir(parents=True)
+    script = tmp_path / "script"
+    script.write_text(json.dumps(broker()))
+    replay(script, tmp_path / "logs/out")
+    (tmp_path / "logs/t-0").mkdir()
+    (tmp_path / "logs/t-0" / f"{0:020d}.log").write_bytes(b"")
+    for folder in ("logs/new", "logs/more/new", "logs/t-0/new"):
+        with pytest.raises(Refused, match="partition"):
+            replay(script, tmp_path / folder)
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["notes-1", "out", "t-0"]
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
