@@ -152,6 +152,20 @@ def _two(key: str, value: str) -> Callable[[Started], None]:
     return differ
 
 
+def _without_properties(*, first: bool) -> Callable[[Started], None]:
+    def remove(broker: Started) -> None:
+        second = _second(broker)
+        root = broker.root if first else second
+        (root / paths.META_PROPERTIES).unlink()
+
+    return remove
+
+
+def _empty_second(broker: Started) -> None:
+    for file in _second(broker).iterdir():
+        file.unlink()
+
+
 def _duplicate(broker: Started) -> None:
     shutil.copytree(broker.root / "untouched-0", _second(broker) / "untouched-0")
 
@@ -226,6 +240,10 @@ _WAYS: Final[dict[str, Callable[[Started], IO[bytes] | None]]] = {
     "meta.properties without version": lambda broker: _set(broker.root, "version", None),
     "meta.properties of version 7": lambda broker: _set(broker.root, "version", "7"),
     "meta.properties with a node that is no number": lambda b: _set(b.root, _node(b), "one"),
+    "no meta.properties": lambda broker: (broker.root / paths.META_PROPERTIES).unlink(),
+    "no meta.properties in the first directory": _without_properties(first=True),
+    "no meta.properties in the second directory": _without_properties(first=False),
+    "an empty second directory": _empty_second,
     "locked": _locked,
     "recovery points cut off": _write(paths.RECOVERY_POINT, "0\n5\na 0 1\n"),
     "recovery points of version 9": _write(paths.RECOVERY_POINT, "9\n0\n"),

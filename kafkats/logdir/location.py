@@ -10,6 +10,7 @@ from kafkats import errors, paths
 from kafkats.errors import BadInput, UsageError
 
 _ROOT_SIGNS: Final = (*paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN)
+_LOST_AND_FOUND: Final = "lost+found"
 _PARTITION_SIGNS: Final = (paths.LEADER_EPOCH, paths.PARTITION_METADATA)
 
 
@@ -50,6 +51,16 @@ def locate(path: str | os.PathLike[str]) -> Place:
         if not os.path.lexists(where):
             raise UsageError("does not exist", path=where)
         return _segment(where)
+
+
+def is_empty_root(path: str | os.PathLike[str]) -> bool:
+    """Return whether `path` is a directory without files, as the mount point of a new disk is.
+
+    Raises StorageFailed when it cannot be listed.
+    """
+    where = Path(path)
+    with errors.storage(where, "looking at it"):
+        return where.is_dir() and {entry.name for entry in where.iterdir()} <= {_LOST_AND_FOUND}
 
 
 def _directory(where: Path) -> Place:

@@ -141,3 +141,5 @@ class BrokerStart:
     partitions: tuple[PartitionStart, ...]
     told_epoch: int = -1
     """The broker epoch of the last clean stop, as the controller is told; -1: not clean."""
+    kraft: bool | None = None
+    """Whether the broker runs with KRaft, None where its log directories do not tell it."""

@@ -4,6 +4,9 @@
     3.7 and later   a file that it cannot read takes the log directory offline; the broker stops if
                     it is the only one, or the one with the metadata log
 
+A missing file stops a broker with KRaft, also in one of several log directories. A broker with
+ZooKeeper writes the file.
+
 Source: MetaPropertiesEnsemble, before 3.7 BrokerMetadataCheckpoint.
 """
 
@@ -91,14 +94,32 @@ def _is_reserved(directory_id: str) -> bool:
         return False
 
 
-def without_properties(roots: Sequence[RootStart], rule: StartRule) -> str:
-    """Return why log directories whose meta.properties is not read stop the broker, "" if not."""
+def in_kraft(roots: Sequence[LogDir], rule: StartRule) -> bool | None:
+    """Return whether the broker runs with KRaft, None where its log directories do not tell it.
+
+    Brokers before 3.0 count as brokers with ZooKeeper.
+    """
+    if rule.name == "4.0" or not rule.java_checkpoints:
+        return rule.java_checkpoints
+    metas = [root.meta for root in roots if root.meta]
+    with_log = any(Path(root.path, paths.CLUSTER_METADATA).is_dir() for root in roots)
+    if with_log or any(meta.version == 1 for meta in metas):
+        return True
+    return False if metas else None
+
+
+def without_properties(
+    roots: Sequence[RootStart], missing: Sequence[str], rule: StartRule, *, kraft: bool | None
+) -> str:
+    """Return why a meta.properties that is missing or not read stops the broker, "" if not.
+
+    `missing` are the log directories that have none. With ZooKeeper a broker writes them.
+    """
     unread = [one for one in roots if any(word.startswith(_UNREAD) for word in one.words)]
-    with_log = [one for one in roots if Path(one.log_dir, paths.CLUSTER_METADATA).is_dir()]
-    if len(unread) == len(roots):
-        if with_log or rule.name != "3.7":
-            return "No readable meta.properties files found."
-        listed = ", ".join(one.log_dir for one in roots)  # with ZooKeeper
+    if rule.marker_epoch and kraft and len(unread) + len(missing) == len(roots):
+        return "No readable meta.properties files found."
+    if not kraft and len(unread) == len(roots):
+        listed = ", ".join(one.log_dir for one in roots)
         return (
             f"Shutdown broker because none of the specified log dirs from {listed} can be created"
             " or validated"
@@ -108,6 +129,11 @@ def without_properties(roots: Sequence[RootStart], rule: StartRule) -> str:
             return (
                 f"Encountered I/O error in metadata log directory {one.log_dir}. Cannot continue."
             )
+    if missing and kraft:
+        return (
+            f"No `meta.properties` found in {missing[0]} (have you run `kafka-storage.sh` to"
+            " format the directory?)"
+        )
     return ""
 
 

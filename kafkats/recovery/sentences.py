@@ -121,8 +121,9 @@ def _root_lines(
     held = f"{_count(len(own), 'partition')}, {_count(segments, 'segment')}, {size}"
     yield f"{root.log_dir}: {held}, {_stop(root)}"
     if root.words and root.outcome != "stops":
-        what = "goes offline" if root.outcome == "offline" else "counts as empty"
-        yield from (f"  {what}: {line}" for line in root.words)
+        what = {"offline": "goes offline", "unknown": "cannot be told"}
+        words = what.get(root.outcome, "counts as empty")
+        yield from (f"  {words}: {line}" for line in root.words)
     recovered = [one for p in own for one in p.recovered]
     unflushed = sum(one.log_bytes for one in recovered)
     yield f"  recovers {_count(len(recovered), 'segment')}, {_bytes(unflushed)}"
@@ -186,7 +187,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _told(start: BrokerStart) -> Iterator[str]:
-    if not start.rule.marker_epoch:
+    if not start.rule.marker_epoch or not start.kraft:
         return
     if start.told_epoch >= 0:
         yield (

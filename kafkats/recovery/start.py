@@ -6,19 +6,24 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkats import paths
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.evidence.claims import Claims, claims_of, is_tiered
 from kafkats.generations import INDEX_INTERVAL_BYTES
-from kafkats.logdir.location import locate
+from kafkats.logdir.location import is_empty_root, locate
 from kafkats.logdir.partition import scan_at_rest
 from kafkats.logdir.properties import read_partition_metadata
 from kafkats.logdir.root import LogDir
 from kafkats.recovery.ahead import recover_ahead, recovered_logs, segments_of
 from kafkats.recovery.facts import OUTCOMES, BrokerStart, Outcome, PartitionStart, RootStart
-from kafkats.recovery.meta_properties import Expected, without_properties, words_of_all
+from kafkats.recovery.meta_properties import (
+    Expected,
+    in_kraft,
+    without_properties,
+    words_of_all,
+)
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.reading import Recovery
 from kafkats.recovery.root import Looked, look_at_root, told_epoch
@@ -31,6 +36,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.execution import Executor
+
+
+_UNTOLD: Final = (
+    "it has no meta.properties: a broker with KRaft does not start, one with ZooKeeper writes the"
+    " file"
+)
 
 
 @dataclass(frozen=True)
@@ -65,10 +76,10 @@ def predict_start(
 ) -> BrokerStart:
     """Predict the start of a broker of release `kafka` whose `log.dirs` are `log_dirs`.
 
-    `topic_ids` are the cluster's, with the names of the topics: directories with another id are set
-    aside. Reads what the broker would read, and writes nothing. Where the names alone stop the
-    broker, its partitions are predicted all the same. Raises UsageError for an unknown release and
-    for anything but a log.dirs root, StorageFailed.
+    A log directory may be empty: a new disk. `topic_ids` are the cluster's, with the names of the
+    topics: directories with another id are set aside. Reads what the broker would read, and writes
+    nothing. Where the names alone stop the broker, its partitions are predicted all the same.
+    Raises UsageError for an unknown release and for anything but a log.dirs root, StorageFailed.
     """
     rule = start_rule(kafka)
     looked = [look_at_root(path, rule) for path in _roots(log_dirs)]
@@ -84,26 +95,26 @@ def predict_start(
     words = words_of_all([one.root for one in looked], rule, expected or Expected()) + _duplicates(
         partitions, rule
     )
-    roots = tuple(_root_outcome(one, partitions, rule) for one in looked)
+    kraft = in_kraft([one.root for one in looked], rule)
+    roots = tuple(_root_outcome(one, partitions, rule, kraft) for one in looked)
     stopped = [(p.log_dir, p.partition_dir, p.words) for p in partitions if p.outcome == "stops"]
     words += [w for root in roots if root.outcome == "stops" for w in root.words]
     words += [f"{log_dir}/{name}: {reason}" for log_dir, name, reason in stopped]
-    outcome = _worst([one.outcome for one in partitions])
-    words += _shutdown(roots, rule)
+    untold = [one.outcome for one in roots if one.outcome == "unknown"]
+    outcome = _worst([*(one.outcome for one in partitions), *untold])
+    words += _shutdown(roots, [str(one.root.path) for one in looked if _unowned(one)], rule, kraft)
     if words:
         outcome = "stops"
     elif outcome == "loads" and any(root.outcome == "offline" for root in roots):
         outcome = "offline"
-    return BrokerStart(
-        kafka, rule, outcome, tuple(words), roots, tuple(partitions), told_epoch(looked, rule)
-    )
+    told = told_epoch(looked, rule)
+    return BrokerStart(kafka, rule, outcome, tuple(words), roots, tuple(partitions), told, kraft)
 
 
 def _roots(log_dirs: Iterable[str | os.PathLike[str]]) -> list[Path]:
     found: dict[str, Path] = {}
     for path in log_dirs:
-        place = locate(path)
-        if place.kind != "root":
+        if not is_empty_root(path) and locate(path).kind != "root":
             raise UsageError("is not a log.dirs root: a broker starts on whole roots", path=path)
         found.setdefault(os.path.realpath(path), Path(path).absolute())
     return list(found.values())
@@ -190,9 +201,17 @@ def _duplicates(partitions: Sequence[PartitionStart], rule: StartRule) -> list[s
     return words
 
 
-def _root_outcome(one: Looked, partitions: Sequence[PartitionStart], rule: StartRule) -> RootStart:
+def _unowned(one: Looked) -> bool:
+    return paths.META_PROPERTIES not in one.names.files
+
+
+def _root_outcome(
+    one: Looked, partitions: Sequence[PartitionStart], rule: StartRule, kraft: bool | None
+) -> RootStart:
     """Return the log directory with what its partitions do to it."""
     failed = [p for p in partitions if p.log_dir == one.start.log_dir and p.outcome == "offline"]
+    if kraft is None and one.start.outcome == "loads" and not failed and _unowned(one):
+        return replace(one.start, outcome="unknown", words=(*one.start.words, _UNTOLD))
     if not failed or one.start.outcome == "stops":
         return one.start
     words = tuple(f"{p.log_dir}/{p.partition_dir}: {p.words}" for p in failed)
@@ -200,11 +219,16 @@ def _root_outcome(one: Looked, partitions: Sequence[PartitionStart], rule: Start
     return replace(one.start, outcome=outcome, words=one.start.words + words)
 
 
-def _shutdown(roots: Sequence[RootStart], rule: StartRule) -> list[str]:
-    """Return why failed log directories end the broker, [] if it goes on without them."""
+def _shutdown(
+    roots: Sequence[RootStart], missing: Sequence[str], rule: StartRule, kraft: bool | None
+) -> list[str]:
+    """Return why failed log directories end the broker, [] if it goes on without them.
+
+    `missing` are those without meta.properties.
+    """
     failed = [root for root in roots if root.outcome == "offline"]
     words = [word for root in failed for word in root.words]
-    why = without_properties(roots, rule)
+    why = without_properties(roots, missing, rule, kraft=kraft)
     if why:
         return [*words, why]
     if len(failed) == len(roots):

@@ -12,6 +12,7 @@ from kafkats.errors import BadInput
 from kafkats.execution import LocalExecutor
 from kafkats.recovery.facts import BrokerStart
 from kafkats.recovery.meta_properties import Expected
+from kafkats.recovery.sentences import sentences
 from kafkats.recovery.start import predict_start
 from kafkats.recovery.strays import read_topic_ids
 from tests.golden import Unpacked, case
@@ -365,6 +366,70 @@ def test_a_reserved_directory_id_stops_the_broker(
     _set(root, {"directory.id": "AAAAAAAAAAAAAAAAAAAAAQ"})
     found = _predicted([root], kafka).words
     assert found == (f"Invalid {word} directory ID AAAAAAAAAAAAAAAAAAAAAQ found in {root}",)
+
+
+_NONE_READABLE = "No readable meta.properties files found."
+_NOT_FORMATTED = (
+    "No `meta.properties` found in {} (have you run `kafka-storage.sh` to format the directory?)"
+)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "alone", "one_of_two"),
+    [
+        ("4.3", _NONE_READABLE, _NOT_FORMATTED),
+        ("3.9", _NONE_READABLE, _NOT_FORMATTED),
+        ("3.6", _NOT_FORMATTED, _NOT_FORMATTED),
+        ("2.8", "", ""),
+    ],
+)
+def test_a_broker_with_kraft_needs_meta_properties_in_each_log_directory(
+    kafka: str, alone: str, one_of_two: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    """As brokers 3.9.1 and 4.3.1 stopped. Those of 2.8.2 and 3.9.1 with ZooKeeper wrote the file."""
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    (first / "__cluster_metadata-0").mkdir()
+    second = _second(first, tmp_path)
+    for file in second.iterdir():
+        file.unlink()
+    assert _predicted([first, second], kafka).words == _said_of(one_of_two, second)
+    (first / "meta.properties").unlink()
+    assert _predicted([first], kafka).words == _said_of(alone, first)
+    assert _predicted([first, second], kafka).words == _said_of(alone, first)
+    (second / "meta.properties").write_text("version=7\n")
+    unread = _predicted([first, second], kafka).words
+    assert unread[-1:] == _said_of(alone, first) or kafka in ("3.6", "2.8")
+
+
+def _said_of(words: str, root: Path) -> tuple[str, ...]:
+    return (words.format(root),) if words else ()
+
+
+def test_a_broker_with_zookeeper_writes_a_missing_meta_properties(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    (first / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    second = tmp_path / "second"
+    (second / "lost+found").mkdir(parents=True)
+    (word,) = _predicted([first, second], "3.9").words
+    assert "lost+found" in word
+    (second / "lost+found").rmdir()
+    start = _predicted([first, second], "3.9")
+    assert (start.outcome, start.kraft) == ("loads", False)
+
+
+def test_whether_a_broker_needs_meta_properties_cannot_be_told_without_any(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    (root / "meta.properties").unlink()
+    start = _predicted([root], "3.9")
+    assert (start.outcome, start.words, start.kraft) == ("unknown", (), None)
+    assert "a broker with KRaft does not start" in start.roots[0].words[0]
+    assert "  cannot be told: it has no meta.properties: a broker with KRaft" in " ".join(
+        sentences(start, None)
+    )
 
 
 def _set(root: Path, values: dict[str, str | None]) -> None:
