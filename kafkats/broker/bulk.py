@@ -23,11 +23,12 @@ from kafkats.broker.settings import Topic
 from kafkats.broker.validate import Largest
 from kafkats.errors import CorruptBatch, Rejected
 from kafkats.formats import dispatch, v2
-from kafkats.formats.framing import MAGIC_AT
+from kafkats.formats.framing import MAGIC_AT, MIN_SIZE, OVERHEAD
 from kafkats.formats.model import Codec, TimestampType
 from kafkats.generations import MAX_RELATIVE_OFFSET, LeaderRule
 from kafkats.kernels import appends as k
 from kafkats.kernels.crc import crc_addresses
+from kafkats.kernels.layout import PRODUCER_ID_AT
 from kafkats.primitives import Buffer, view
 from kafkats.rolling import rules as rolling
 from kafkats.segment.unpack import Unpacker, address_of, lz4_decompress_safe
@@ -38,11 +39,10 @@ _LZ4_ROOM: Final = 1 << 20
 """Bytes for the content of a set; larger ones are decompressed by `unpack`."""
 _FOREVER: Final = 2**63 - 1
 _TOP: Final = 2**62
-_SMALLEST: Final = 26
-_PRODUCER_AT: Final = 43
-"""Of the producer id in a batch of magic 2; -1 for none."""
-_NEGATIVE: Final = 0x80
+_SMALLEST: Final = OVERHEAD + MIN_SIZE
 """Bytes of the smallest batch: a message of magic 0."""
+_NEGATIVE: Final = 0x80
+"""The first byte of a negative number is this or larger."""
 
 
 class Judged(NamedTuple):
@@ -197,7 +197,7 @@ def _next_with_producer(sets: NDArray[np.uint8], limits: NDArray[np.int64]) -> N
     starts = np.append(0, limits[:-1])
     whole = np.flatnonzero(limits - starts >= v2.HEADER_BYTES)
     at = starts[whole]
-    named = whole[(sets[at + MAGIC_AT] == v2.MAGIC) & (sets[at + _PRODUCER_AT] < _NEGATIVE)]
+    named = whole[(sets[at + MAGIC_AT] == v2.MAGIC) & (sets[at + PRODUCER_ID_AT] < _NEGATIVE)]
     stops = np.full(len(limits), len(limits), np.int64)
     stops[named] = named
     return np.minimum.accumulate(stops[::-1])[::-1]

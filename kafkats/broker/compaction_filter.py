@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kafkats.broker.compaction_rules import CleaningRule
 from kafkats.broker.compaction_splice import Part, spliced
 from kafkats.broker.compaction_transactions import Transactions
+from kafkats.broker.error_names import UNCLEANABLE
 from kafkats.broker.validate import Largest
 from kafkats.errors import Rejected
 from kafkats.formats import dispatch, message_set, v2
@@ -24,8 +25,6 @@ from kafkats.formats.build import append_time, build
 from kafkats.formats.model import Batch, Codec, Record
 from kafkats.logdir.snapshot import ProducerEntry
 from kafkats.primitives import Buffer, view, wrap_int64
-
-UNCLEANABLE: Final = "Uncleanable"
 
 
 class Offsets(Protocol):

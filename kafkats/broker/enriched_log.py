@@ -18,9 +18,14 @@ from typing import Final, NamedTuple
 
 from kafkats import paths
 from kafkats.broker import files
+from kafkats.broker.error_names import (
+    CORRUPT_MESSAGE,
+    INVALID_RECORD,
+    OUT_OF_ORDER,
+    RECORD_LIST_TOO_LARGE,
+)
 from kafkats.broker.generation import Generation
 from kafkats.broker.settings import Topic
-from kafkats.broker.validate import CORRUPT_MESSAGE, INVALID_RECORD
 from kafkats.errors import CorruptBatch, Rejected
 from kafkats.formats import enriched
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec
@@ -174,7 +179,7 @@ class EnrichedLog:
         before = [self.log_end_offset - 1, *(batch.base_offset for batch in batches)]
         for last, batch in zip(before, batches, strict=False):
             if batch.base_offset <= last:
-                reason = f"OffsetsOutOfOrder: offset {batch.base_offset} follows {last}"
+                reason = f"{OUT_OF_ORDER}: offset {batch.base_offset} follows {last}"
                 raise Rejected(reason, path=self.directory, position=batch.position)
         if not batches:
             return 0
@@ -186,7 +191,7 @@ class EnrichedLog:
         batches = list(enriched.batches(judged.data, verify=False))
         if len(judged.data) > settings.segment_bytes:
             reason = f"{len(judged.data)} bytes, segment.bytes is {settings.segment_bytes}"
-            raise Rejected(f"RECORD_LIST_TOO_LARGE: {reason}", path=self.directory)
+            raise Rejected(f"{RECORD_LIST_TOO_LARGE}: {reason}", path=self.directory)
         first, last = batches[0].base_offset, judged.ends[-1]
         if last - first > MAX_RELATIVE_OFFSET:
             reason = f"a set with offsets {first} to {last}, which no segment can index"

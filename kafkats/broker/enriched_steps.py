@@ -13,9 +13,10 @@ import numpy as np
 
 from kafkats.broker import enriched_clean, script
 from kafkats.broker.enriched_log import EnrichedLog, time_of
+from kafkats.broker.error_names import CORRUPT_MESSAGE
 from kafkats.broker.generation import Generation
+from kafkats.broker.requests import check_offset
 from kafkats.broker.settings import Config, Topic, settings_from, topic_of
-from kafkats.broker.validate import CORRUPT_MESSAGE
 from kafkats.errors import CorruptBatch, Rejected, UsageError
 from kafkats.formats import enriched
 from kafkats.formats.enriched import MessageType, Tags
@@ -130,7 +131,7 @@ def _produce(step: script.Produce, now_ms: int, log_of: LogOf) -> Row:
 def _replicate(step: script.Replicate, now_ms: int, log_of: LogOf) -> Row:
     leader, log = log_of(step.leader, step.partition), log_of(step.broker, step.partition)
     first = log.log_end_offset
-    _check_offset(leader, first)
+    check_offset(leader, first)
     data = leader.read(first, leader.log_end_offset, step.bytes)
     size = log.append_as_follower(data, now_ms=now_ms)
     if not size:
@@ -144,7 +145,7 @@ def _mirror(step: script.Mirror, now_ms: int, log_of: LogOf) -> Row:
         log_of(step.source, step.source_partition),
         log_of(step.broker, step.partition),
     )
-    _check_offset(source, step.offset)
+    check_offset(source, step.offset)
     data = source.read(step.offset, source.high_watermark, step.bytes)
     with _readable():
         sent = mirror(data)
@@ -167,7 +168,7 @@ def _mirror(step: script.Mirror, now_ms: int, log_of: LogOf) -> Row:
 def _fetch(step: script.Fetch, _now_ms: int, log_of: LogOf) -> Row:
     _check_version("fetch", step.version)
     log = log_of(step.broker, step.partition)
-    _check_offset(log, step.offset)
+    check_offset(log, step.offset)
     data = log.read(step.offset, log.high_watermark, step.bytes)
     with _readable():
         offsets = [
@@ -251,12 +252,6 @@ def _formats(data: bytes) -> str:
 def _check_version(request: str, version: int) -> None:
     if version != _VERSION:
         raise UsageError(f"{request} version {version}: the dialect {ENRICHED} has {_VERSION}")
-
-
-def _check_offset(log: EnrichedLog, offset: int) -> None:
-    if not log.log_start_offset <= offset <= log.log_end_offset:
-        reason = f"{offset} is not within {log.log_start_offset} to {log.log_end_offset}"
-        raise Rejected(f"OFFSET_OUT_OF_RANGE: {reason}", path=log.directory)
 
 
 STEPS: Final[Mapping[str, Callable[..., Row]]] = {

@@ -21,14 +21,21 @@ from kafkats.broker.active import (
     retention_facts,
 )
 from kafkats.broker.epochs import after, begun_by, until
+from kafkats.broker.error_names import (
+    INVALID_STATE,
+    OFFSET_OUT_OF_RANGE,
+    OUT_OF_ORDER,
+    RECORD_LIST_TOO_LARGE,
+    UNEXPECTED_OFFSET,
+    UNKNOWN_ERROR,
+    UNSUPPORTED_FORMAT,
+)
 from kafkats.broker.generation import Generation
 from kafkats.broker.markers import EndMarker
 from kafkats.broker.places import place_of, read_batches
-from kafkats.broker.producers import INVALID_STATE, Sent, producer_state
+from kafkats.broker.producers import Sent, producer_state
 from kafkats.broker.settings import Topic, limits_of, loads_timestamps
 from kafkats.broker.validate import (
-    UNKNOWN_ERROR,
-    UNSUPPORTED_FORMAT,
     Largest,
     Validated,
     largest_of_batches,
@@ -44,11 +51,7 @@ from kafkats.rolling import rules as rolling
 from kafkats.rolling.replay import new_base_offset
 from kafkats.search.partition import Partition, open_partition
 
-RECORD_LIST_TOO_LARGE: Final = "RECORD_LIST_TOO_LARGE"
-OUT_OF_ORDER: Final = "OffsetsOutOfOrder"
-UNEXPECTED_OFFSET: Final = "UnexpectedAppendOffset"
 DUPLICATE: Final = "duplicate"
-OFFSET_OUT_OF_RANGE: Final = "OFFSET_OUT_OF_RANGE"
 
 
 class Appended(NamedTuple):

@@ -18,6 +18,7 @@ import numpy as np
 
 from kafkats import paths
 from kafkats.broker import files
+from kafkats.broker.error_names import FENCED, INVALID_EPOCH, INVALID_STATE, OUT_OF_ORDER_SEQUENCE
 from kafkats.broker.generation import Generation
 from kafkats.broker.places import places
 from kafkats.broker.settings import Topic
@@ -41,10 +42,6 @@ from kafkats.segment.reader import Source, array_source, open_source
 _KEPT: Final = 5
 """Batches of a producer that are known again."""
 _MOST: Final = 2**31 - 1
-OUT_OF_ORDER_SEQUENCE: Final = "OUT_OF_ORDER_SEQUENCE_NUMBER"
-INVALID_EPOCH: Final = "INVALID_PRODUCER_EPOCH"
-INVALID_STATE: Final = "INVALID_TXN_STATE"
-FENCED: Final = "TRANSACTION_COORDINATOR_FENCED"
 
 
 class Sent(NamedTuple):

@@ -389,7 +389,7 @@ def _set_of(step: script.Produce) -> bytes:
         return given
     producer = None
     if by is not None:
-        producer = requests.SentBy(by.id, by.epoch, by.sequence, by.transactional)
+        producer = by.fields
     none = reader(step.dialect).no_timestamp
     records = [
         Record(n, r.time_or(none), TimestampType.CREATE_TIME, *r.content)

@@ -1,12 +1,10 @@
 """Requests of clients to one partition, by their versions.
 
-    produce        0, 1: magic 0      2: magic 0 and 1      3 and later: one batch of magic 2
-                   2 and later answer with the broker's time under LogAppendTime, else with -1
-                   zstd from 7 on
-    fetch          0, 1: at most magic 0      2, 3: at most magic 1      4 and later: as stored
-    list offsets   0: segments by mtime      1 and later: records by their timestamps
+Which formats they carry is in formats/versions.py. A produce from version 2 on answers with the
+broker's time under LogAppendTime, else with -1. Version 0 of list offsets finds segments by mtime,
+later ones find records by their timestamps.
 
-Source: ReplicaManager, KafkaApis of Kafka 0.8 to 4.3; KIP-31, KIP-32, KIP-98, KIP-110.
+Source: ReplicaManager, KafkaApis of Kafka 0.8 to 4.3; KIP-32, KIP-79.
 """
 
 from __future__ import annotations
@@ -19,30 +17,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.broker import dialect_search
+from kafkats.broker.error_names import (
+    CORRUPT_MESSAGE,
+    INVALID_RECORD,
+    OFFSET_OUT_OF_RANGE,
+    UNSUPPORTED_COMPRESSION,
+    UNSUPPORTED_VERSION,
+)
 from kafkats.broker.generation import Generation, Versions
 from kafkats.broker.partition_log import DUPLICATE, PartitionLog
-from kafkats.broker.validate import CORRUPT_MESSAGE, INVALID_RECORD, Validated
+from kafkats.broker.validate import Validated
 from kafkats.errors import CorruptBatch, NotConvertible, Rejected, UsageError
 from kafkats.formats import dispatch, kip228, v0, v1, v2
 from kafkats.formats.dialects import reader
 from kafkats.formats.fetch import fetch as converted
 from kafkats.formats.model import NO_TIMESTAMP, Codec, Record, TimestampType
+from kafkats.formats.versions import (
+    AS_STORED_SINCE,
+    BATCHES_SINCE,
+    MAGIC_1_SINCE,
+    ZSTD_SINCE,
+    carries,
+    fetched_magic,
+    last_codec,
+    produced_magic,
+)
 from kafkats.generations import SEARCH_RULES
 from kafkats.search import broker as search
 from kafkats.search.answers import Answer, Target, Word
 
 if TYPE_CHECKING:
     from kafkats.broker.bulk import SetsAppended
+    from kafkats.broker.enriched_log import EnrichedLog
 
-_ZSTD_SINCE: Final = 7
-_BATCHES_SINCE: Final = 3
-_MAGIC_1_SINCE: Final = 2
-_AS_STORED_SINCE: Final = 4
 _MANY: Final = 1 << 18
 """Bytes of a fetch that are worth kernels."""
 _WORDS: Final = {word.value: word for word in Word}
-
-
 _MOST_RECORDS: Final = 1 << 20
 """Of one batch: a few KB of zstd can hold tens of millions, which take minutes to judge."""
 
@@ -78,34 +88,26 @@ class Replicated(NamedTuple):
     """The version of the fetch request."""
 
 
-class SentBy(NamedTuple):
-    """The fields of a set that its idempotent or transactional producer writes."""
-
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    transactional: bool
-
-
-_NOBODY: Final = SentBy(-1, -1, -1, transactional=False)
-
-
 def message_set(
     version: int,
     codec: Codec,
     records: Sequence[Record],
     dialect: str | None = None,
-    producer: SentBy | None = None,
+    producer: v2.HeaderFields | None = None,
 ) -> bytes:
-    """Return the set that a producer of this version sends. Raises BadInput, UsageError."""
-    if producer is not None and (dialect or version < _BATCHES_SINCE):
-        raise UsageError(f"a producer id needs produce version {_BATCHES_SINCE}, and no dialect")
+    """Return the set that a producer of this version sends.
+
+    `producer` has the fields of an idempotent or transactional one. Raises BadInput, UsageError.
+    """
+    if producer is not None and (dialect or version < BATCHES_SINCE):
+        raise UsageError(f"a producer id needs produce version {BATCHES_SINCE}, and no dialect")
     if dialect:
         check_dialect("produce", version, dialect)
         return kip228.encode_batch(records, codec=codec)
-    if version >= _BATCHES_SINCE:
-        return v2.encode_batch(records, codec=codec, **(producer or _NOBODY)._asdict())
-    if version >= _MAGIC_1_SINCE:
+    magic = produced_magic(version)
+    if magic == v2.MAGIC:
+        return v2.encode_batch(records, codec=codec, **(producer or v2.HeaderFields()))
+    if magic == v1.MAGIC:
         return v1.encode_batch(records, codec=codec)
     return v0.encode_batch(records, codec=codec)
 
@@ -120,12 +122,12 @@ def produce(
     if made.how == DUPLICATE:
         return Produced(made, made.largest.timestamp)
     stamped = log.topic.timestamp_type == TimestampType.LOG_APPEND_TIME
-    return Produced(made, now_ms if stamped and version >= _MAGIC_1_SINCE else NO_TIMESTAMP)
+    return Produced(made, now_ms if stamped and version >= MAGIC_1_SINCE else NO_TIMESTAMP)
 
 
 def check_dialect(request: str, version: int, dialect: str | None) -> None:
     """Raise UsageError for a version of a produce or fetch that cannot carry magic 2."""
-    since = _BATCHES_SINCE if request == "produce" else _AS_STORED_SINCE
+    since = BATCHES_SINCE if request == "produce" else AS_STORED_SINCE
     if dialect and version < since:
         raise UsageError(f"dialect {dialect} is magic 2: {request} version {since} or later")
 
@@ -160,14 +162,10 @@ def produce_sets(
     from kafkats.broker.bulk import append_sets
 
     _check_version("produce", version, log.generation.produce, log.generation)
-    magic = log.topic.target.magic
-    carried = (
-        magic == v2.MAGIC if version >= _BATCHES_SINCE else magic <= (version >= _MAGIC_1_SINCE)
-    )
-    last = Codec.ZSTD if version >= _ZSTD_SINCE else Codec.LZ4
+    carried = carries(version, log.topic.target.magic)
     return append_sets(
         log, sets, ends, now_ms=now_ms, leader_epoch=leader_epoch,
-        check=partial(_check_set, version), last_codec=last if carried else -1,
+        check=partial(_check_set, version), last_codec=last_codec(version) if carried else -1,
     )  # fmt: skip
 
 
@@ -183,16 +181,12 @@ def _check_set(version: int, data: bytes) -> None:
     for batch in batches:
         if batch.count > _MOST_RECORDS:
             raise UsageError(f"a set of {batch.count} records: at most {_MOST_RECORDS} are played")
-        if version >= _BATCHES_SINCE:
-            if batch.magic != v2.MAGIC:
-                reason = f"produce version {version} carries magic 2, not {batch.magic}"
-                raise Rejected(f"{INVALID_RECORD}: {reason}", position=batch.position)
-            if batch.codec == Codec.ZSTD and version < _ZSTD_SINCE:
-                reason = f"zstd needs produce version {_ZSTD_SINCE}, not {version}"
-                raise Rejected(f"UNSUPPORTED_COMPRESSION_TYPE: {reason}", position=batch.position)
-        elif batch.magic > (version >= _MAGIC_1_SINCE):
+        if not carries(version, batch.magic):
             reason = f"produce version {version} does not carry magic {batch.magic}"
             raise Rejected(f"{INVALID_RECORD}: {reason}", position=batch.position)
+        if batch.codec == Codec.ZSTD and last_codec(version) < Codec.ZSTD:
+            reason = f"zstd needs produce version {ZSTD_SINCE}, not {version}"
+            raise Rejected(f"{UNSUPPORTED_COMPRESSION}: {reason}", position=batch.position)
 
 
 def fetch(log: PartitionLog, version: int, offset: int, max_bytes: int) -> Fetched:
@@ -205,9 +199,9 @@ def fetch(log: PartitionLog, version: int, offset: int, max_bytes: int) -> Fetch
 
 
 def _read(log: PartitionLog, version: int, offset: int, end: int, max_bytes: int) -> Fetched:
-    _check_offset(log, offset)
+    check_offset(log, offset)
     data = log.read(offset, end, max_bytes)
-    magic = 2 if version >= _AS_STORED_SINCE else int(version >= _MAGIC_1_SINCE)
+    magic = fetched_magic(version)
     known = max(log.generation.leader.magics)
     stored = max((batch.magic for batch in dispatch.batches(data, verify=False)), default=0)
     # Brokers convert to older formats than their own, and know no newer one. Before 0.10 there was
@@ -216,13 +210,13 @@ def _read(log: PartitionLog, version: int, offset: int, end: int, max_bytes: int
         return Fetched(data, len(data), "as stored")
     if stored > known:
         reason = f"Kafka {log.generation.kafka} does not know magic {stored}"
-        raise Rejected(f"CORRUPT_MESSAGE: {reason}", path=log.directory)
+        raise Rejected(f"{CORRUPT_MESSAGE}: {reason}", path=log.directory)
     try:
         older = log.generation.reader.older
         made = converted(data, magic, first_offset=offset, records=older)
         return Fetched(made, len(data), "converted")
     except NotConvertible as e:
-        reason = f"UNSUPPORTED_COMPRESSION_TYPE: {e.reason}"
+        reason = f"{UNSUPPORTED_COMPRESSION}: {e.reason}"
         raise Rejected(reason, path=log.directory) from e
 
 
@@ -231,7 +225,7 @@ def check_decodes(data: bytes, magic: int) -> None:
     for batch in dispatch.batches(data, verify=False):
         if batch.magic > magic:
             reason = f"a message of magic {batch.magic}, the consumer decodes magic {magic} at most"
-            raise Rejected(f"UNSUPPORTED_VERSION: {reason}", position=batch.position)
+            raise Rejected(f"{UNSUPPORTED_VERSION}: {reason}", position=batch.position)
 
 
 def formats_of(data: bytes) -> str:
@@ -256,12 +250,12 @@ def replicate(
             f"fetch version {version} of the follower: Kafka {leader.generation.kafka} answers"
             f" {known.lowest} to {known.highest}"
         )
-        raise Rejected(f"UNSUPPORTED_VERSION: {reason}", path=log.directory)
+        raise Rejected(f"{UNSUPPORTED_VERSION}: {reason}", path=log.directory)
     sent = _read(leader, version, log.log_end_offset, leader.log_end_offset, max_bytes)
     magics = {batch.magic for batch in dispatch.batches(sent.data, verify=False)}
     if magics and max(magics) > max(log.generation.leader.magics):
         reason = f"Kafka {log.generation.kafka} does not know magic {max(magics)}"
-        raise Rejected(f"CORRUPT_MESSAGE: {reason}", path=log.directory)
+        raise Rejected(f"{CORRUPT_MESSAGE}: {reason}", path=log.directory)
     size = _follow(log, sent.data, now_ms)
     if not size:
         return Replicated(b"", sent.stored_bytes, "nothing new", version)
@@ -319,10 +313,11 @@ def list_offsets(
     return Listed(answer, offsets)
 
 
-def _check_offset(log: PartitionLog, offset: int) -> None:
+def check_offset(log: PartitionLog | EnrichedLog, offset: int) -> None:
+    """Raise Rejected for an offset outside of the log, which a fetch cannot ask for."""
     if not log.log_start_offset <= offset <= log.log_end_offset:
         reason = f"{offset} is not within {log.log_start_offset} to {log.log_end_offset}"
-        raise Rejected(f"OFFSET_OUT_OF_RANGE: {reason}", path=log.directory)
+        raise Rejected(f"{OFFSET_OUT_OF_RANGE}: {reason}", path=log.directory)
 
 
 def _check_version(request: str, version: int, known: Versions, generation: Generation) -> None:

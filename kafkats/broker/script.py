@@ -23,6 +23,7 @@ from pydantic import (
 from kafkats.config.settings import faults
 from kafkats.config.values import parse_time
 from kafkats.errors import BadInput, UsageError, storage
+from kafkats.formats.v2 import HeaderFields
 from kafkats.generations import DIALECTS, KIP228
 from kafkats.logdir import strict_json
 from kafkats.logdir.strict_json import Json
@@ -136,6 +137,16 @@ class SentBy(_Part):
     sequence: Count
     """Of the set's first record."""
     transactional: Flag = False
+
+    @property
+    def fields(self) -> HeaderFields:
+        """The same as the header of a batch has it."""
+        return {
+            "producer_id": self.id,
+            "producer_epoch": self.epoch,
+            "base_sequence": self.sequence,
+            "transactional": self.transactional,
+        }
 
 
 class Produce(_PartitionStep):

@@ -24,6 +24,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from kafkats.broker.error_names import (
+    CORRUPT_MESSAGE,
+    INVALID_RECORD,
+    INVALID_TIMESTAMP,
+    UNKNOWN_ERROR,
+    UNSUPPORTED_FORMAT,
+)
 from kafkats.broker.settings import Topic
 from kafkats.compression.checksums import crc32
 from kafkats.errors import CorruptBatch, NotConvertible, Rejected
@@ -36,11 +43,6 @@ from kafkats.generations import LeaderRule
 from kafkats.primitives import Buffer, view, wrap_int64
 
 _CRC_AT: Final = OVERHEAD
-CORRUPT_MESSAGE: Final = "CORRUPT_MESSAGE"
-INVALID_RECORD: Final = "INVALID_RECORD"
-INVALID_TIMESTAMP: Final = "INVALID_TIMESTAMP"
-UNSUPPORTED_FORMAT: Final = "UNSUPPORTED_FOR_MESSAGE_FORMAT"
-UNKNOWN_ERROR: Final = "UNKNOWN_SERVER_ERROR"
 
 
 class Largest(NamedTuple):

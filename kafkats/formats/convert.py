@@ -5,7 +5,6 @@
                the only rule for segments that a broker will load.
     produce    what a leader does to a producer's message set (formats/produce.py): for comparison
     fetch      what a broker sends to an old consumer (formats/fetch.py): for comparison
-    kip31      the offsets in wrappers as KIP-31 words them (formats/kip31.py): for comparison
 
 Stored segments use neither `produce` nor `fetch`. `produce` merges a message set into one batch and
 assigns new offsets; a follower whose log ends inside a merged batch could not continue. `fetch`

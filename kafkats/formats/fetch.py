@@ -1,10 +1,9 @@
 """Convert a log as brokers 0.11 to 3.9 do for old consumers: RecordsUtil.downConvert.
 
-Fetch versions 0 and 1 receive magic 0, versions 2 and 3 magic 1, and later ones the stored bytes.
-Use it to compare with a broker's answers and to show what a consumer receives. Stored segments are
-converted by convert.py, which differs in three ways: here zstd is an error, a control batch is
-always dropped, and an uncompressed batch of magic 2 contributes only the records from the requested
-offset on.
+Which version of a fetch receives which format is in versions.py. Use this module to compare with a
+broker's answers and to show what a consumer receives. Stored segments are converted by convert.py,
+which differs in three ways: here zstd is an error, a control batch is always dropped, and an
+uncompressed batch of magic 2 contributes only the records from the requested offset on.
 
 Brokers 0.10 rebuilt the whole answer as one message set; this module does not implement that.
 """

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 from kafkats.config.values import magic_of
 from kafkats.errors import UsageError
+from kafkats.formats.versions import fetched_magic, produced_magic
 from kafkats.migration.clients import Clients, TopicClients
 
 _TABLE: Final = "conversion_costs.toml"
@@ -128,7 +129,7 @@ def check_clients(clients: Clients, to_magic: int) -> None:
             raise UsageError(f"kafka: {clients.kafka} does not write magic {magic}")
     for glob, mix in clients.topics.items():
         magics = {("produce", version): produced_magic(version) for version in mix.produce}
-        magics |= {("fetch", version): read_magic(version) for version in mix.fetch}
+        magics |= {("fetch", version): fetched_magic(version) for version in mix.fetch}
         for (request, version), magic in magics.items():
             if magic > newest:
                 reason = f"Kafka {clients.kafka} does not answer version {version}"
@@ -194,17 +195,7 @@ def _of_codec(
         recompressed += share * (codec != "none" and (magic != disk or magic == 0))
         seconds += share * costs.produced(magic, disk, codec)
     for version, share in mix.fetch.items():
-        magic = read_magic(version)
+        magic = fetched_magic(version)
         lost += share * mix.reads * (magic < disk)
         seconds += share * mix.reads * costs.read(magic, disk, codec)
     return 1.0, converted, recompressed, mix.reads, lost, seconds / _GB
-
-
-def produced_magic(version: int) -> int:
-    """Return the format that a producer sends with this version of the request."""
-    return 2 if version >= 3 else int(version >= 2)
-
-
-def read_magic(version: int) -> int:
-    """Return the newest format that a consumer takes with this version of a fetch."""
-    return 2 if version >= 4 else int(version >= 2)

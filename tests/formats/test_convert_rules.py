@@ -1,19 +1,14 @@
-"""The rules that are only compared with: a leader's (produce), an old consumer's (fetch), KIP-31's wrappers."""
+"""The rules that are only compared with: a leader's (produce) and an old consumer's (fetch)."""
 
 from __future__ import annotations
 
-import gzip
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kafkats.compression import compress
-from kafkats.errors import BadInput, CorruptBatch, NotConvertible
-from kafkats.formats import dispatch, kip31, message_set, v0, v1, v2
+from kafkats.errors import CorruptBatch, NotConvertible
+from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.control import ControlType, encode_end_marker
 from kafkats.formats.convert import RULES, Target, convert_segment, fetch, produce
-from kafkats.formats.kip31 import Form
 from kafkats.formats.model import Batch, Codec, Header, Record, TimestampType
 from tests.formats.logs import NULL, nullable, raw_message
 
@@ -225,107 +220,3 @@ class TestFetch:
             with pytest.raises(NotConvertible, match="zstd") as caught:
                 fetch(bytes.fromhex(A1_V0) + bad, magic)
             assert caught.value.position == len(A1_V0) // 2
-
-
-FORMS = st.sampled_from(Form)
-
-
-@st.composite
-def wrappers(draw: st.DrawFn) -> tuple[bytes, list[Record]]:
-    """A relative wrapper that compaction may have left, and its records."""
-    offset, records = draw(st.integers(0, 2**40)), []
-    appended_ms = draw(st.none() | st.integers(0, 2**41))
-    for _ in range(draw(st.integers(1, 5))):
-        content = draw(st.none() | st.binary(max_size=20))
-        records.append(
-            Record(
-                offset,
-                draw(st.integers(-1, 2**41)),
-                CREATE,
-                content,
-                draw(st.none() | st.just(b"v")),
-            )
-        )
-        offset += draw(st.sampled_from([1, 1, 4]))
-    codec = draw(st.sampled_from([Codec.GZIP, Codec.SNAPPY, Codec.LZ4]))
-    log = v1.encode_batch(
-        records, codec=codec, log_append_time=appended_ms, stamp_inner=draw(st.booleans())
-    )
-    return log, dispatch.records(log, only(log))
-
-
-class TestKip31:
-    HOLES = v1.encode_batch([RECORDS[0], RECORDS[1]._replace(offset=110)], codec=Codec.LZ4)
-
-    @settings(deadline=2000)
-    @given(wrapper=wrappers(), forms=st.lists(FORMS, min_size=1, max_size=4))
-    def test_a_rewrite_changes_no_record(
-        self, wrapper: tuple[bytes, list[Record]], forms: list[Form]
-    ) -> None:
-        log, records = wrapper
-        now = Form.RELATIVE
-        for form in forms:
-            log = kip31.rewrite(log, only(log), now, form)
-            now = form
-            assert kip31.decode_records(log, only(log), now) == records
-        back = kip31.rewrite(log, only(log), now, Form.RELATIVE)
-        assert dispatch.records(back, only(back)) == records
-        assert back == wrapper[0]
-
-    @pytest.mark.parametrize(
-        ("form", "wrapper_offset", "inside"),
-        [
-            (Form.RELATIVE, 110, [0, 10]),
-            (Form.STARTING, 100, [0, 10]),
-            (Form.ABSOLUTE, 110, [100, 110]),
-        ],
-    )
-    def test_the_offsets_that_stand_there(
-        self, form: Form, wrapper_offset: int, inside: list[int]
-    ) -> None:
-        log = kip31.rewrite(self.HOLES, only(self.HOLES), Form.RELATIVE, form)
-        _, frames = message_set.wrapped(log, only(log), broken_lz4=False)
-        assert (only(log).last_offset, [frame.offset for frame in frames]) == (
-            wrapper_offset,
-            inside,
-        )
-
-    def test_the_wrapper_has_the_maximum_of_its_messages(self) -> None:
-        lie = raw_message(
-            101, 1, attributes=1, timestamp=3, value=nullable(compress(Codec.GZIP, PLAIN_V1))
-        )
-        told = kip31.rewrite(lie, only(lie), Form.RELATIVE, Form.RELATIVE)
-        assert (only(lie).max_timestamp, only(told).max_timestamp) == (3, T + 5)
-        assert told == v1.encode_batch(RECORDS, codec=Codec.GZIP)
-
-    def test_holes_are_kept_but_where_offsets_are_given_out(self) -> None:
-        assert not kip31.contiguous(self.HOLES, only(self.HOLES))
-        assigned = kip31.assign(self.HOLES, only(self.HOLES), 500)
-        assert [r.offset for r in dispatch.records(assigned, only(assigned))] == [500, 501]
-        assert kip31.contiguous(assigned, only(assigned))
-        assert assigned == appended(self.HOLES, Target(1), 500)
-
-    def test_contiguous_ones_are_not_compressed_again(self) -> None:
-        # A level that we never write: had it been compressed again, the bytes would differ.
-        value = gzip.compress(PLAIN_V1, compresslevel=1, mtime=7)
-        sent = raw_message(1, 1, attributes=1, timestamp=T + 5, value=nullable(value))
-        assert kip31.assign(sent, only(sent), 100) == raw_message(
-            101, 1, attributes=1, timestamp=T + 5, value=nullable(value)
-        )
-
-    def test_a_form_is_not_guessed(self) -> None:
-        starting = kip31.rewrite(self.HOLES, only(self.HOLES), Form.RELATIVE, Form.STARTING)
-        assert [r.offset for r in dispatch.records(starting, only(starting))] == [90, 100]
-        with pytest.raises(CorruptBatch, match="the last message's offset"):
-            kip31.decode_records(self.HOLES, only(self.HOLES), Form.ABSOLUTE)
-
-    @pytest.mark.parametrize("form", Form)
-    def test_an_offset_that_does_not_fit(self, form: Form) -> None:
-        with pytest.raises(BadInput):
-            kip31.assign(self.HOLES, only(self.HOLES), 2**63, form)
-
-    def test_only_wrappers_of_magic_1(self) -> None:
-        for log in (A3_V0, A3_V2):
-            for call in (kip31.contiguous, lambda buf, batch: kip31.assign(buf, batch, 0)):
-                with pytest.raises(NotConvertible, match="not a wrapper of magic 1"):
-                    call(bytes.fromhex(log), only(bytes.fromhex(log)))

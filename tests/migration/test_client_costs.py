@@ -14,8 +14,6 @@ from kafkats.migration.client_costs import (
     check_clients,
     forecast_phases,
     measured,
-    produced_magic,
-    read_magic,
 )
 from kafkats.migration.clients import Clients, TopicClients
 
@@ -48,11 +46,6 @@ def costs() -> Mapping[Key, float]:
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     table = {v: Measured(v, "a machine", "2026-01-01", costs()) for v in ("0.10.2.2", "2.8.2")}
     monkeypatch.setattr(client_costs, "_table", lambda: table)
-
-
-def test_versions_and_formats() -> None:
-    assert [produced_magic(v) for v in (0, 1, 2, 3, 9)] == [0, 0, 1, 2, 2]
-    assert [read_magic(v) for v in (0, 1, 2, 3, 4, 11)] == [0, 0, 1, 1, 2, 2]
 
 
 def test_the_phases_of_a_day() -> None:

@@ -9,14 +9,10 @@ import pytest
 from tests.project.references import unreferenced
 
 REFERENCE = "the readable reference that tests hold the kernels and golden files to"
-DIALECT = "a rule of a proposal that Kafka never shipped: read, reported and compared, never written for a broker"
 LIBRARY = "called by programs of others: docs/lookup-tables.md"
 BY_NAME = "called by name, by the framework that loads it"
 ALLOWED = {
     "kafkats.cli.startup._NoPandas.find_spec": BY_NAME,
-    "kafkats.formats.kip31.assign": DIALECT,
-    "kafkats.formats.kip31.contiguous": DIALECT,
-    "kafkats.formats.kip31.rewrite": DIALECT,
     "kafkats.index.build.build": "one log in memory: what bench/ and the judge's programs build indexes with",
     "kafkats.index.minute_index.size_bytes": "arithmetic of the format, for bench/ and its page",
     "kafkats.index.reference.build_reference": REFERENCE,

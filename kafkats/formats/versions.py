@@ -1,0 +1,44 @@
+"""The formats that each version of a produce and a fetch request carries.
+
+    produce    0, 1: magic 0      2: magic 0 and 1      3 and later: one batch of magic 2
+               zstd from 7 on
+    fetch      0, 1: at most magic 0      2, 3: at most magic 1      4 and later: as stored
+
+Source: ReplicaManager, KafkaApis, ProduceRequest of Kafka 0.8 to 4.3; KIP-31, KIP-32, KIP-98,
+KIP-110.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkats.formats.model import Codec
+
+MAGIC_1_SINCE: Final = 2
+"""Of produce and of fetch. A produce from this version on has a timestamp in its answer."""
+BATCHES_SINCE: Final = 3
+"""Of produce."""
+ZSTD_SINCE: Final = 7
+"""Of produce."""
+AS_STORED_SINCE: Final = 4
+"""Of fetch."""
+
+
+def produced_magic(version: int) -> int:
+    """Return the latest format that a produce of this version carries."""
+    return 2 if version >= BATCHES_SINCE else int(version >= MAGIC_1_SINCE)
+
+
+def carries(version: int, magic: int) -> bool:
+    """Return whether a produce of this version carries the format."""
+    return magic == 2 if version >= BATCHES_SINCE else magic <= produced_magic(version)
+
+
+def last_codec(version: int) -> Codec:
+    """Return the last codec, by its number, that a produce of this version carries."""
+    return Codec.ZSTD if version >= ZSTD_SINCE else Codec.LZ4
+
+
+def fetched_magic(version: int) -> int:
+    """Return the latest format that a fetch of this version carries."""
+    return 2 if version >= AS_STORED_SINCE else int(version >= MAGIC_1_SINCE)
