@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,44 @@ def test_a_run_from_its_plan_to_its_purge(folder: Path) -> None:
     write(change_folder / "purge.json", {"at_ms": NOW + DAY_MS, "freed_bytes": 7})
     assert stages(run)["Undo"].state == "done"
     assert "cannot be undone" in stages(run)["Undo"].said
+
+
+def canary(run: Path, **more: Any) -> Any:
+    """The stage of the question about a canary, None if there is none."""
+    asked = {"digest": DIGEST, "asked_ms": NOW - HOUR_MS + 5000, "until_ms": NOW + DAY_MS}
+    write(run / "canary-question.json", asked | {"task_id": "approve_canary"} | more)
+    return stages(run).get("Canary")
+
+
+def test_the_question_about_a_canary_stands_between_report_and_undo(folder: Path) -> None:
+    run = ended(folder, NOW - HOUR_MS, volume("/a"), run="r", outcome="converted and proved")
+    write(run / "report.json", {"outcome": "converted and proved", "plans": [PLAN]})
+    assert "Canary" not in stages(run), "other phases have none"
+    waits = canary(run)
+    assert list(stages(run))[-3:] == ["Report", "Canary", "Undo"]
+    assert (waits.state, waits.until_ms) == ("waiting", NOW + DAY_MS)
+    assert waits.silence == "Reject: the other brokers wait"
+    yes = canary(run, answered_ms=NOW - 1000, option="Approve", by="Ada")
+    assert yes[1:4] == ("done", NOW - 1000, "Approve, by Ada")
+    no = canary(run, answered_ms=NOW - 1000, option="Reject", by="Ada")
+    assert no[1:4] == ("rejected", NOW - 1000, "Reject, by Ada")
+    silent = canary(run, answered_ms=NOW, option="Reject", by="")
+    assert silent[1:4] == ("rejected", NOW, "Reject, nobody answered in time")
+    assert canary(run, until_ms=NOW - 1).state == "rejected"
+    assert canary(run, asked_ms=NOW - 2 * HOUR_MS).state == "not begun", "an earlier try"
+    assert canary(run, task_id="") is None, "earlier versions did not tell of an answer"
+
+
+def test_the_page_leads_to_the_form_about_a_canary(client: Any, folder: Path) -> None:
+    now_ms, dag = time.time_ns() // 1_000_000, "migrate_message_format"
+    run = ended(folder, now_ms - 9000, volume("/a"), dag=dag, run="r", outcome="converted")
+    write(run / "report.json", {"outcome": "converted", "plans": [PLAN]})
+    canary(run, asked_ms=now_ms - 5000, until_ms=now_ms + DAY_MS)
+    text = client.get(f"/kafkats/run?dag_id={dag}&run_id=r").text
+    form = f"../dags/{dag}/runs/r/tasks/approve_canary/required_actions"
+    assert f'<a data-out href="{form}">Answer in Airflow</a>' in text
+    assert "Without an answer: Reject: the other brokers wait" in text
+    assert 'data-refresh="5"' in text
 
 
 def test_a_run_that_was_cleared_has_no_report_yet(folder: Path) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from kafkats_airflow.folders import CANARY_QUESTION
 from kafkats_airflow.overview import Overview
 from kafkats_airflow.progress import Live
 from kafkats_airflow.started import Started
-from kafkats_airflow.ui.reading import records
+from kafkats_airflow.ui.reading import canary, records
 from kafkats_airflow.ui.reading.beginning import of_overview, started_by
 from kafkats_airflow.ui.reading.files import Unreadable, cached
 from kafkats_airflow.ui.reading.plan import asks
@@ -154,20 +152,17 @@ def _row(found: Found, now_ms: int) -> RunRow:
 def _reported(found: Found, overview: Overview, now_ms: int) -> RunRow:
     """Return the row of a run with its report, which may still ask about a canary."""
     row = _ended(found.dag_id, overview)
-    if not os.path.lexists(f"{found.folder}/{CANARY_QUESTION}"):  # a Path takes long
+    asked = canary.question_of(found.folder)
+    if not isinstance(asked, CanaryQuestion):
         return row
-    asked = cached(found.folder / CANARY_QUESTION, records.parse_canary)
-    if not isinstance(asked, CanaryQuestion) or not asked.task_id:
-        return row
-    before = asked.asked_ms < overview.written_ms - SILENT_MS  # of an earlier try
-    if asked.answered_ms is not None or now_ms > asked.until_ms or before:
+    if not canary.waits(asked, overview.written_ms, now_ms):
         return row
     return row._replace(
         state="asks",
         at_ms=asked.asked_ms,
-        said="May the other brokers follow this canary?",
+        said=canary.ASKS,
         until_ms=asked.until_ms,
-        silence="Reject: the other brokers wait",
+        silence=canary.SILENCE,
         task_id=asked.task_id,
     )
 
@@ -239,8 +234,6 @@ def _asking(dag_id: str, name: str, question: Question, begun: Started) -> RunRo
         f"{asks(question)}?",
         volumes,
         until_ms=question.until_ms,
-        silence=f"{question.default}: {question.does(question.default)}"
-        if question.default
-        else "",
+        silence=question.silence(),
         started=begun,
     )

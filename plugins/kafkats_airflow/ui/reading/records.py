@@ -82,16 +82,23 @@ class Question(_Record):
         done = together([plan.stake() for plan in self.allowed(option)])
         return done or ("the plan is applied" if self.options.get(option) else "nothing is written")
 
+    def silence(self) -> str:
+        """Return what counts without an answer, "" where an earlier version did not tell."""
+        return f"{self.default}: {self.does(self.default)}" if self.default else ""
+
 
 class CanaryQuestion(_Record):
     """canary-question.json: whether the other brokers may follow, asked until when. `answered_ms`
-    None: nobody has answered. Earlier versions wrote no `task_id`, and no answer.
+    None: nobody has answered. `by` is "" where nobody answered in time. Earlier versions wrote no
+    `task_id`, and no answer.
     """
 
     asked_ms: NonNegativeInt
     until_ms: NonNegativeInt
     task_id: str = ""
     answered_ms: NonNegativeInt | None = None
+    option: str = ""
+    by: str = ""
 
 
 class Answer(_Record):

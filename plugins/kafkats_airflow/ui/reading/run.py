@@ -9,10 +9,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from kafkats_airflow.overview import Overview
 from kafkats_airflow.progress import Live
 from kafkats_airflow.started import Started
-from kafkats_airflow.ui.reading import records
+from kafkats_airflow.ui.reading import canary, records
 from kafkats_airflow.ui.reading.beginning import of_overview, started_by
 from kafkats_airflow.ui.reading.files import Unreadable, cached
-from kafkats_airflow.ui.reading.records import Answer, Change, Question, Report
+from kafkats_airflow.ui.reading.records import Answer, CanaryQuestion, Change, Question, Report
 from kafkats_airflow.ui.reading.runs import SILENT_MS, overview_of, progress_of
 
 State: TypeAlias = Literal[
@@ -42,7 +42,9 @@ STAGES: Final[Mapping[str, str]] = {
 
 
 class Stage(NamedTuple):
-    """A stage of a run. `until_ms`: the deadline of a question, or of an undo window."""
+    """A stage of a run. `until_ms`: the deadline of a question, or of an undo window. `silence` is
+    what counts without an answer. `task_id` is that of a question that Airflow's own form answers.
+    """
 
     name: str
     state: State
@@ -50,6 +52,8 @@ class Stage(NamedTuple):
     said: str
     until_ms: int | None = None
     live: Sequence[Live] = ()
+    silence: str = ""
+    task_id: str = ""
 
 
 class Detail(NamedTuple):
@@ -62,6 +66,7 @@ class Detail(NamedTuple):
     report: Report | None
     question: Question | None
     answer: Answer | None
+    canary: CanaryQuestion | None
     live: list[Live]
     changes: list[Change]
     unreadable: list[Unreadable]
@@ -96,14 +101,16 @@ def detail_of(folder: Path) -> Detail:
     report = cached(folder / "report.json", records.parse_report)
     question = cached(folder / "question.json", records.parse_question)
     answer = cached(folder / "approval.json", records.parse_answer)
+    asked = canary.question_of(folder)
     live, changes = progress_of(folder), records.changes_of(folder)
-    every = (overview, report, question, answer, *live, *changes)
+    every = (overview, report, question, answer, asked, *live, *changes)
     return Detail(
         folder=folder,
         overview=overview if isinstance(overview, Overview) else None,
         report=report if isinstance(report, Report) else None,
         question=question if isinstance(question, Question) else None,
         answer=answer if isinstance(answer, Answer) else None,
+        canary=asked if isinstance(asked, CanaryQuestion) else None,
         live=[one for one in live if isinstance(one, Live)],
         changes=[one for one in changes if isinstance(one, Change)],
         unreadable=[one for one in every if isinstance(one, Unreadable)],
@@ -133,6 +140,7 @@ def stages_of(run: Detail, now_ms: int) -> list[Stage]:
         _apply(run, by_stage.get("Apply", []), now_ms),
         _proof(run, by_stage.get("Proof", []), now_ms),
         _report(run),
+        *([_canary(run, run.canary, now_ms)] if run.canary and run.canary.task_id else []),
         _undo(run, now_ms),
     ]
 
@@ -176,7 +184,12 @@ def _approval(run: Detail, now_ms: int) -> Stage:
         if now_ms > question.until_ms:
             return Stage("Approval", "rejected", question.until_ms, "nobody answered in time")
         return Stage(
-            "Approval", "waiting", question.asked_ms, "waits for a person", question.until_ms
+            "Approval",
+            "waiting",
+            question.asked_ms,
+            "waits for a person",
+            question.until_ms,
+            silence=question.silence(),
         )
     state = "not needed" if run.report is not None else "not begun"
     return Stage("Approval", state, None, "")
@@ -226,6 +239,28 @@ def _report(run: Detail) -> Stage:
     if any(one.state == "running" and one.written_ms > (at or 0) for one in run.live):
         return Stage("Report", "not begun", None, f"of an earlier try: {run.report.outcome}")
     return Stage("Report", "failed" if failed else "done", at, run.report.outcome)
+
+
+def _canary(run: Detail, asked: CanaryQuestion, now_ms: int) -> Stage:
+    """Return the stage of the question about the canary, which follows the report."""
+    name, report_ms = "Canary", run.overview.written_ms if run.overview else 0
+    if canary.of_earlier_try(asked, report_ms):
+        return Stage(name, "not begun", None, "the question of an earlier try does not count")
+    if asked.answered_ms is not None:
+        by = f"by {asked.by}" if asked.by else "nobody answered in time"
+        state: State = "rejected" if asked.option == "Reject" else "done"
+        return Stage(name, state, asked.answered_ms, f"{asked.option}, {by}")
+    if now_ms > asked.until_ms:
+        return Stage(name, "rejected", asked.until_ms, "nobody answered in time")
+    return Stage(
+        name,
+        "waiting",
+        asked.asked_ms,
+        canary.ASKS,
+        asked.until_ms,
+        silence=canary.SILENCE,
+        task_id=asked.task_id,
+    )
 
 
 def _undo(run: Detail, now_ms: int) -> Stage:

@@ -40,10 +40,7 @@ def page(request: Request, run: Asked) -> Response:
         return rendering.page(request, "no_run.html", title=run.run_id, run=run)
     detail, now_ms = reading.detail_of(run.folder), rendering.now_ms()
     stages = reading.stages_of(detail, now_ms)
-    running = any(
-        stage.state in {"running", "silent"} or (stage.name, stage.state) == ("Approval", "waiting")
-        for stage in stages
-    )
+    running = any(stage.state in {"running", "silent", "waiting"} for stage in stages)
     return rendering.page(
         request,
         "run.html",

@@ -1,0 +1,35 @@
+"""The question about a canary, which a migration asks after its report: where it stands."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from kafkats_airflow.folders import CANARY_QUESTION
+from kafkats_airflow.ui.reading import records
+from kafkats_airflow.ui.reading.files import Unreadable, cached
+from kafkats_airflow.ui.reading.records import CanaryQuestion
+from kafkats_airflow.ui.reading.runs import SILENT_MS
+
+ASKS: Final = "May the other brokers follow this canary?"
+SILENCE: Final = "Reject: the other brokers wait"
+"""What counts without an answer."""
+
+
+def question_of(folder: Path) -> CanaryQuestion | Unreadable | None:
+    """Return the question of a run, answered or not, None if it asks none."""
+    if not os.path.lexists(f"{folder}/{CANARY_QUESTION}"):  # a Path takes long
+        return None
+    return cached(folder / CANARY_QUESTION, records.parse_canary)
+
+
+def of_earlier_try(asked: CanaryQuestion, report_ms: int) -> bool:
+    """Return whether the run was cleared since: its report was written at `report_ms`."""
+    return asked.asked_ms < report_ms - SILENT_MS
+
+
+def waits(asked: CanaryQuestion, report_ms: int, now_ms: int) -> bool:
+    """Return whether a person can answer now. Earlier versions did not tell of an answer."""
+    told = bool(asked.task_id) and asked.answered_ms is None
+    return told and now_ms <= asked.until_ms and not of_earlier_try(asked, report_ms)
