@@ -152,6 +152,8 @@ class Remedy(NamedTuple):
 
 
 _REPLICA: Final = "take the partition from a replica"
+REBUILD: Final = "rebuild it: rebuild_time_indexes, or kafkats plan rebuild"
+"""The step for damaged indexes: the only one that a DAG does."""
 REMEDIES: Final = (
     Remedy(
         ("torn-tail-marked-clean", "end-moved-back"),
@@ -194,9 +196,9 @@ REMEDIES: Final = (
             "missing-index", "empty-index", "zero-entries", "partial-entry", "not-monotonic",
             "below-base", "beyond-end", "not-in-log", "below-maximum", "above-maximum",
         ),
-        "retention by time deletes the segment too early or never, and searches by time miss"
-        " records",
-        "rebuild it: rebuild_time_indexes, or kafkats plan rebuild",
+        "of a .timeindex: retention by time deletes the segment too early or never, and searches by"
+        " time miss records; of an .index: reads begin in the wrong place, miss records, or fail",
+        REBUILD,
     ),
     Remedy(
         ("index-full",),

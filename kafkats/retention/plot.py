@@ -124,7 +124,7 @@ def plot_reclaimable(
     left = [0] * len(shown)
     for state, colour in STATES.items():
         widths = [sizes[state] for _, sizes in shown]
-        axes.barh(range(len(shown)), widths, left=left, color=colour, label=state)
+        axes.barh(range(len(shown)), widths, left=left, color=colour, label=label(state))
         left = [a + b for a, b in zip(left, widths, strict=True)]
     axes.set_yticks(
         range(len(shown)),
@@ -159,11 +159,16 @@ def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, pat
     for n, (name, bars) in enumerate(panels):
         line_ms = lines.get(bars[0].row["topic"])
         _panel(figure.add_subplot(down, 2, n + 1), name, bars[:_ROWS], line_ms, now_ms)
-    state_legend(figure, STATES)
+    state_legend(figure, {label(state): colour for state, colour in STATES.items()})
     figure.suptitle(
         f"segments in time, and the retention line; decided for {_shown(now_ms)} UTC", fontsize=10
     )
     save(path)
+
+
+def label(state: str) -> str:
+    """Return a state in words that hold for a dry run, too: nothing is deleted by a plan."""
+    return f"can be {state}" if state.startswith("deleted") else state
 
 
 def _panels(verdicts: pa.Table, now_ms: int) -> list[tuple[str, list[_Bar]]]:

@@ -13,7 +13,7 @@ from kafkats_airflow.asking import RecordedQuestion
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.moment import by_schedule
 from kafkats_airflow.results import Answer, PlanResult
-from kafkats_airflow.run_params import params_of
+from kafkats_airflow.run_params import RunParams, params_of
 from kafkats_airflow.settings import TIMEOUTS
 
 YES: Final = "Delete over the guard"
@@ -69,14 +69,22 @@ class GuardApproval(RecordedQuestion):
             self.ask(context, offered, text, about)
             waiting: Answer = super().execute(context)
             return waiting
-        why = (
-            "the guards keep nothing back, or this run does not ask: what is within them may be"
-            " deleted"
-        )
+        why = _unasked(params, within, kept=kept)
         return self.answer_itself(context, NO, within, why)
 
     def _plans(self, context: Context) -> Sequence[PlanResult]:
         return [plan for plan in context["ti"].xcom_pull(task_ids=["plan"]) if plan]
+
+
+def _unasked(params: RunParams, within: Sequence[PlanResult], *, kept: bool) -> str:
+    """Return why nobody is asked; `kept`: the guards keep something back."""
+    if params["dry_run"]:
+        return "a dry run only plans"
+    if kept:
+        return "this run does not ask, and keeps to the guards of the policy"
+    if not any(plan["totals"]["files"] for plan in within):
+        return "nothing would be deleted"
+    return "the guards of the policy keep nothing back"
 
 
 def beyond_guards(plan: PlanResult) -> PlanResult:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from kafkats.findings import KINDS
+from kafkats.findings import KINDS, REBUILD, REMEDIES
 from tests.ui.folders import HOUR_MS, ended, reclaimable, volume, write
 
 FINDINGS: Final = Path(__file__).parents[2] / "docs" / "findings.md"
@@ -26,24 +26,28 @@ def now_ms() -> int:
 
 
 def test_a_rebuild_mends_the_kinds_of_indexes_in_docs() -> None:
-    from kafkats_airflow.ui.reading.next_steps import REBUILT
-
     part = FINDINGS.read_text().partition("## `.index` and `.timeindex`")[2].partition("\n## ")[0]
     named = set(re.findall(r"^\| `([a-z-]+)` \| damage", part, re.MULTILINE))
-    assert named - {"index-full"} == REBUILT, "of a full index a rebuild cannot write all entries"
-    assert all(KINDS[kind][0] == "damage" for kind in REBUILT)
+    [rebuilt] = [set(one.kinds) for one in REMEDIES if one.step == REBUILD]
+    assert named - {"index-full"} == rebuilt, "of a full index a rebuild cannot write all entries"
+    assert all(KINDS[kind][0] == "damage" for kind in rebuilt)
 
 
 @pytest.mark.parametrize(
     ("kinds", "steps"),
     [
         ({}, []),
-        ({"danger": {"bad-offset": 1}}, ["Keep its broker stopped, and act first"]),
+        ({"danger": {"bad-offset": 1}}, ["bad-offset: keep the broker from starting; take"]),
         ({"damage": {"empty-index": 3}}, ["Rebuild its indexes"]),
-        ({"damage": {"bad-crc": 1}}, ["Other damage"]),
+        ({"damage": {"bad-crc": 1}}, ["bad-crc: take the partition from a replica"]),
+        ({"damage": {"orphan": 1}}, ["orphan: nothing has to be done"]),
+        (
+            {"damage": {"bad-crc": 1, "wrong-epoch": 1}},
+            ["bad-crc, wrong-epoch: take the partition from a replica"],
+        ),
         (
             {"danger": {"bad-offset": 1}, "damage": {"bad-crc": 1, "empty-index": 1}},
-            ["Keep its broker", "Rebuild its indexes", "Other damage"],
+            ["bad-offset: keep", "bad-crc: take", "Rebuild its indexes"],
         ),
     ],
 )

@@ -57,8 +57,8 @@ def test_bytes_by_topic(client: Any, run: Path) -> None:
 
 def test_the_reason_that_decided_each_topic(client: Any, run: Path) -> None:
     reasons = client.get(f"/kafkats/data/retention?{RETAINED}").json()["reasons"]
-    assert reasons["size"] == "deleted by size; kept: within retention.bytes"
-    assert reasons["time-all"] == "deleted by time; kept: the last segment stays"
+    assert reasons["size"] == "can be deleted by size; kept: within retention.bytes"
+    assert reasons["time-all"] == "can be deleted by time; kept: the last segment stays"
     assert reasons["append-time"].startswith("kept: expires in ")
     pinned = reasons["order-of-passes"]
     assert pinned.startswith("pinned: expires in ") and pinned.endswith("is in the future")
@@ -66,7 +66,7 @@ def test_the_reason_that_decided_each_topic(client: Any, run: Path) -> None:
     board["deleted_by"]["time-all"] = {"start-offset": 5, "time": 7}
     (run / "board.json").write_text(json.dumps(board))
     both = client.get(f"/kafkats/data/retention?{RETAINED}").json()["reasons"]["time-all"]
-    assert both.startswith("deleted by time and log start offset; ")
+    assert both.startswith("can be deleted by time and log start offset; ")
     del board["deleted_by"]
     (run / "board.json").write_text(json.dumps(board))
     older = client.get(f"/kafkats/data/retention?{RETAINED}").json()["reasons"]

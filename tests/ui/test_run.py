@@ -53,7 +53,7 @@ def test_a_run_from_its_plan_to_its_purge(folder: Path) -> None:
     live(run, NOW - 2000, state="done", units=40, bytes=4 * 1024**3)
     question(run)
     assert states(run) == ["done", "waiting", *["not begun"] * 4]
-    assert stages(run)["Plan"].said == "5 files to change, 2 left as they are"
+    assert stages(run)["Plan"].said == "5 files to change, 2 rows blocked"
     assert stages(run)["Approval"].until_ms == NOW + HOUR_MS
     assert stages(run, NOW + 2 * HOUR_MS)["Approval"].state == "rejected"
     answer(run, "Ada", DIGEST)

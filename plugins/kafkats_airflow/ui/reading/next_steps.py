@@ -9,23 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from kafkats.findings import KINDS
+from kafkats.findings import KINDS, REBUILD, REMEDIES
 from kafkats_airflow.ui.reading.run import Detail
 from kafkats_airflow.ui.reading.volumes import Row, Source, Told
 
-REBUILT: Final = frozenset({
-    "missing-index",
-    "empty-index",
-    "zero-entries",
-    "partial-entry",
-    "not-monotonic",
-    "below-base",
-    "beyond-end",
-    "not-in-log",
-    "below-maximum",
-    "above-maximum",
-})
-"""Kinds of damage of .index and .timeindex files: a rebuild mends them (docs/findings.md)."""
 MEANINGS: Final = {kind: meaning for kind, (_, meaning) in KINDS.items()}
 """Kind of a finding -> its meaning, for titles."""
 _DOWN: Final = "its broker must be stopped"
@@ -42,23 +29,28 @@ class Step(NamedTuple):
 def steps_of(row: Row, now_ms: int) -> list[Step]:
     """Return the next steps for a log directory, the most urgent first."""
     states = row.states(now_ms)
-    damage = {kind for told in row.looks() for kind, _ in told.kinds("damage")}
-    steps = mending(damage, danger="danger" in states)
+    steps = mending({kind for told in row.looks() for kind in _defects(told)})
     if not {"unseen", "overdue", "older", "partly"}.isdisjoint(states):
         steps.append(Step("Look at it by a dry run", "rebuild_time_indexes", "its broker may run"))
     return steps
 
 
-def mending(damage: Collection[str], *, danger: bool) -> list[Step]:
-    """Return the steps about the defects of a log directory; `damage` are the kinds found."""
-    steps = []
-    if danger:
-        steps.append(Step("Keep its broker stopped, and act first: docs/findings.md"))
-    if not REBUILT.isdisjoint(damage):
-        steps.append(Step("Rebuild its indexes", "rebuild_time_indexes", _DOWN))
-    if not REBUILT.issuperset(damage):
-        steps.append(Step("Other damage: take the partition from a replica"))
-    return steps
+def mending(kinds: Collection[str]) -> list[Step]:
+    """Return the steps about the defects of these kinds, in the order of REMEDIES."""
+    found: dict[str, list[str]] = {}
+    for remedy in REMEDIES:
+        if mine := [kind for kind in remedy.kinds if kind in kinds]:
+            found[remedy.step] = found.get(remedy.step, []) + mine
+    return [
+        Step("Rebuild its indexes", "rebuild_time_indexes", _DOWN)
+        if step == REBUILD
+        else Step(f"{', '.join(mine)}: {step}")
+        for step, mine in found.items()
+    ]
+
+
+def _defects(told: Told) -> list[str]:
+    return [kind for severity in ("danger", "damage") for kind, _ in told.kinds(severity)]
 
 
 def found_by(run: Detail) -> list[tuple[Told, list[Step]]]:
@@ -69,9 +61,8 @@ def found_by(run: Detail) -> list[tuple[Told, list[Step]]]:
     left = []
     for volume in run.overview.volumes:
         told = Told(source, volume, run.overview.topics)
-        damage = {kind for kind, _ in told.kinds("damage")}
-        if steps := mending(damage, danger=bool(told.kinds("danger"))):
-            left.append((told, steps))
+        if defects := _defects(told):
+            left.append((told, mending(defects)))
     return left
 
 

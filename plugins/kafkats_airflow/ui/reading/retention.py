@@ -183,7 +183,8 @@ def _weight(kept: Pin | None) -> tuple[int, int]:
 
 def _reason(deleted_by: Mapping[str, int], most: Pin | None, limit: Limit | None) -> str:
     rules = sorted(deleted_by, key=lambda rule: (-deleted_by[rule], rule))
-    said = [f"deleted by {' and '.join(_RULES.get(rule, rule) for rule in rules)}"] if rules else []
+    by = " and ".join(_RULES.get(rule, rule) for rule in rules)
+    said = [f"can be deleted by {by}"] if rules else []
     if most is not None:
         sized = most.why == NO_TIME and limit is not None and limit["retention_bytes"] >= 0
         why = "within retention.bytes" if sized else most.why

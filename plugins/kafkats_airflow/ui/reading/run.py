@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from kafkats_airflow.overview import Overview
 from kafkats_airflow.progress import Live
 from kafkats_airflow.started import Started
+from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading import canary, records
 from kafkats_airflow.ui.reading.beginning import of_overview, started_by
 from kafkats_airflow.ui.reading.files import Unreadable, cached
@@ -167,8 +168,8 @@ def _plan(run: Detail, live: Sequence[Live], now_ms: int) -> Stage:
     if plans and stage.state in {"not begun", "done"}:
         files = sum(one.totals.files for one in plans)
         blocked = sum(one.totals.blocked for one in plans)
-        left = f", {blocked} left as they are" if blocked else ""
-        return stage._replace(state="done", said=f"{files} files to change{left}")
+        left = f", {words.plural(blocked, 'row')} blocked" if blocked else ""
+        return stage._replace(state="done", said=f"{words.plural(files, 'file')} to change{left}")
     return stage
 
 
@@ -204,9 +205,9 @@ def _apply(run: Detail, live: Sequence[Live], now_ms: int) -> Stage:
     ended = [one for one in run.changes if one.ended_ms is not None]
     outcomes: dict[str, int] = {}
     for change in ended:
-        for word, count in change.outcomes.items():
-            outcomes[word] = outcomes.get(word, 0) + count
-    said = ", ".join(f"{count} {word}" for word, count in outcomes.items())
+        for outcome, count in change.outcomes.items():
+            outcomes[outcome] = outcomes.get(outcome, 0) + count
+    said = ", ".join(f"{words.plural(count, 'file')} {word}" for word, count in outcomes.items())
     if stage.state in {"running", "silent"}:
         return stage._replace(said=said)
     whole = len(ended) == len(run.changes) and all(one.complete for one in run.changes)
@@ -224,10 +225,12 @@ def _proof(run: Detail, live: Sequence[Live], now_ms: int) -> Stage:
         return stage._replace(state="not needed") if done else stage
     if standing and all(one.proved is not None for one in standing):
         files = sum(one.proved or 0 for one in standing)
-        return stage._replace(state="done", said=f"{files} files read again, as planned")
+        return stage._replace(
+            state="done", said=f"{words.plural(files, 'file')} read again, as planned"
+        )
     if stage.state == "done" or (run.report is not None and standing):
         missing = sum(one.proved is None for one in standing)
-        return stage._replace(state="failed", said=f"{missing} applications are not proved")
+        return stage._replace(state="failed", said=f"{words.plural(missing, 'RUN')} not proved")
     return stage
 
 
@@ -277,5 +280,5 @@ def _undo(run: Detail, now_ms: int) -> Stage:
     until = min((one for one in untils if one is not None), default=None)
     if until is None:
         return Stage("Undo", "open", None, "possible until a person purges the old files")
-    word = "possible until the purge" if now_ms < until else "possible until the next run purges"
-    return Stage("Undo", "open", None, word, until)
+    how = "possible until the purge" if now_ms < until else "possible until the next run purges"
+    return Stage("Undo", "open", None, how, until)

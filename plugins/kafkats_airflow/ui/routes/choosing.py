@@ -10,9 +10,11 @@ from fastapi import HTTPException, Request, Response
 from starlette.responses import RedirectResponse
 
 from kafkats_airflow.overview import Overview
+from kafkats_airflow.started import Started
 from kafkats_airflow.ui import deployed, rendering
 from kafkats_airflow.ui.asked import Run
 from kafkats_airflow.ui.reading import runs
+from kafkats_airflow.ui.reading.beginning import of_overview
 from kafkats_airflow.ui.reading.files import Unreadable, cached, state_of
 from kafkats_airflow.ui.reading.newest import runs_with
 from kafkats_airflow.ui.reading.records import Report, parse_report
@@ -82,7 +84,8 @@ def about(
         "run": run,
         "written_ms": written_ms(run.folder / page.file),
         "log_dirs": log_dirs_of(run.folder),
-        "choices": _choices(person, page),
+        "begun": begun_of(run.folder),
+        "choices": [(one, begun_of(one.folder)) for one in _choices(person, page)],
     }
     more = given | dict(shown(run.folder, found))
     return rendering.page(request, page.template, status=200, **more)
@@ -107,6 +110,21 @@ def _choices(person: Person, page: Page) -> list[Found]:
         return page.found_by(person)
     except OSError:
         return []
+
+
+class Begun(NamedTuple):
+    """A run's id as its overview tells it, else its folder's name, and its start."""
+
+    run_id: str
+    started: Started
+
+
+def begun_of(folder: Path) -> Begun:
+    """Return how the run of this folder began."""
+    overview = runs.overview_of(folder)
+    if isinstance(overview, Overview):
+        return Begun(overview.run_id, of_overview(overview))
+    return Begun(folder.name, Started())
 
 
 class LogDir(NamedTuple):

@@ -9,12 +9,10 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from kafkats.errors import UsageError
-from kafkats.retention.plot import STATES
-from kafkats_airflow.overview import Overview
+from kafkats.retention.plot import STATES, label
 from kafkats_airflow.ui import rights
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import retention
-from kafkats_airflow.ui.reading.runs import overview_of
 from kafkats_airflow.ui.routes import choosing
 
 router = APIRouter()
@@ -44,20 +42,18 @@ def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
 
 
 def _shown(folder: Path, board: retention.Board) -> dict[str, object]:
-    overview = overview_of(folder)
     return {
         "written_ms": board.now_ms,
         "topics": board.topics,
         "sums": {name: sum(getattr(one, name) for one in board.topics) for name in _SUMS},
         "pins": retention.pins_of(board),
         "can_try": retention.can_try(folder),
-        "dry_run": isinstance(overview, Overview) and overview.dry_run,
     }
 
 
 @router.get("/data/retention")
 def topics(run: Asked) -> Response:
-    """Return the bytes of each topic by state, with the colours of states."""
+    """Return the bytes of each topic by state, with the colours and the words of states."""
     board = choosing.given(run, retention.board_of)
     limits = choosing.given(run, lambda folder: retention.limits_of(folder, board))
     return JSONResponse({
@@ -65,6 +61,7 @@ def topics(run: Asked) -> Response:
         "limits": limits,
         "reasons": retention.reasons_of(board, limits),
         "states": STATES,
+        "labels": {state: label(state) for state in STATES},
         "topics": [one.model_dump() for one in board.topics],
         "by_state": board.by_state,
     })

@@ -230,19 +230,19 @@ function legend() {
     paper.fillRect(0, 0, 12, 12);
     item.append(` ${SEVERITIES[severity]}`);
   }
-  const table = document.getElementById("kinds"), defects = found.filter((one) => one.step).reverse();
-  table.hidden = !defects.length;
-  table.dataset.caption = "Segments by their worst defect, danger first.";
-  fill(table, kindColumns, defects);
+  const table = document.getElementById("kinds"), findings = found.filter((one) => one.severity).reverse();
+  table.hidden = !findings.length;
+  table.dataset.caption = "Segments by their worst finding, danger first.";
+  fill(table, kindColumns, findings);
 }
 
 const kindColumns = [
-  { name: "Defect", of: (one) => one.name },
+  { name: "Finding", of: (one) => one.name },
   { name: "Severity", of: (one) => one.severity },
   { name: "Segments", of: (one) => one.count, number: true },
   { name: "Meaning", of: (one) => one.means },
-  { name: "If nothing is done", of: (one) => one.consequence },
-  { name: "Next step", of: (one) => one.step },
+  { name: "If nothing is done", of: (one) => one.consequence || "no harm" },
+  { name: "Next step", of: (one) => one.step || "nothing" },
 ];
 
 canvas.addEventListener("mousemove", (event) => {

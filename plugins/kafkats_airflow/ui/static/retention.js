@@ -2,14 +2,14 @@
 
 import { copy, ready } from "./page.js";
 import { bytesAxis, draw, plain, shorten } from "./plots.js";
-import { asked, count, csv, data, download, fill, keep, moment, plural, say, size } from "./view.js";
+import { asked, count, csv, data, download, fill, keep, moment, plural, say, size, span } from "./view.js";
 
 const BARS = 40, SEGMENTS = 600, SPAN = [3.6e6, 10 * 365 * 8.64e7]; // the slider: an hour to ten years
 const byId = (id) => document.getElementById(id);
 const topic = byId("topic"), slider = byId("slider"), field = byId("ms"), tried = byId("tried");
 let read, asIs = null, shown = null, latest = 0;
 
-const days = (ms) => (ms < 0 ? "never" : ms < 8.64e7 ? `${+(ms / 3.6e6).toFixed(2)} h` : `${+(ms / 8.64e7).toFixed(2)} d`);
+const timed = (ms) => `${ms} (${ms < 0 ? "never" : span(ms)})`;
 const toMs = (place) => Math.round(SPAN[0] * (SPAN[1] / SPAN[0]) ** (place / 1000));
 const toPlace = (ms) => Math.round((1000 * Math.log(Math.max(ms, SPAN[0]) / SPAN[0])) / Math.log(SPAN[1] / SPAN[0]));
 
@@ -17,10 +17,10 @@ function topicsPlot() {
   const rows = read.topics.filter((one) => read.by_state[one.topic]).slice(0, BARS).reverse();
   const names = rows.map((one) => plain(shorten(one.topic)));
   const traces = Object.entries(read.states).map(([state, colour]) => ({
-    type: "bar", orientation: "h", name: state, y: names, x: rows.map((one) => read.by_state[one.topic][state] ?? 0),
+    type: "bar", orientation: "h", name: read.labels[state], y: names, x: rows.map((one) => read.by_state[one.topic][state] ?? 0),
     marker: { color: colour, line: { color: "#5b5b66", width: 0.5 } },
     text: rows.map((one) => size(read.by_state[one.topic][state] ?? 0)), textposition: "none",
-    hovertemplate: `%{y}<br>${state}: %{text}<extra></extra>`,
+    hovertemplate: `%{y}<br>${read.labels[state]}: %{text}<extra></extra>`,
   }));
   const box = byId("topics-plot"), most = Math.max(...rows.map((one) => one.bytes), 1);
   box.style.height = `${140 + 22 * rows.length}px`;
@@ -31,14 +31,14 @@ function topicsPlot() {
 function limits(one) {
   const found = read.limits[one.topic];
   if (!found) return "–";
-  const given = [found.retention_ms >= 0 && `retention.ms ${days(found.retention_ms)}`, found.retention_bytes >= 0 && `retention.bytes ${size(found.retention_bytes)}`];
+  const given = [found.retention_ms >= 0 && `retention.ms ${timed(found.retention_ms)}`, found.retention_bytes >= 0 && `retention.bytes ${size(found.retention_bytes)}`];
   return given.filter(Boolean).join(", ") || "no limit";
 }
 
 const topicColumns = [
   { name: "Topic", of: (one) => one.topic },
   { name: "Partitions", of: (one) => one.partitions, number: true },
-  ...[["Bytes", "bytes"], ["Deleted now", "now_bytes"], ["By tomorrow", "day_bytes"], ["In a week", "week_bytes"], ["Expired, pinned", "pinned_bytes"], ["Expired, kept", "vetoed_bytes"]]
+  ...[["Bytes", "bytes"], ["Can be deleted now", "now_bytes"], ["By tomorrow", "day_bytes"], ["In a week", "week_bytes"], ["Expired, pinned", "pinned_bytes"], ["Expired, kept", "vetoed_bytes"]]
     .map(([name, key]) => ({ name, of: (one) => size(one[key]), raw: (one) => one[key], number: true })),
   { name: "Limits", of: limits },
   { name: "Decided by", of: (one) => read.reasons[one.topic] ?? "" },
@@ -49,7 +49,7 @@ const segmentColumns = [
   { name: "Bytes", of: (one) => size(one.bytes), raw: (one) => one.bytes, number: true },
   { name: "First record", of: (one) => (one.weak ? "–" : moment(one.first_ms)), raw: (one) => (one.weak ? "" : one.first_ms) },
   { name: "Largest timestamp", of: (one) => (one.weak ? `none; mtime ${moment(one.last_ms)}` : moment(one.last_ms)), raw: (one) => (one.weak ? "" : one.last_ms) },
-  { name: "State", of: (one) => one.state },
+  { name: "State", of: (one) => read.labels[one.state] },
   { name: "Why", of: (one) => one.why },
   { name: "Deletable from", of: (one) => moment(one.from_ms), raw: (one) => one.from_ms },
 ];
@@ -72,11 +72,11 @@ function segmentsPlot() {
     const some = rows.filter((one) => one.state === state);
     const begin = some.map((one) => Math.min(one.first_ms, latestMs));
     return {
-      type: "bar", orientation: "h", name: state, y: some.map((one) => plain(shorten(one.partition))), base: begin.map((ms) => new Date(ms).toISOString()),
+      type: "bar", orientation: "h", name: read.labels[state], y: some.map((one) => plain(shorten(one.partition))), base: begin.map((ms) => new Date(ms).toISOString()),
       x: some.map((one, n) => Math.max(Math.min(one.last_ms, latestMs) - begin[n], least, 1)),
       marker: { color: colour, line: { color: "#5b5b66", width: 0.5 }, pattern: { shape: some.map((one) => (one.weak ? "/" : "")) } },
       text: some.map((one) => `base offset ${one.base_offset}, ${size(one.bytes)}<br>${plain(moment(one.first_ms, true))} to ${plain(moment(one.last_ms, true))}<br>${plain(one.why)}`),
-      textposition: "none", hovertemplate: `%{y}<br>${state}<br>%{text}<extra></extra>`,
+      textposition: "none", hovertemplate: `%{y}<br>${read.labels[state]}<br>%{text}<extra></extra>`,
     };
   }).filter((trace) => trace.y.length);
   const { range, words } = rows.length ? reach(rows, latestMs) : { range: undefined, words: [] };
@@ -108,7 +108,7 @@ async function show(timeline) {
   fill(table, segmentColumns, shown.segments);
   const now = shown.by_state["deleted now"], before = asIs.by_state["deleted now"], kept = shown.by_state["expired, kept by kafkats"];
   if (shown.retention_ms === null) tried.textContent = `As it is: ${size(now)} of ${shown.topic} can be deleted now${shown.line_ms === null ? "; this topic has no retention.ms" : ""}.`;
-  else tried.textContent = `With retention.ms=${shown.retention_ms} (${days(shown.retention_ms)}): ${size(now)} can be deleted now, instead of ${size(before)}${kept ? `; kafkats keeps ${size(kept)} that a broker would delete` : ""}. Nothing is changed by this.`;
+  else tried.textContent = `With retention.ms=${timed(shown.retention_ms)}: ${size(now)} can be deleted now, instead of ${size(before)}${kept ? `; kafkats keeps ${size(kept)} that a broker would delete` : ""}. Nothing is changed by this.`;
   if (byId("copy-line")) byId("copy-line").disabled = !shown.policy_line;
   await segmentsPlot();
 }
@@ -168,7 +168,7 @@ try {
   read = await data("retention");
   const weight = (one) => read.topics.indexOf(one);
   read.topics.sort((a, b) => b.now_bytes + b.pinned_bytes - a.now_bytes - a.pinned_bytes || weight(a) - weight(b));
-  byId("topics").dataset.caption = "All topics, the most bytes that are deleted or pinned first.";
+  byId("topics").dataset.caption = "All topics, the most bytes that can be deleted or are pinned first.";
   fill(byId("topics"), topicColumns, read.topics, 50);
   if (asked("topic") && [...topic.options].some((one) => one.value === asked("topic"))) topic.value = asked("topic");
   else if (read.topics.length) topic.value = read.topics[0].topic;

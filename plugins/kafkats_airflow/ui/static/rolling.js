@@ -2,7 +2,7 @@
 
 import { ready } from "./page.js";
 import { draw, plain, shorten } from "./plots.js";
-import { asked, count, csv, data, download, fill, keep, plural, say, size } from "./view.js";
+import { asked, count, csv, data, download, fill, keep, plural, say, size, span } from "./view.js";
 
 const BARS = 40, DAY = 8.64e7;
 const byId = (id) => document.getElementById(id);
@@ -12,7 +12,6 @@ const LOOKS = { "as is": ["segments", "#bdbdbd", "#bdbdbd", ""], simulated: ["si
 let topics, shown, latest = 0;
 
 const date = (ms) => new Date(ms).toISOString().slice(0, 10);
-const span = (ms) => (ms === null ? "never deleted by time" : ms < DAY ? `${+(ms / 3.6e6).toFixed(2)} h` : `${+(ms / DAY).toFixed(1)} d`);
 const reasons = (one) => Object.entries(one.rolled_by).map(([why, times]) => `${why} ${count(times)}`).join(", ") || "nothing rolls";
 
 const words = (one) => `${span(one.segment_ms)} or ${size(one.segment_bytes)}${one.segment_jitter_ms ? `, jitter ${span(one.segment_jitter_ms)}` : ""}`;
@@ -26,7 +25,7 @@ const topicColumns = [
   { name: "Open files", of: (one) => one.open_files, number: true },
   { name: "After retention", of: (one) => one.simulated_open_files, number: true },
   { name: "Largest simulated", of: (one) => size(one.largest_bytes), raw: (one) => one.largest_bytes, number: true },
-  { name: "Longest kept", of: (one) => span(one.longest_kept_ms), raw: (one) => one.longest_kept_ms },
+  { name: "Longest kept", of: (one) => (one.longest_kept_ms === null ? "never deleted by time" : span(one.longest_kept_ms)), raw: (one) => one.longest_kept_ms },
   { name: "Settings", of: (one) => `segment.ms=${one.segment_ms} segment.bytes=${one.segment_bytes} segment.jitter.ms=${one.segment_jitter_ms}`, cell: words },
 ];
 const dayColumns = [

@@ -21,6 +21,21 @@ export function size(bytes) {
   return unit ? `${amount.toFixed(1)}\u00a0${UNITS[unit]}` : `${bytes}\u00a0B`;
 }
 
+const SPANS = [[31_536_000_000, "y"], [86_400_000, "d"], [3_600_000, "h"], [60_000, "min"], [1000, "s"], [1, "ms"]];
+
+/** The time of a setting in its two largest units, what is less cut off: 7 d, 6 y 66 d, 1 h 30 min. A year has 365 days. */
+export function span(ms) {
+  const first = SPANS.findIndex(([length]) => ms >= length);
+  if (first < 0) return `${ms}\u00a0ms`;
+  let left = ms;
+  const parts = SPANS.slice(first, first + 2).map(([length, unit]) => {
+    const whole = Math.floor(left / length);
+    left -= whole * length;
+    return whole ? `${whole}\u00a0${unit}` : "";
+  });
+  return parts.filter(Boolean).join(" ");
+}
+
 export const shorten = (text, most = 40) => (text.length > most ? `${text.slice(0, most / 2 - 1)}…${text.slice(-most / 2)}` : text);
 
 /** A time in UTC; ISO 8601 has no years above 9999 here. */
