@@ -25,17 +25,25 @@ class Split(Options):
         ),
     ]
     segment_bytes: Annotated[
-        Size | None, Option("For rolled: the limit of a segment's size", "--segment-bytes")
+        Size | None,
+        Option(
+            "Needed by rolled, unless a time is given: parts are at most this large",
+            "--segment-bytes",
+        ),
     ] = None
     segment_ms: Annotated[
         int | None,
         Field(ge=1),
-        Option("For rolled: the limit of a segment's time", "--segment-ms", "MS"),
+        Option(
+            "Needed by rolled, unless a size is given: the timestamps of a part span at most this",
+            "--segment-ms",
+            "MS",
+        ),
     ] = None
     earliest: Annotated[
         Time,
         Option(
-            "For mixed: no record can be older",
+            "For mixed: timestamps before this time are implausible",
             "--earliest",
             unset="1970",
             stored="earliest_ms",
@@ -44,9 +52,18 @@ class Split(Options):
     ] = 0
     latest: Annotated[
         Time | None,
-        Option("For mixed: no record can be newer", "--latest", unset="now", stored="latest_ms"),
+        Option(
+            "For mixed: timestamps after this time are implausible",
+            "--latest",
+            unset="now",
+            stored="latest_ms",
+        ),
     ] = None
     before: Annotated[
         Time | None,
-        Option("For expired: what is older has expired", "--before", stored="expired_before_ms"),
+        Option(
+            "Needed by expired: records before this time have expired",
+            "--before",
+            stored="expired_before_ms",
+        ),
     ] = None

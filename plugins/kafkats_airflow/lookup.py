@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Required, TypedDict
@@ -19,10 +20,10 @@ from airflow.sdk import AssetAlias
 
 from kafkats.config import parse_duration
 from kafkats.config.topics import topic_filter
-from kafkats.errors import UsageError
-from kafkats_airflow import checks, overview, reports
+from kafkats.errors import KafkatsError, UsageError
+from kafkats_airflow import checks, overview, reports, sentences
 from kafkats_airflow.applications import Group, groups_of
-from kafkats_airflow.failing import failures, in_our_words, unfinished
+from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.moment import by_schedule, time_of
 from kafkats_airflow.results import Arguments, LookupResult, TableResult
@@ -253,8 +254,31 @@ def looking(context: Context) -> list[Arguments]:
 @in_our_words
 def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSummary:
     """Write the export of all that was looked up, or of the tables, into the run's folder, with a
-    report.
+    report. A refusal has a report, too: no later task writes one.
     """
+    try:
+        return _exported(context, looked)
+    except KafkatsError as e:
+        with suppress(KafkatsError):  # the folder cannot be written: the first reason counts
+            _report_failure(context, e)
+        raise
+
+
+def _report_failure(context: Context, error: KafkatsError) -> None:
+    from kafkats.plans.files import write_json
+
+    folder = folder_of(context)
+    why = sentences.of(error).partition("\n")[0]
+    report: Ended = {
+        "outcome": reports.UNFINISHED,
+        "failures": [f"write: {why}"],
+        "report": str(folder),
+    }
+    write_json(folder / "report.json", report)
+    overview.write(context, folder, report["outcome"], [], failed=True)
+
+
+def _exported(context: Context, looked: Sequence[LookupResult] | None) -> ExportSummary:
     from kafkats.lookup import exports
     from kafkats.plans.files import write_json, write_text
     from kafkats_airflow import lookup_reports

@@ -216,6 +216,18 @@ def test_a_topic_that_a_table_has_not_is_a_remark(bag: Any, volume: Path) -> Non
     ]
 
 
+def test_a_refused_export_has_a_report(bag: Any, volume: Path) -> None:
+    """The page of the run says why: no later task would."""
+    folder = volume.parents[1] / "reports"
+    conf = EXPORT | where(volume) | {"source": "tables"}
+    assert str(bag.dags["export_offsets"].test(run_conf=conf).state) == "failed"
+    [said] = reports(folder)
+    [why] = said["failures"]
+    assert (said["outcome"], why.partition(":")[0]) == ("not finished", "write")
+    [path] = folder.glob("*/*/overview.json")
+    assert json.loads(path.read_text())["failed"]
+
+
 def test_an_export_does_not_start_without_a_time(bag: Any) -> None:
     """A click through the form must not export everything; a scheduler keeps the DAG as JSON, which must say the same."""
     from airflow.sdk.exceptions import ParamValidationError
