@@ -197,7 +197,10 @@ def interval_of_partition(directory: Path, mtime_ns: int) -> int | None:
 
     `mtime_ns` is the directory's: a cached answer is valid only as long as its files are the same.
     """
-    indexes = sorted(directory.glob(f"*{paths.OFFSET_INDEX}"), key=_size, reverse=True)
+    # By name, too: the order of a listing differs by file system, and changes with an undo.
+    indexes = sorted(
+        directory.glob(f"*{paths.OFFSET_INDEX}"), key=lambda index: (-_size(index), index.name)
+    )
     for index in indexes[:_ASKED_NEIGHBOURS]:
         log = index.with_suffix(paths.LOG)
         name = paths.parse_segment_file(log.name)
