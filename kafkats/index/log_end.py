@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kafkats.formats import v2
 from kafkats.index import offset_index
 from kafkats.index.slots import Slots
 from kafkats.segment.broker_walk import Span, read_on
@@ -26,11 +27,18 @@ class LogEnd(NamedTuple):
 
 
 def find_log_end(
-    log: Source, entries: Slots, count: int, base_offset: int, *, warm: bool
+    log: Source,
+    entries: Slots,
+    count: int,
+    base_offset: int,
+    *,
+    warm: bool,
+    newest_magic: int = v2.MAGIC,
 ) -> LogEnd:
     """Return the log end by the first `count` entries of the segment's `.index`.
 
-    `warm` is that of `offset_index.lookup`. Raises Vanished, StorageFailed.
+    `warm` is that of `offset_index.lookup`, `newest_magic` that of `read_on`. Raises Vanished,
+    StorageFailed.
     """
     last, position = 0, 0
     if count:
@@ -38,6 +46,6 @@ def find_log_end(
         slot = offset_index.lookup(entries, count, last, warm=warm)
         position = max(slot.value, 0) if slot.number >= 0 else 0
     start = min(position, log.size)
-    span = read_on(log, base_offset, start=start, checksums=False)
+    span = read_on(log, base_offset, start=start, checksums=False, newest_magic=newest_magic)
     misled = span.highest < base_offset + last
     return LogEnd(base_offset if misled else span.next_offset, misled, start, span)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from kafkats import paths
 from kafkats.errors import KafkatsError, storage
+from kafkats.formats import v2
 from kafkats.recovery.reading import Recovery, Stops, recover
 from kafkats.recovery.rules import StartRule
 
@@ -43,6 +44,7 @@ class SegmentUnit:
     base_offset: int
     interval: int
     bytes: int
+    newest_magic: int
 
 
 def recovered_logs(
@@ -75,13 +77,18 @@ def recovered_logs(
 
 
 def segments_of(
-    log_dir: str, partition_dir: str, logs: Mapping[int, int], interval: int
+    log_dir: str,
+    partition_dir: str,
+    logs: Mapping[int, int],
+    interval: int,
+    newest_magic: int = v2.MAGIC,
 ) -> list[SegmentUnit]:
     """Return the segments to recover ahead: those of a large partition with more than one."""
     if len(logs) < 2 or sum(logs.values()) < LARGE_BYTES:
         return []
     return [
-        SegmentUnit(log_dir, partition_dir, base, interval, size) for base, size in logs.items()
+        SegmentUnit(log_dir, partition_dir, base, interval, size, newest_magic)
+        for base, size in logs.items()
     ]
 
 
@@ -104,7 +111,7 @@ def _row(unit: SegmentUnit) -> pa.RecordBatch:
     log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
     rows: Collection[Mapping[str, object]] = ()
     try:
-        done = recover(log, unit.base_offset, unit.interval)
+        done = recover(log, unit.base_offset, unit.interval, newest_magic=unit.newest_magic)
     except (Stops, KafkatsError):
         pass
     else:

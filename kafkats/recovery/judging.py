@@ -23,6 +23,9 @@ class Seen(NamedTuple):
     """By base offset of recovered segments: why the log was cut."""
     emptied: bool
     """Producer state began empty."""
+    unknown_formats: Mapping[int, int]
+    """By base offset of segments that keep batches of a format which the broker does not know: the
+    newest magic of their batches."""
 
 
 def start_findings(
@@ -32,6 +35,8 @@ def start_findings(
     name = paths.parse_partition(start.partition_dir)
     if name is not None and name.state in ("delete", "stray"):
         return
+    if seen.unknown_formats:
+        yield _unknown_format(seen.unknown_formats)
     yield from _cuts(start, seen)
     if start.deleted:
         first = start.deleted[0]
@@ -57,6 +62,13 @@ def start_findings(
         yield Finding("producers-forgotten", log, reason)
     if name is None or not name.state:
         yield from end_findings(seen.claims, epochs, log, max(start.log_end_offset, 0))
+
+
+def _unknown_format(formats: Mapping[int, int]) -> Finding:
+    magic, first = max(formats.values()), min(formats)
+    segments = "1 segment has" if len(formats) == 1 else f"{len(formats)} segments have"
+    reason = f"{segments} batches of magic {magic}, a format that cannot be read by this release"
+    return Finding("bad-magic", paths.segment_file(first, paths.LOG), reason)
 
 
 def _cuts(start: PartitionStart, seen: Seen) -> Iterator[Finding]:

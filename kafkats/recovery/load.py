@@ -17,6 +17,7 @@ from kafkats.recovery.reading import (
     Recovery,
     check_batches,
     epochs_in,
+    newest_magic,
     path_of,
     read_end,
     recover,
@@ -82,7 +83,9 @@ class Load:
         done = self.recoveries.get(base)
         log = self.log(base)
         if done is None:
-            done = self._known(log, base) or recover(log, base, self.interval)
+            done = self._known(log, base) or recover(
+                log, base, self.interval, newest_magic=self.rule.newest_magic
+            )
         else:
             done = done._replace(log_bytes=done.cut_to)
         one = recovered(base, why, done)
@@ -116,6 +119,17 @@ class Load:
         if base not in self.recoveries and base not in self.replayed:
             check_batches(self.log(base), base, self.rule)
             self.replayed.add(base)
+
+    def newest_magic(self, base: int) -> int:
+        """Return the newest format of a segment, as `reading.newest_magic`. Raises StorageFailed.
+
+        The index of a recovered segment is new.
+        """
+        if not self.source(base, paths.LOG):
+            return -1  # a new, empty segment
+        recovered = base in self.recoveries
+        index = None if recovered else self.source(base, paths.OFFSET_INDEX)
+        return newest_magic(self.log(base), index, self.size(base))
 
     def end(self) -> End:
         """Return the log end. Raises Stops, StorageFailed."""

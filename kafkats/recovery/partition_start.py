@@ -234,7 +234,9 @@ def _finish_swaps(load: Load) -> None:
     """Recover each .log.swap and put it in the place of the segments that it covers (to 2.8)."""
     for base in load.files.swapped_logs:
         swap = paths.segment_file(base, paths.LOG) + ".swap"
-        done = recover(load.directory / swap, base, load.interval)
+        done = recover(
+            load.directory / swap, base, load.interval, newest_magic=load.rule.newest_magic
+        )
         if load.rule.producers:
             load.snapshots.rebuild(load.bases, load.log_start, base)
             load.snapshots.recovered(done.producers_end)
@@ -334,8 +336,18 @@ def _finished(load: Load, known: PartitionStart, end: End) -> PartitionStart:
         replay_bytes=_bytes_from(load, loaded.replay_from),
         known_end=max(known.known_end, load.reached),
     )
-    seen = Seen(load.claims, end, {b: r.stop for b, r in load.recoveries.items()}, loaded.emptied)
+    stops = {base: done.stop for base, done in load.recoveries.items()}
+    seen = Seen(load.claims, end, stops, loaded.emptied, _unknown_formats(load))
     return replace(start_of, findings=tuple(start_findings(start_of, seen, last, load.epochs)))
+
+
+def _unknown_formats(load: Load) -> dict[int, int]:
+    """Return the newest format of each segment by base offset where the broker does not know it."""
+    known = load.rule.newest_magic
+    if known >= v2.MAGIC:
+        return {}
+    newest = {base: load.newest_magic(base) for base in load.bases}
+    return {base: magic for base, magic in newest.items() if magic > known}
 
 
 def _cut_epochs(epochs: list[EpochStart], start: int, end: int) -> list[tuple[int, int]]:

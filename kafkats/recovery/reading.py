@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import struct
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats import paths
-from kafkats.errors import CorruptBatch
-from kafkats.formats import v2
+from kafkats.formats import v1, v2
 from kafkats.formats.framing import MAGIC_AT, MIN_LEFT, MIN_SIZE
 from kafkats.generations import INDEX_INTERVAL_BYTES, MAX_RELATIVE_OFFSET
 from kafkats.index import txn_index
@@ -21,9 +19,8 @@ from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.epochs import epochs_begun
 from kafkats.recovery.rules import StartRule
 from kafkats.recovery.words import bad_size, corrupt_index
-from kafkats.segment.broker_walk import Span, read_on
+from kafkats.segment.broker_walk import Span, headers_read_on, read_on
 from kafkats.segment.facts import StopReason
-from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import Source, open_source
 from kafkats.segment.walk import Points, walk
 
@@ -79,11 +76,15 @@ def read_end(log: Path, index: Path | None, base_offset: int, rule: StartRule) -
     count = len(data) // OFFSET_ENTRY.size
     warm = rule.name in ("2.0", "2.3", "3.0", "3.7", "4.0")
     with open_source(log) as source:
-        end = find_log_end(source, data, count, base_offset, warm=warm)
+        end = find_log_end(
+            source, data, count, base_offset, warm=warm, newest_magic=rule.newest_magic
+        )
         span = end.span
         _refuse_size(log, source, span, rule)
         if end.misled and end.start:
             span = read_on(source, base_offset, checksums=False)
+        elif rule.newest_magic < v2.MAGIC:
+            span = read_on(source, base_offset, start=end.start, checksums=False)
         return End(end.offset, span.next_offset, source.size - span.end)
 
 
@@ -108,13 +109,24 @@ def _refuse_size(log: Path, source: Source, span: Span, rule: StartRule) -> None
         raise Stops(bad_size(rule, str(log), size))
 
 
-def recover(log: Path, base_offset: int, interval: int = INDEX_INTERVAL_BYTES) -> Recovery:
+def recover(
+    log: Path,
+    base_offset: int,
+    interval: int = INDEX_INTERVAL_BYTES,
+    *,
+    newest_magic: int = v2.MAGIC,
+) -> Recovery:
     """Return what LogSegment.recover leaves of a log. Reads it whole.
 
-    Raises Stops, StorageFailed.
+    `newest_magic` is the newest format that the broker knows. Raises Stops, StorageFailed.
     """
     with open_source(log) as source:
-        span = read_on(source, base_offset, checksums=True)
+        span = read_on(source, base_offset, checksums=True, newest_magic=newest_magic)
+        if newest_magic < v1.MAGIC and _has_wrappers_of_1(source, span.end):
+            raise Stops(
+                f"{log} has compressed messages of magic 1: a broker that does not know them mostly"
+                " stops when it recovers them, which is not predicted here"
+            )
         if span.stop == StopReason.BAD_OFFSET:
             raise Stops("a batch ends above offset 2^63-2: offsets overflow")
         if span.out_of_range >= 0:
@@ -141,6 +153,36 @@ def recover(log: Path, base_offset: int, interval: int = INDEX_INTERVAL_BYTES) -
             span.messages,
             span.magic_2_end if span.magic_2_end >= 0 else base_offset,
         )
+
+
+def _has_wrappers_of_1(source: Source, end: int) -> bool:
+    """Return whether a log has compressed messages of magic 1.
+
+    Brokers before 0.10 recover the others: the checksum is the same, and the key is not read.
+    """
+    from kafkats.kernels import headers as k
+
+    return any(
+        bool(((rows[:, k.MAGIC] == v1.MAGIC) & (rows[:, k.ATTRIBUTES] & 7 != 0)).any())
+        for rows in headers_read_on(source, end)
+    )
+
+
+def newest_magic(log: Path, index: Path | None, end: int) -> int:
+    """Return the newest format of the first and the last batches below byte `end`, -1 for none.
+
+    The last ones begin at the last entry of `index`: a format is seldom left for an older one.
+    Raises StorageFailed.
+    """
+    from kafkats.kernels import headers as k
+
+    last = _ends(index, OFFSET_ENTRY)[2] if index is not None else None
+    start = last[1] if last is not None and 0 <= last[1] <= end else 0
+    with open_source(log) as source:
+        newest = max(source.read(0, min(end, MAGIC_AT + 1))[MAGIC_AT:], default=-1)
+        for rows in headers_read_on(source, end, start=start):
+            newest = max(newest, int(rows[:, k.MAGIC].max()))
+    return newest
 
 
 def last_seen(log: Path, base_offset: int) -> int:
@@ -203,8 +245,8 @@ def epochs_in(log: Path, cut_to: int, known: int) -> list[EpochStart]:
     Raises StorageFailed.
     """
     found: list[EpochStart] = []
-    with open_source(log) as source, suppress(CorruptBatch):  # a magic that a broker reads
-        for rows in batch_headers(source, end=cut_to):
+    with open_source(log) as source:
+        for rows in headers_read_on(source, cut_to):
             found += epochs_begun(rows, found[-1].epoch if found else known)
     return found
 

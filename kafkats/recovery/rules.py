@@ -47,6 +47,8 @@ class StartRule:
     states: tuple[str, ...]
     """States of partition directories (`paths.PartitionName`) that are loaded. A broker that knows
     `stray` also sets directories aside that the cluster does not know."""
+    newest_magic: int
+    """The newest message format that it knows."""
     marker_epoch: bool
     """The clean-shutdown marker holds the broker epoch that is told to the controller."""
 
@@ -82,6 +84,7 @@ _RULE_4_0: Final = StartRule(
     producers=True,
     deleting_loaded=False,
     states=_STATES,
+    newest_magic=2,
     marker_epoch=True,
 )
 _RULE_3_7: Final = replace(
@@ -137,6 +140,7 @@ _RULE_0_10: Final = replace(
     releases=("0.10.0", "0.10.1", "0.10.2"),
     epochs=None,
     producers=False,
+    newest_magic=1,
 )
 _RULE_0_9: Final = replace(
     _RULE_0_10,
@@ -146,6 +150,7 @@ _RULE_0_9: Final = replace(
     missing_index_rebuilt=False,
     strict_sizes=False,
     states=(),
+    newest_magic=0,
 )
 _RULE_0_8: Final = replace(
     _RULE_0_9,

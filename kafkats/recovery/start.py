@@ -147,7 +147,11 @@ def _with_recoveries(executor: Executor, units: Sequence[StartUnit]) -> list[Sta
         segment
         for unit in units
         for segment in segments_of(
-            str(unit.root.path), unit.partition_dir, unit.logs, unit.interval
+            str(unit.root.path),
+            unit.partition_dir,
+            unit.logs,
+            unit.interval,
+            START_RULES[unit.rule].newest_magic,
         )
     ]
     found = recover_ahead(executor, segments)

@@ -2,17 +2,25 @@
 
 A file's batch with a magic above 2 is read as magic 2, and its checksum does not cover the magic. A
 negative one is read as magic 0. Source: FileLogInputStream, LogSegment.recover.
+
+Brokers before 0.11 read a batch of magic 2 as one message, with the batch's first offset. The
+message's checksum is wrong, for in its place is the leader epoch. (Tried with 0.8.2.2, 0.9.0.1 and
+0.10.2.2.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from kafkats.compression.checksums import crc32c
+from kafkats.errors import CorruptBatch
 from kafkats.formats import v2
 from kafkats.formats.framing import MAGIC_AT, MIN_SIZE, OVERHEAD
 from kafkats.segment.facts import SegmentFacts, StopReason
-from kafkats.segment.headers import batch_headers
+from kafkats.segment.headers import Rows, batch_headers
 from kafkats.segment.reader import Source
 from kafkats.segment.walk import walk
 
@@ -43,9 +51,59 @@ class Span(NamedTuple):
     """The offset after the last batch of magic 2, -1 without one."""
 
 
-def read_on(source: Source, base_offset: int, *, start: int = 0, checksums: bool) -> Span:
-    """Walk from position `start`. Raises Vanished, StorageFailed."""
-    seen = Span(start, base_offset, -1, -1, None, False, -1)
+def read_on(
+    source: Source,
+    base_offset: int,
+    *,
+    start: int = 0,
+    checksums: bool,
+    newest_magic: int = v2.MAGIC,
+) -> Span:
+    """Walk from position `start` as a broker whose newest format is `newest_magic`.
+
+    Raises Vanished, StorageFailed.
+    """
+    span = _read_on(source, base_offset, start, checksums=checksums)
+    if newest_magic >= v2.MAGIC or span.magic_2_end < 0:
+        return span
+    if checksums:
+        return _until_magic_2(source, base_offset, start, span)
+    return _as_messages(source, base_offset, start, span)
+
+
+def _until_magic_2(source: Source, base_offset: int, start: int, span: Span) -> Span:
+    from kafkats.kernels import headers as k
+
+    end = start
+    for rows in batch_headers(source, start=start, end=span.end):
+        newer = rows[rows[:, k.MAGIC] >= v2.MAGIC]
+        if len(newer):
+            end = int(newer[0, k.AT])
+            break
+    facts, *_, cells, _ = walk(source, base_offset, start=start, end=end)
+    seen = _joined(_begun(start, base_offset), facts, source)
+    return seen._replace(
+        stop=StopReason.BAD_CRC, messages=sum(cell.batches for cell in cells), highest_epoch=-1
+    )
+
+
+def _as_messages(source: Source, base_offset: int, start: int, span: Span) -> Span:
+    from kafkats.kernels import headers as k
+
+    last, highest = base_offset - 1, -1
+    for rows in headers_read_on(source, span.end, start=start):
+        newer = rows[:, k.MAGIC] >= v2.MAGIC
+        offsets = np.where(newer, rows[:, k.FIRST_OFFSET], rows[:, k.LAST_OFFSET])
+        last, highest = int(offsets[-1]), max(highest, int(offsets.max()))
+    return span._replace(next_offset=last + 1, highest=highest, highest_epoch=-1)
+
+
+def _begun(start: int, base_offset: int) -> Span:
+    return Span(start, base_offset, -1, -1, None, False, -1)
+
+
+def _read_on(source: Source, base_offset: int, start: int, *, checksums: bool) -> Span:
+    seen = _begun(start, base_offset)
     while True:
         facts, *_, cells, _ = walk(source, base_offset, start=seen.end, checksums=checksums)
         new = sum(cell.batches for cell in cells if cell.magic >= v2.MAGIC)
@@ -117,16 +175,53 @@ def _unknown_magic(source: Source, seen: Span, checksums: bool) -> Span | None:
         return None
     if checksums and (legacy or not _sound(source, seen.end, size)):
         return seen._replace(stop=StopReason.BAD_CRC)
-    last = int.from_bytes(head[:8], "big", signed=True)
+    last, epoch = int.from_bytes(head[:8], "big", signed=True), -1
     if not legacy and len(head) == v2.HEADER_BYTES:
-        last += v2.BatchHeader(*v2.HEADER.unpack(head)).last_offset_delta
+        fields = v2.BatchHeader(*v2.HEADER.unpack(head))
+        last, epoch = last + fields.last_offset_delta, fields.leader_epoch
     return seen._replace(
         end=seen.end + size,
         next_offset=last + 1,
         highest=max(seen.highest, last),
+        highest_epoch=max(seen.highest_epoch, epoch),
         stop=None,
         magic_2_end=seen.magic_2_end if legacy else last + 1,
     )
+
+
+def headers_read_on(source: Source, end: int, *, start: int = 0) -> Iterator[Rows]:
+    """Yield the headers of the batches from byte `start` to `end`, which a broker reads.
+
+    As `batch_headers`, but a batch with a magic above 2 has a row, too. Raises Changed,
+    StorageFailed.
+    """
+    position = start
+    while True:
+        try:
+            yield from batch_headers(source, start=position, end=end)
+        except CorruptBatch as e:
+            head = source.read(e.position or 0, v2.HEADER_BYTES)
+            if len(head) < v2.HEADER_BYTES or not v2.MAGIC < head[MAGIC_AT] <= 127:
+                return
+            position = (e.position or 0) + OVERHEAD + int.from_bytes(head[8:12], "big")
+            yield _row(e.position or 0, v2.BatchHeader(*v2.HEADER.unpack(head)))
+        else:
+            return
+
+
+def _row(position: int, fields: v2.BatchHeader) -> Rows:
+    """Return the row of one header, as `batch_headers` has it."""
+    from kafkats.kernels import headers as k
+
+    row = np.full((1, k.COLUMNS), k.UNKNOWN)
+    row[0, [k.AT, k.MAGIC, k.FIRST_OFFSET, k.LAST_OFFSET, k.LEADER_EPOCH]] = (
+        position,
+        fields.magic,
+        fields.base_offset,
+        fields.base_offset + fields.last_offset_delta,
+        fields.leader_epoch,
+    )
+    return row
 
 
 def _sound(source: Source, position: int, size: int) -> bool:

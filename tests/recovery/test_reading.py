@@ -1,0 +1,109 @@
+"""Logs of formats that a broker does not know, as brokers 0.8.2.2, 0.9.0.1 and 0.10.2.2 left them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkats.evidence.claims import Claims
+from kafkats.logdir.partition import scan_partition
+from kafkats.recovery.facts import PartitionStart
+from kafkats.recovery.partition_start import predict
+from kafkats.recovery.rules import start_rule
+from tests.golden import Unpacked
+from tests.recovery.mixed_logs import write_log
+
+_OLDER = ("0.8.2", "0.9.0", "0.10.2")
+_MAGIC_2 = ("clean-start-2.8.2", "before", "untouched-0")
+_UPGRADED = "upgrade-0.9-to-2.8", "data"
+
+
+def _start(directory: Path, kafka: str, recovery_point: int, *, clean: bool) -> PartitionStart:
+    claims = Claims(recovery_point=recovery_point, log_start=0, rooted=True, clean=clean)
+    partition = scan_partition(directory)
+    return predict(partition, claims, start_rule(kafka), log_dir=str(directory.parent))
+
+
+@pytest.mark.parametrize("kafka", _OLDER)
+@pytest.mark.parametrize(
+    ("place", "end"),
+    [
+        (_MAGIC_2, 98),
+        ((*_UPGRADED, "gzip-one-segment-0"), 131),
+        ((*_UPGRADED, "lz4-one-segment-0"), 0),
+        ((*_UPGRADED, "none-many-segments-0"), 121),
+        (("matrix-2.8.2-v2", "data", "gzip-lat-0"), 103),
+        (("matrix-2.8.2-v2", "data", "lz4-ct-0"), 200),
+    ],
+)
+def test_the_log_end_is_that_of_the_last_batchs_first_offset(
+    kafka: str, place: tuple[str, str, str], end: int, golden: Unpacked
+) -> None:
+    """Or the base offset, where the index names a later offset than the batches begin with."""
+    start = _start(golden(*place[:2]) / place[2], kafka, 0, clean=True)
+    assert (start.outcome, start.log_end_offset, start.recovered) == ("loads", end, ())
+    assert start.loses
+    assert "bad-magic" in {finding.kind for finding in start.findings}
+
+
+@pytest.mark.parametrize("kafka", ["0.9.0", "0.10.2"])
+@pytest.mark.parametrize(
+    ("partition", "recovery_point", "cut", "deleted"),
+    [
+        ("none-many-segments-0", 0, (32, 2595, 2017), (48, 71, 88, 111)),
+        ("none-many-segments-0", 111, (111, 2323, 0), ()),
+        ("none-one-segment-0", 0, (0, 17095, 5806), ()),
+    ],
+)
+def test_a_recovery_cuts_a_log_at_its_first_batch_of_magic_2(
+    kafka: str,
+    partition: str,
+    recovery_point: int,
+    cut: tuple[int, int, int],
+    deleted: tuple[int, ...],
+    golden: Unpacked,
+) -> None:
+    start = _start(golden(*_UPGRADED) / partition, kafka, recovery_point, clean=False)
+    cuts = [(r.base_offset, r.log_bytes, r.cut_to) for r in start.recovered if r.cut_bytes]
+    assert (cuts, start.deleted) == ([cut], deleted)
+    end = 111 if recovery_point else 44
+    assert (start.log_end_offset, start.lost_offsets) == (end, 132 - end)
+
+
+def test_a_segment_of_magic_2_only_is_emptied(golden: Unpacked) -> None:
+    case, state, partition = _MAGIC_2
+    start = _start(golden(case, state) / partition, "0.10.2", 0, clean=False)
+    assert (start.log_end_offset, start.deleted) == (0, (30, 42, 67, 97))
+    assert (start.lost_offsets, start.cut_bytes) == (100, 1488)
+    newer = _start(golden(case, state) / partition, "0.11.0", 0, clean=False)
+    assert (newer.log_end_offset, newer.deleted, newer.cut_bytes) == (100, (), 0)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "magics", "found"),
+    [
+        ("0.9.0", "00", ""),
+        ("0.9.0", "01", "1 segment has batches of magic 1, a format"),
+        ("0.10.2", "01", ""),
+        ("0.10.2", "12", "1 segment has batches of magic 2, a format"),
+        ("0.11.0", "12", ""),
+    ],
+)
+def test_a_format_that_cannot_be_read_is_a_finding(
+    kafka: str, magics: str, found: str, tmp_path: Path
+) -> None:
+    write_log(tmp_path / "p-0", [magics])
+    start = _start(tmp_path / "p-0", kafka, 0, clean=True)
+    reasons = [finding.reason for finding in start.findings]
+    assert any(found in reason for reason in reasons) if found else reasons == []
+
+
+def test_compressed_messages_of_magic_1_mostly_stop_a_recovery_by_0_9(golden: Unpacked) -> None:
+    """Broker 0.9.0.1 ended with IndexOutOfBoundsException; uncompressed ones it recovered."""
+    root = golden("matrix-0.10.2.2-v1", "data")
+    start = _start(root / "gzip-ct-0", "0.9.0", 0, clean=False)
+    assert start.outcome == "unknown"
+    assert "compressed messages of magic 1" in start.words
+    start = _start(root / "none-ct-0", "0.9.0", 0, clean=False)
+    assert (start.outcome, start.log_end_offset, start.cut_bytes) == ("loads", 200, 0)
