@@ -44,7 +44,7 @@ class SegmentUnit:
     base_offset: int
     interval: int
     bytes: int
-    newest_magic: int
+    newest_magic: int = v2.MAGIC
 
 
 def recovered_logs(

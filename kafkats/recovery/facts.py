@@ -57,7 +57,7 @@ class PartitionStart:
     """After the start."""
     recovery_point: int = -1
     high_watermark: int = -1
-    """The entries that the checkpoints have."""
+    """The entries that the checkpoints have; a moved or deleted copy has no high watermark."""
     recovered: tuple[Recovered, ...] = ()
     """In order. A segment may be recovered twice."""
     deleted: tuple[int, ...] = ()

@@ -40,10 +40,8 @@ def start_findings(
     yield from _cuts(start, seen)
     if start.deleted:
         first = start.deleted[0]
-        reason = (
-            f"{len(start.deleted)} segments from offset {first} on are deleted,"
-            f" {start.deleted_bytes} bytes"
-        )
+        segments = f"{len(start.deleted)} segments" if len(start.deleted) > 1 else "1 segment"
+        reason = f"deleted from offset {first} on: {segments}, {start.deleted_bytes} bytes"
         yield Finding("segments-deleted", paths.segment_file(first, paths.LOG), reason)
     if seen.end.readable_to > seen.end.offset:
         reason = (
@@ -53,8 +51,8 @@ def start_findings(
         yield Finding("end-moved-back", log, reason)
     elif seen.end.bytes_behind:
         reason = (
-            f"{seen.end.bytes_behind} bytes of an unfinished batch stay at the end: new batches are"
-            " appended behind them, where no reader finds them"
+            f"{seen.end.bytes_behind} bytes behind the last readable batch stay in the file: new"
+            " batches are appended behind them, where no reader finds them"
         )
         yield Finding("torn-tail-marked-clean", log, reason)
     if seen.emptied and start.log_end_offset > start.log_start_offset:

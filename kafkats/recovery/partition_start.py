@@ -80,13 +80,12 @@ def predict(
         segments=len(partition.segments),
         log_bytes=sum(s.log.size for s in partition.segments),
         recovery_point=claims.recovery_point,
-        high_watermark=claims.high_watermark,
     )
     epochs = epochs_of(partition.path) if rule.epochs else []
     state = partition.name.state if partition.name else ""
     if not state:  # a moved or deleted copy has no checkpoints of its own
         end = max((w.offset for w in witnesses(claims, epochs)), default=-1)
-        known = replace(known, known_end=end)
+        known = replace(known, known_end=end, high_watermark=claims.high_watermark)
     # Snapshots are listed before the epochs are read up to 2.8, afterwards from 3.0 on.
     snapshots = {name for name in odd if name.endswith(paths.SNAPSHOT)}
     first = "" if rule.java_checkpoints else stopping_name(snapshots, rule)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from kafkats.recovery.facts import BrokerStart, PartitionStart, Recovered, RootStart
+from kafkats.recovery.facts import BrokerStart, PartitionStart, Recovered, RootStart, Why
 from kafkats.recovery.rates import measured_rate
 
 _SHOWN: Final = 20
+_LOSSES: Final = ("missing-records", "end-moved-back", "hole-cut", "producers-forgotten")
+"""Kinds of findings with which records, or the state of producers, are lost."""
+_REASONS: Final[Mapping[Why, str]] = {
+    "unflushed": "from the recovery point on",
+    "missing-index": "without .index",
+    "corrupt-index": "with a wrong index",
+    "swap": "of an unfinished cleaning",
+}
 _COLUMNS: Final = 100
 
 
@@ -80,7 +89,8 @@ def _lines(start: BrokerStart, recovery_rate: int | None) -> Iterator[str]:
         yield from _root_lines(root, _own(start, root), start, recovery_rate)
     yield from _told(start)
     yield from _leadership(start)
-    bad = [p for p in start.partitions if p.loses]
+    # The words of the others are above: why the broker does not start, or a log directory fails.
+    bad = [p for p in start.partitions if p.loses and p.outcome in ("loads", "unknown")]
     for one in bad[:_SHOWN]:
         yield from _partition_lines(one)
     if len(bad) > _SHOWN:
@@ -92,22 +102,31 @@ def _own(start: BrokerStart, root: RootStart) -> Sequence[PartitionStart]:
 
 
 def _verdict(start: BrokerStart) -> Iterator[str]:
-    live = any(root.live for root in start.roots)
-    when = ", if it were killed now" if live else ""
-    if live:
+    if any(root.live for root in start.roots):
         yield "A broker runs here. If it were killed now and started again, this would happen."
+    broker = f"This broker ({start.kafka})"
     if start.outcome == "stops":
-        yield f"This broker ({start.kafka}) will not start{when}. Its words:"
-        yield from (f"  {line}" for line in start.words)
+        yield f"{broker} will not start. Its words:"
+        yield from (f"  {line}" for line in start.words[:_SHOWN])
+        if len(start.words) > _SHOWN:
+            yield f"  and {len(start.words) - _SHOWN} more: --json lists all"
         yield "What follows holds once that is mended."
     elif start.outcome == "offline":
-        yield f"This broker ({start.kafka}) will start{when} without a failed log directory."
+        yield f"{broker} will start without a failed log directory."
     elif start.outcome == "unknown":
-        yield f"Whether this broker ({start.kafka}) starts{when} cannot be told."
+        yield f"Whether this broker ({start.kafka}) starts cannot be told."
+    elif any(map(_loses_records, start.partitions)):
+        yield f"{broker} will start, and loses what is listed below."
     elif loses(start):
-        yield f"This broker ({start.kafka}) will start{when}, and loses what is listed below."
+        yield f"{broker} will start, and loses no record; what is listed below is damaged."
     else:
-        yield f"This broker ({start.kafka}) will start{when}, and loses nothing."
+        yield f"{broker} will start, and loses nothing."
+
+
+def _loses_records(one: PartitionStart) -> bool:
+    return bool(one.lost_offsets or one.deleted or one.set_aside) or any(
+        finding.kind in _LOSSES for finding in one.findings
+    )
 
 
 def _root_lines(
@@ -126,7 +145,7 @@ def _root_lines(
         yield from (f"  {words}: {line}" for line in root.words)
     recovered = [one for p in own for one in p.recovered]
     unflushed = sum(one.log_bytes for one in recovered)
-    yield f"  recovers {_count(len(recovered), 'segment')}, {_bytes(unflushed)}"
+    yield f"  recovers {_recovered(own)}"
     if unflushed:
         yield f"  {_time(start, recovered, recovery_rate)}"
     cut, deleted = sum(p.cut_bytes for p in own), sum(len(p.deleted) for p in own)
@@ -137,10 +156,9 @@ def _root_lines(
         yield f"  deletes {_count(deleted, 'segment')}, {_bytes(sum(p.deleted_bytes for p in own))}"
     removed, renamed = sum(len(p.removed) for p in own), sum(len(p.renamed) for p in own)
     if removed or renamed:
-        yield (
-            f"  finishes what was under way: removes {_count(removed, 'file')},"
-            f" swaps {_count(renamed, 'file')} in"
-        )
+        done = [f"removes {_count(removed, 'file')}"] if removed else []
+        done += [f"renames {_count(renamed, '.swap file')}"] if renamed else []
+        yield f"  finishes what was under way: {', '.join(done)}"
     aside = sum(bool(p.set_aside) for p in own)
     if aside:
         yield (
@@ -153,6 +171,21 @@ def _root_lines(
             f"  replays producer state in {_count(len(replayed), 'partition')},"
             f" reading at most {_bytes(replayed_bytes)}"
         )
+
+
+def _recovered(own: Sequence[PartitionStart]) -> str:
+    """Return how many segments are recovered, and why. A broker may read one segment twice."""
+    reasons = Counter(one.why for p in own for one in p.recovered)
+    times = Counter((p.partition_dir, one.base_offset) for p in own for one in p.recovered)
+    if not times:
+        return "no segment"
+    twice = sum(count > 1 for count in times.values())
+    again = f", {twice} of them twice" if twice else ""
+    why = ", ".join(f"{reasons[why]} {words}" for why, words in _REASONS.items() if reasons[why])
+    read = _bytes(sum(p.recovered_bytes for p in own))
+    return f"{_count(len(times), 'segment')}{again}, {read}" + (
+        f": {why}" if set(reasons) != {"unflushed"} else ""
+    )
 
 
 def _stop(root: RootStart) -> str:
@@ -169,8 +202,9 @@ def _time(start: BrokerStart, recovered: Sequence[Recovered], given: int | None)
     rate = measured_rate(start.rule)
     batches = sum(one.batches + one.messages for one in recovered)
     return (
-        f"that takes {_duration(rate.seconds(recovered))} with one thread: {batches} batches,"
-        f" at the rate measured with {rate.kafka}, logs in memory; --recovery-rate overrides it"
+        f"that takes {_duration(rate.seconds(recovered))} with one recovery thread: {batches}"
+        f" batches, at the rate measured with {rate.kafka}, logs in memory; --recovery-rate"
+        " overrides it"
     )
 
 
@@ -218,18 +252,22 @@ def _leadership(start: BrokerStart) -> Iterator[str]:
 def _partition_lines(one: PartitionStart) -> Iterator[str]:
     end = f"log {one.log_start_offset} to {one.log_end_offset}"
     high = f", high watermark {one.high_watermark}" if one.high_watermark >= 0 else ""
-    if one.outcome == "loads":
-        yield f"{Path(one.log_dir, one.partition_dir)}: {end}{high}"
-        if one.lost_offsets:
-            again = f"{one.log_end_offset} to {one.known_end - 1}"
-            yield f"  lost at least: offsets {again}; a leader here gives them to new records"
-    else:
-        yield f"{Path(one.log_dir, one.partition_dir)}: {one.words}"
+    told = f"{end}{high}" if one.outcome == "loads" else one.words
+    yield f"{Path(one.log_dir, one.partition_dir)}: {told}"
+    if one.lost_offsets:
+        lost = _offsets(one.log_end_offset, one.known_end)
+        yield f"  lost at least: {lost}; a leader here gives them to new records"
     if one.set_aside:
         yield f"  set aside as -stray: {one.set_aside}"
     for finding in one.findings:
-        if finding.severity in ("damage", "danger"):
+        # What the high watermark knows of is in the lines above.
+        known = finding.kind == "missing-records" and one.known_end == one.high_watermark
+        if finding.severity in ("damage", "danger") and not known:
             yield f"  {finding.file}: {finding.reason}"
+
+
+def _offsets(begin: int, end: int) -> str:
+    return f"offset {begin}" if end - begin == 1 else f"offsets {begin} to {end - 1}"
 
 
 def _bytes(size: int) -> str:

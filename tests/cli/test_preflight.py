@@ -22,6 +22,10 @@ def _run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, lis
     return code, said.out.splitlines(), said.err
 
 
+def _unwrapped(lines: list[str]) -> str:
+    return " ".join(line.strip() for line in lines)
+
+
 def _state(root: Path) -> list[tuple[str, int, int]]:
     found = [(str(p), p.lstat()) for p in sorted(root.rglob("*"))]
     return [(name, st.st_size, st.st_mtime_ns) for name, st in found]
@@ -66,6 +70,66 @@ def test_a_start_that_loses_says_what(golden: Unpacked, capsys: pytest.CaptureFi
     )
     assert "logs will end below the high watermark" in said
     assert "do not force an unclean leader election" in said
+
+
+def test_what_is_known_of_lost_offsets_is_said_once(
+    golden: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = golden("crash-0.10.2.2", "before")
+    _, lines, _ = _run([str(root), "--kafka", "0.10.2"], capsys)
+    said = _unwrapped(lines)
+    assert (
+        f"{root}/crc-last-0: log 0 to 98, high watermark 99 lost at least: offset 98; a leader here"
+        " gives them to new records 00000000000000000078.log: 51 bytes are cut from byte 1065 on:"
+        f" the segment ends at offset 98 {root}/crc-middle-0: "
+    ) in said
+    assert said.count(" missing: the log ends at offset ") == 1
+    assert "recovery-point-offset-checkpoint says 1000000" in said
+    assert "00000000000000000075.log: deleted from offset 75 on: 1 segment, 1314 bytes" in said
+
+
+def test_why_segments_are_recovered_and_which_of_them_twice(
+    golden: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = golden("root-0.10.2.2", "running")
+    code, lines, _ = _run([str(root), "--kafka", "0.10.2"], capsys)
+    assert code == 0
+    assert (
+        " recovers 15 segments, 13 of them twice, 82.2 KiB: 15 from the recovery point on, 13 with a"
+        " wrong index that takes "
+    ) in _unwrapped(lines)
+    _, lines, _ = _run([str(golden("root-0.10.2.2", "data")), "--kafka", "0.10.2"], capsys)
+    assert lines[-1] == "  recovers no segment"
+
+
+def test_a_deleted_copy_is_not_below_the_high_watermark_of_its_partition(
+    golden: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disks = golden("root-4.3.1", "running")
+    words = [str(disks / "disk-a"), str(disks / "disk-b"), "--kafka", "4.3"]
+    code, lines, _ = _run(words, capsys)
+    assert code == 0
+    assert not any("high watermark" in line for line in lines)
+
+
+def test_damage_without_a_lost_record_is_no_loss(
+    golden: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = golden("torn-append-4.3.1", "after")
+    code, lines, _ = _run([str(root), "--kafka", "4.3"], capsys)
+    assert code == 1
+    assert lines[0] == (
+        "This broker (4.3) will start, and loses no record; what is listed below is damaged."
+    )
+
+
+def test_the_words_of_a_broker_that_will_not_start_are_said_once(
+    golden: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = golden("torn-append-2.8.2", "appended")
+    _, lines, _ = _run([str(root), "--kafka", "2.8"], capsys)
+    assert _unwrapped(lines).count("Found record size 2 smaller") == 2
+    assert lines[-1] == "  recovers no segment"
 
 
 def test_rows_and_report(

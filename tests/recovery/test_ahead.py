@@ -63,6 +63,16 @@ def test_the_start_does_not_depend_on_jobs(
     assert _start(root, version, 3) == whole
 
 
+def test_what_is_read_ahead_is_read_by_the_formats_of_the_release(
+    golden: Unpacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = golden("crash-4.3.1", "before")
+    whole = _start(root, "0.10.2", 1)
+    assert any(one.cut_to == 0 for p in whole.partitions for one in p.recovered)
+    monkeypatch.setattr(ahead, "LARGE_BYTES", 0)
+    assert _start(root, "0.10.2", 1) == whole
+
+
 def test_each_segment_of_a_large_partition_is_one_unit_and_is_read_once(
     golden: Unpacked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,9 +88,9 @@ def test_each_segment_of_a_large_partition_is_one_unit_and_is_read_once(
 
     read: list[str] = []
 
-    def once_more(log: Path, base: int, interval: int) -> Recovery:
+    def once_more(log: Path, base: int, interval: int, *, newest_magic: int) -> Recovery:
         read.append(log.parent.name)
-        return recover(log, base, interval)
+        return recover(log, base, interval, newest_magic=newest_magic)
 
     monkeypatch.setattr(load, "recover", once_more)
     monkeypatch.setattr(ahead, "LARGE_BYTES", 0)
