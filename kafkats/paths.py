@@ -35,6 +35,8 @@ LEADER_EPOCH: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLUSTER_METADATA: Final = "__cluster_metadata-0"
 REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
+DIALECT: Final = "kafkats-dialect"
+"""Ours: names the dialect of the logs, in a log directory that a replay wrote."""
 
 # Kafka parses the digits before the dot with Long.parseLong: any number of them, up to Long.MAX.
 _SEGMENT_FILE: Final = re.compile(

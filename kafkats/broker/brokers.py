@@ -12,7 +12,7 @@ from kafkats.broker.enriched_log import EnrichedLog
 from kafkats.broker.generation import Generation
 from kafkats.broker.partition_log import PartitionLog
 from kafkats.broker.settings import Config, Topic, settings_from, topic_of
-from kafkats.generations import ENRICHED
+from kafkats.generations import ENRICHED, KIP228
 from kafkats.logdir.checkpoints import encode_offsets
 
 
@@ -26,6 +26,14 @@ class Broker:
     """Its own settings."""
     logs: dict[str, PartitionLog | EnrichedLog] = field(default_factory=dict)
     settings: dict[str, Config] = field(default_factory=dict)
+
+    def mark(self, now_ms: int) -> None:
+        """Write the name of the dialect kip228 into the log directory: no bytes of a log tell it.
+
+        Raises StorageFailed.
+        """
+        if self.generation.dialect == KIP228:
+            files.write(self.directory / paths.DIALECT, f"{KIP228}\n".encode(), now_ms)
 
     def stop(self, now_ms: int) -> None:
         """Close the logs and write the checkpoints and the marker of a clean stop.

@@ -179,7 +179,8 @@ class _Stage:
         fetch_version_of(step.config, rules)
         directory = self._output / f"broker-{step.broker}"
         files.make_directory(directory)
-        self._brokers[step.broker] = Broker(directory, rules, step.config)
+        broker = self._brokers[step.broker] = Broker(directory, rules, step.config)
+        broker.mark(self._now)
         return {}
 
     def _create(self, step: script.Create) -> Row:
@@ -340,6 +341,7 @@ class _Stage:
                 raise UsageError(
                     f"Kafka {step.kafka} would misread these logs: a dialect is never guessed"
                 )
+            broker.mark(self._now)
         own = {key: value for key, value in step.config.items() if key == PROTOCOL}
         broker.config = {**broker.config, **own}
         fetch_version_of(broker.config, broker.generation)
@@ -387,9 +389,7 @@ def _set_of(step: script.Produce) -> bytes:
         if by is not None:
             raise UsageError("producer: the bytes of a set name it already")
         return given
-    producer = None
-    if by is not None:
-        producer = by.fields
+    producer = None if by is None else by.fields
     none = reader(step.dialect).no_timestamp
     records = [
         Record(n, r.time_or(none), TimestampType.CREATE_TIME, *r.content)

@@ -172,7 +172,10 @@ def _units(paths: Sequence[Path], given: Given) -> list[PartitionUnit]:
     from kafkats.lookup.partitions import lookup_partitions
 
     topics, high_watermark = given.of(Topics).topics, given.of(Search).high_watermark
-    units = list(lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
+    dialect = given.of(Dialect).dialect
+    units = list(
+        lookup_partitions(paths, topics=topics, high_watermark=high_watermark, dialect=dialect)
+    )
     if not units and not _goes_on(given):
         matched = f" that matches {topics!r}" if topics != "*" else ""
         raise UsageError(f"there is no partition to search{matched}")

@@ -128,10 +128,23 @@ def tell_step(
     )
 
 
-def units_in(log_dirs: Iterable[str | os.PathLike[str]], topics: str) -> list[Unit]:
+def units_in(
+    log_dirs: Iterable[str | os.PathLike[str]],
+    topics: str,
+    dialect: str | None = None,
+    *,
+    proves: bool = False,
+) -> list[Unit]:
+    """Return the units of logs that are read as `dialect`, None for what shipped.
+
+    `proves`: they are compared with a plan, which knows their format. Raises UsageError if no topic
+    matches; Refused for another dialect; as `units.list_units`.
+    """
+    from kafkats.plans.dialects import read_as
     from kafkats.plans.units import list_units
 
-    units = list(list_units(log_dirs, topics=topics))
+    listed = list_units(log_dirs, topics=topics)
+    units = list(listed if proves else read_as(listed, dialect))
     matched = topics == "*" or any(unit.partition_dir for unit in units)
     if not matched and not session().scheduled:
         raise UsageError(f"no topic matches --topics {topics!r}: kafkats inventory lists them")

@@ -26,7 +26,7 @@ from kafkats.cli.retention import policy_remarks
 from kafkats.cli.session import session
 from kafkats.cli.spark import Commands
 from kafkats.config.given import Given
-from kafkats.config.options import Settings, Topics
+from kafkats.config.options import Dialect, Settings, Topics
 from kafkats.errors import UsageError
 from kafkats.migration.options import Back, Migrate, Step
 from kafkats.operations import OPERATIONS
@@ -64,8 +64,13 @@ class Request(NamedTuple):
     decide: Decide
 
     def units(self, ours: Planning) -> list[Unit]:
-        """Return the units of the log directories that are reserved. Raises UsageError."""
-        return units_in(ours.log_dirs, self.given.of(Topics).topics)
+        """Return the units of the log directories that are reserved.
+
+        Raises UsageError, and Refused for logs of a dialect that was not named.
+        """
+        reads = Dialect in self.operation.models
+        dialect = self.given.of(Dialect).dialect if reads else None
+        return units_in(ours.log_dirs, self.given.of(Topics).topics, dialect)
 
     def plan(self, units: Sequence[Unit]) -> Planned:
         """Look at the units and decide."""

@@ -139,7 +139,7 @@ def verify(
     deep = deep or depth == "deep"
     _check_depth(depth, whole=deep or bool(ledger or of_plan or of_run))
     options = verify_options(rule, policy_file, settings, deep=deep)
-    units = units_in(log_dirs, topics)
+    units = units_in(log_dirs, topics, proves=bool(of_plan or of_run))
     if of_plan or of_run:
         if ledger:
             raise UsageError("--ledger records whole brokers: leave --of-plan and --of-run out")

@@ -32,6 +32,7 @@ ROOT_FILES: Final = (
 _KNOWN: Final = frozenset({
     *(name + end for name in (*ROOT_FILES, "bootstrap.checkpoint") for end in ("", ".tmp")),
     "_rlmm_committed_offsets",
+    paths.DIALECT,
 })  # fmt: skip
 _STATES: Final = {
     "delete": "a broker is deleting this partition",

@@ -23,6 +23,7 @@ from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, KIP228, SEARCH_RULES
 from kafkats.logdir.steady import steady
 from kafkats.lookup.options import HIGH_WATERMARKS, HOW
+from kafkats.plans.dialects import read_as
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.units import Unit, list_units, unseen
 from kafkats.search import dialects
@@ -122,24 +123,29 @@ class PartitionUnit:
 
 
 def lookup_partitions(
-    log_dirs: Iterable[str | Path], *, topics: str = "*", high_watermark: str = "checkpoint"
+    log_dirs: Iterable[str | Path],
+    *,
+    topics: str = "*",
+    high_watermark: str = "checkpoint",
+    dialect: str | None = None,
 ) -> Iterator[PartitionUnit]:
     """Yield the partitions that brokers serve from these roots, directories or segments.
 
-    `high_watermark` is one of HIGH_WATERMARKS. Raises UsageError and as `units.list_units`.
+    `high_watermark` is one of HIGH_WATERMARKS, `dialect` that of the logs. Raises UsageError,
+    Refused for logs of another dialect, and as `units.list_units`.
     """
     if high_watermark not in HIGH_WATERMARKS:
         raise UsageError(
             f"no high watermark {high_watermark!r}; there are {', '.join(HIGH_WATERMARKS)}"
         )
-    for unit in _listed(log_dirs, topics):
+    for unit in _listed(read_as(list_units(log_dirs, topics=topics), dialect)):
         yield unit if high_watermark == "checkpoint" else replace(unit, high_watermark=None)
 
 
-def _listed(log_dirs: Iterable[str | Path], topics: str) -> Iterator[PartitionUnit]:
+def _listed(units: Iterable[Unit]) -> Iterator[PartitionUnit]:
     about: Unit | None = None
     segment: Unit | None = None
-    for unit in list_units(log_dirs, topics=topics):
+    for unit in units:
         if about is None or (unit.log_dir, unit.partition_dir) != (
             about.log_dir,
             about.partition_dir,

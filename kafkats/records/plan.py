@@ -22,6 +22,7 @@ from kafkats.formats.v2 import MAGIC as MAGIC_V2
 from kafkats.index import offset_index
 from kafkats.logdir.partition import scan_partition
 from kafkats.logdir.steady import steady
+from kafkats.plans.dialects import read_as
 from kafkats.plans.units import Unit, list_again, list_units, unseen
 from kafkats.records.committed import Aborted, aborted_transactions, last_stable_offset
 from kafkats.records.piece import LEAST_OFFSET, MOST_OFFSET, Piece, batch_at
@@ -75,7 +76,7 @@ def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) 
     Raises BadInput for a partition that cannot be listed. Raises CorruptIndex, CorruptBatch,
     StorageFailed.
     """
-    units = list(list_units(log_dirs))
+    units = list(read_as(list_units(log_dirs)))
     named = {os.path.realpath(path) for path in log_dirs}
     partitions: dict[tuple[str, int], list[Unit]] = {}
     for (log_dir, name), group in groupby(

@@ -16,6 +16,7 @@ from kafkats.logdir.location import is_empty_root, locate
 from kafkats.logdir.partition import scan_at_rest
 from kafkats.logdir.properties import read_partition_metadata
 from kafkats.logdir.root import LogDir
+from kafkats.plans.dialects import refuse_enriched, refuse_marked
 from kafkats.recovery.ahead import recover_ahead, recovered_logs, segments_of
 from kafkats.recovery.facts import OUTCOMES, BrokerStart, Outcome, PartitionStart, RootStart
 from kafkats.recovery.meta_properties import (
@@ -79,7 +80,8 @@ def predict_start(
     A log directory may be empty: a new disk. `topic_ids` are the cluster's, with the names of the
     topics: directories with another id are set aside. Reads what the broker would read, and writes
     nothing. Where the names alone stop the broker, its partitions are predicted all the same.
-    Raises UsageError for an unknown release and for anything but a log.dirs root, StorageFailed.
+    Raises UsageError for an unknown release and for anything but a log.dirs root, Refused for logs
+    of a dialect, StorageFailed.
     """
     rule = start_rule(kafka)
     looked = [look_at_root(path, rule) for path in _roots(log_dirs)]
@@ -116,6 +118,7 @@ def _roots(log_dirs: Iterable[str | os.PathLike[str]]) -> list[Path]:
     for path in log_dirs:
         if not is_empty_root(path) and locate(path).kind != "root":
             raise UsageError("is not a log.dirs root: a broker starts on whole roots", path=path)
+        refuse_marked(Path(path))
         found.setdefault(os.path.realpath(path), Path(path).absolute())
     return list(found.values())
 
@@ -170,12 +173,18 @@ def start_rows(unit: StartUnit) -> pa.RecordBatch:
 
 
 def predict_unit(unit: StartUnit) -> PartitionStart:
-    """Predict one partition directory. An unreadable one takes its log directory offline."""
+    """Predict one partition directory. An unreadable one takes its log directory offline.
+
+    Raises Refused for logs of a dialect.
+    """
     log_dir, rule = str(unit.root.path), START_RULES[unit.rule]
     try:
         partition = scan_at_rest(unit.root.path / unit.partition_dir, live=unit.live)
     except KafkatsError as e:
         return PartitionStart(log_dir, unit.partition_dir, "offline", e.reason)
+    first = next((one for one in partition.segments if one.log.size), None)
+    if first is not None and paths.TIME_INDEX not in first.files:
+        refuse_enriched(partition.path, first.base_offset)
     claims: Claims = claims_of(partition, unit.root, live=unit.live, tiered=unit.tiered)
     start = predict(
         partition, claims, rule, log_dir=log_dir, interval=unit.interval, ahead=unit.ahead

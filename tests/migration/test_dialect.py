@@ -128,6 +128,9 @@ def test_and_back_to_magic_0_without_loss(
     records = [read(log) for log in logs]
     assert migrate(capsys, old, tmp_path / "to", "--to", "enriched", FOR_NO_BROKER)[0] == 0
     applied(capsys, tmp_path / "to")
+    code, _, err = run(capsys, "verify", old)
+    assert code == 3 and "has logs of the dialect enriched" in err
+    assert run(capsys, "verify", old, "--of-plan", tmp_path / "to")[0] == 0
     code, said = migrate(capsys, old, tmp_path / "back", "--dialect", "enriched", "--to-magic", 0)
     assert code == 0, said
     assert "LOST" not in said

@@ -1,0 +1,79 @@
+"""Refuse logs of a dialect (formats/dialects.py) where they would be read as what shipped.
+
+No bytes tell `kip228`. A replay names it in a file of the log directory, paths.DIALECT. Logs of
+`enriched` have no time indexes, and their messages tell (formats/enriched_proof.py). Messages
+without tags do not; but without tags the records are the same in both formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from kafkats import paths
+from kafkats.errors import Refused, StorageFailed, Vanished, storage
+from kafkats.formats.enriched_proof import are_enriched
+from kafkats.formats.framing import OVERHEAD
+from kafkats.generations import ENRICHED, KIP228
+from kafkats.plans.units import Unit
+
+_HEAD: Final = 1 << 20
+"""Bytes of a log that are looked at, unless its first message is larger."""
+_LARGEST: Final = 64 << 20
+_TIME_INDEX: Final = paths.SEGMENT_KINDS.index(paths.TIME_INDEX)
+_HOW: Final = {
+    ENRICHED: "kafkats dump --dialect enriched shows them, and kafkats plan migrate --dialect"
+    " enriched converts them",
+    KIP228: "kafkats dump and kafkats lookup --at read them with --dialect kip228",
+}
+
+
+def read_as(units: Iterable[Unit], dialect: str | None = None) -> Iterator[Unit]:
+    """Yield the units of logs that will be read as `dialect`, None for what shipped.
+
+    Raises Refused for logs of another dialect, as far as their files tell; StorageFailed.
+    """
+    last_root, last = "", Path()
+    for unit in units:
+        if unit.log_dir != last_root:
+            last_root = unit.log_dir
+            refuse_marked(Path(unit.log_dir), dialect)
+        partition = Path(unit.log_dir, unit.partition_dir)
+        if unit.base_offset >= 0 and unit.bytes and partition != last:
+            last = partition
+            if dialect != ENRICHED and unit.files[_TIME_INDEX] is None:
+                refuse_enriched(partition, unit.base_offset)
+        yield unit
+
+
+def refuse_marked(log_dir: Path, dialect: str | None = None) -> None:
+    """Raise Refused for a log directory that names another dialect; StorageFailed."""
+    mark = log_dir / paths.DIALECT
+    try:
+        with storage(mark, "reading"):
+            name = mark.read_bytes()[:40].decode(errors="replace").strip()
+    except Vanished:
+        return
+    if name in _HOW and name != dialect:
+        raise _refusal(log_dir, name)
+
+
+def refuse_enriched(partition: Path, base_offset: int) -> None:
+    """Raise Refused if the log of a segment proves the dialect `enriched`."""
+    log, head = partition / paths.segment_file(base_offset, paths.LOG), b""
+    # who reads the log as a whole reports what cannot be read
+    with suppress(StorageFailed), storage(log, "reading"), log.open("rb") as file:
+        head = file.read(_HEAD)
+        size = OVERHEAD + int.from_bytes(head[8:OVERHEAD], "big")
+        if _HEAD < size <= _LARGEST:
+            head += file.read(size - _HEAD)
+    if are_enriched(head):
+        raise _refusal(partition, ENRICHED)
+
+
+def _refusal(path: Path, dialect: str) -> Refused:
+    return Refused(
+        f"has logs of the dialect {dialect}, which never shipped: {_HOW[dialect]}", path=path
+    )
