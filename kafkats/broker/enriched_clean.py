@@ -9,6 +9,8 @@ clean      Segments whose last message is old enough are deleted. Of the next on
            a binary search by time in the index, then the messages behind the entry that it finds.
            The active segment is no exception, so that cleaning does not wait for a roll.
 
+Each log ends in a whole message: only a kill tears one, and the start cuts it.
+
 Source: "Log Compaction / Log Cleaning" of the proposal (KAFKA-881, KAFKA-979).
 """
 

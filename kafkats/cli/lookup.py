@@ -194,11 +194,12 @@ def _search(
     from kafkats.flow import looking
     from kafkats.lookup.partitions import LookupOptions
 
-    units, search = _units(paths, given), given.of(Lookup)
+    search = given.of(Lookup)
     policy, now_ms = given_policy(given, reads=SEARCHES), given.at(search.now)
     margin = search.margin or 0
     dialect = given.of(Dialect).dialect
     options = LookupOptions(search.how, search.rule, search.depth, margin, now_ms, policy, dialect)
+    units = _units(paths, given)
     found = looking.lookup(executor, units, targets, options)
     report, around = search.report, search.around
     failed = _show_answers(executor, units, found, len(targets), report, around, as_json=as_json)

@@ -234,12 +234,21 @@ def _to_rebuild(segments: pa.Table, findings: Iterable[LocatedFinding]) -> bool:
 @click.argument("file", type=click.Path(path_type=Path))
 @options(Deep, Dialect)
 @MAX_BATCH_BYTES
-def dump(file: Path, deep: bool, dialect: str | None) -> None:
-    """Print a file of a log directory: one JSON object per entry."""
+def dump(file: Path, deep: bool, dialect: str | None) -> int:
+    """Print a file of a log directory: one JSON object per entry.
+
+    Exits with 1 if the file ends in bytes that are no entries, as a write that was not finished
+    leaves them: the kinds tail and zeros. Exits with 2 behind what can be read of a corrupt file.
+    It does not judge entries: verify does.
+    """
+    from kafkats.inspect.dump import LEFT
     from kafkats.inspect.dump import dump as operation
 
+    left = False
     for row in operation(file, deep=deep, dialect=dialect):
+        left |= row["kind"] in LEFT
         say(json.dumps(row))
+    return FINDINGS_EXIT if left else 0
 
 
 COMMANDS: Final = (inventory, census, verify, dump)

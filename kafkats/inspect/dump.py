@@ -64,6 +64,8 @@ from kafkats.logdir.properties import (
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.segment.reader import open_file
 
+LEFT: Final = frozenset({"tail", "zeros"})
+"""The kinds of rows for bytes at the end of a file that are no entries."""
 MAX_FRAME: Final = 256 * 1024 * 1024
 """A larger batch is an error, so that memory is bounded."""
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats.broker.enriched_clean import compact
+from kafkats.broker import files
+from kafkats.broker.enriched_clean import clean, compact
 from kafkats.broker.enriched_log import create
+from kafkats.broker.enriched_log import start as restarted
 from kafkats.broker.enriched_steps import topic
 from kafkats.broker.generation import generation
 from kafkats.formats import enriched
@@ -252,6 +255,33 @@ class TestCleaning:
             *start(config={"retention.ms": -1}), produce("ab"), step("retain", at=at(50_000 // 60))
         )
         assert done.rows[-1]["outcome"] == "0 segments deleted"
+
+
+@pytest.mark.parametrize("config", [COMPACTED, HOUR])
+def test_a_pass_never_meets_a_torn_tail(config: dict[str, Any], tmp_path: Path) -> None:
+    """Only the last segment can have one, after a kill, and the start cuts it."""
+    rules = generation("enriched")
+    torn = 0
+    for lost in range(150):
+        log = create(tmp_path / str(lost), topic(config, rules), rules, 0)
+        for codec in (Codec.NONE, Codec.GZIP):
+            records = [Record(n, 0, TimestampType.CREATE_TIME, b"k", b"v") for n in range(2)]
+            log.append_as_leader(enriched.encode_batch(records, codec=codec), now_ms=0)
+        path = log.path(0)
+        size = path.stat().st_size
+        files.cut(path, max(size - lost, 0), 0)
+        whole = sum(batch.size for batch in log.batches(0)[1])
+        torn += whole < max(size - lost, 0)
+        log = restarted(log, log.topic, 0)
+        assert path.stat().st_size == whole
+        log.high_watermark = end = log.log_end_offset
+        (compact if log.topic.compacted else clean)(log, 1)
+        assert all(
+            sum(b.size for b in found) == len(data)
+            for data, found in map(log.batches, log.segments())
+        )
+        assert log.log_end_offset == end
+    assert torn > 100
 
 
 KEYS = st.text("abcd", min_size=1, max_size=4)

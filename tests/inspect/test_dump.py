@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 
 from kafkats import paths
 from kafkats.errors import BadInput, CorruptBatch, CorruptIndex, KafkatsError, UsageError
+from kafkats.formats.model import Record, TimestampType
+from kafkats.formats.v2 import encode_batch
 from kafkats.inspect.dump import Row, dump
+from tests.builders.commands import run
 from tests.golden import Unpacked, case
 
 Lines = list[tuple[object, ...]]
@@ -272,6 +275,40 @@ def test_a_preallocated_index_is_told_in_one_row(tmp_path: Path) -> None:
     assert [r["timestamp"] for r in taken(path)[0]] == [0]
     path.write_bytes(b"")
     assert taken(path) == ([], None)
+
+
+SOUND = encode_batch([Record(0, 5, TimestampType.CREATE_TIME, b"k", b"v")])
+RANDOM = bytes(range(7, 250, 3)) * 4
+ENDS = (
+    # file, content, exit code of the command
+    ("0.log", SOUND, 0),
+    ("0.log", SOUND + SOUND[:-1], 1),
+    ("0.log", SOUND + b"x", 1),
+    ("0.log", RANDOM, 1),  # its size field asks for more than there is
+    ("0.log", SOUND + bytes(100), 2),
+    ("0.log", SOUND[:-1] + b"x", 2),
+    ("0.index", bytes(7) + b"x", 0),
+    ("0.index", RANDOM + b"x", 2),
+    ("0.index", bytes(7) + b"x" + bytes(80), 1),
+    ("0.timeindex", bytes(120), 1),
+    ("0.timeindex", RANDOM + b"x", 2),
+    ("0.txnindex", RANDOM, 2),
+    ("0.snapshot", RANDOM, 2),
+    ("replication-offset-checkpoint", RANDOM, 2),
+    ("recovery-point-offset-checkpoint", b"0\n2\nt 0 1\n", 2),
+    ("leader-epoch-checkpoint", RANDOM, 2),
+    ("meta.properties", RANDOM, 2),
+    ("partition.metadata", RANDOM, 2),
+    (".kafka_cleanshutdown", RANDOM, 2),
+)
+
+
+@pytest.mark.parametrize(("name", "content", "code"), ENDS)
+def test_the_exit_code_says_whether_a_file_ends_well(
+    name: str, content: bytes, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert run(capsys, "dump", tmp_path / name)[0] == code
 
 
 def test_a_copy_whose_name_does_not_tell_the_base_offset(tmp_path: Path) -> None:
