@@ -9,16 +9,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests import spark as of_spark
 from tests.golden import Unpacked
 from tests.privileges import refuse_without
 
 # What lands is judged by the same examples each time; who looks for new ones runs scripts/test without it.
-# No example has a time limit: a machine at work is slow, and `timeout` ends what hangs.
-settings.register_profile("steady", derandomize=True, database=None, deadline=None)
-settings.register_profile("searching", deadline=None)
+# Neither an example nor its making has a time limit: a machine at work is slow, and `timeout` ends what hangs.
+NO_CLOCK: Final[dict[str, Any]] = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow],
+}
+settings.register_profile("steady", derandomize=True, database=None, **NO_CLOCK)
+settings.register_profile("searching", **NO_CLOCK)
 settings.load_profile("steady" if os.environ.get("KAFKATS_STEADY") else "searching")
 
 

@@ -120,7 +120,7 @@ def health_check(
         words = [re.sub(rf"(?<=localhost:){port}\b", str(ours), word) for word in words]
     command = words if kind == "CMD" else ["sh", "-c", *words]
     ran = subprocess.run(
-        command, env=dict(environment), capture_output=True, text=True, timeout=120, check=False
+        command, env=dict(environment), capture_output=True, text=True, check=False
     )
     return ran.returncode, ran.stdout + ran.stderr
 

@@ -102,7 +102,7 @@ def test_a_bomb_takes_no_more_than_twice_the_limit(codec: Codec, tmp_path: Path)
     packed = tmp_path / "packed"
     packed.write_bytes(compress(codec, bytes(256 * MIB)))
     command = [sys.executable, "-c", PEAK + MEASURED, str(int(codec)), str(packed), str(32 * MIB)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert int(done.stdout) * 1024 <= 2 * 32 * MIB
 
 
@@ -140,7 +140,7 @@ def test_a_legitimate_batch_of_300_mib(tmp_path: Path, capsys: pytest.CaptureFix
         "--max-batch-bytes",
         "310MiB",
     ]
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     peak = int(done.stderr.splitlines()[-1])
     assert peak >= 305 * 1024, "the batch was decompressed"

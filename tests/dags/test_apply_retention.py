@@ -63,7 +63,6 @@ def logs(root: Path, partition: str) -> list[int]:
 
 
 @pytest.mark.slow(35)
-@pytest.mark.timeout(300)
 def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:
     run = run_dag(bag, "apply_retention", volume, policy(volume), last_segment=True)
     assert states(run) | {"purge": "skipped"} == states(run)

@@ -69,7 +69,6 @@ def reports(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow(15)
-@pytest.mark.timeout(120)
 def test_an_hour_with_a_real_spark_submit(bag: Any, volume: Path) -> None:
     before = tree(volume)
     run = bag.dags["build_lookup_tables"].test(run_conf=BUILD | where(volume) | an_hour(NOON))
@@ -106,7 +105,6 @@ def events(uri: str) -> list[dict[str, Any]]:
         return [dict(event.extra) for event in session.scalars(asked.order_by(AssetEvent.id))]
 
 
-@pytest.mark.timeout(120)
 def test_a_backfill_in_either_order_gives_the_same_bytes(
     bag: Any, volume: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,7 +107,6 @@ def submitted() -> set[str]:
 
 
 @pytest.mark.slow(40)
-@pytest.mark.timeout(300)
 def test_phase_1_canary_phase_2_and_back(bag: Any, cluster: Path, here: list[str]) -> None:
     """Each phase a run; no logical date; the canary's yes is given when the run is over, as on the command line."""
     from airflow.models.asset import AssetEvent

@@ -132,7 +132,6 @@ def test_every_dag_is_imported(tmp_path: Path, make: Callable[[Path], None]) -> 
         capture_output=True,
         text=True,
         check=True,
-        timeout=300,
     )
     shown, topics, volumes, description = json.loads(ran.stdout.splitlines()[-1])
     assert sorted(shown) == names and all(shown.values())

@@ -22,7 +22,6 @@ INSIDE = {"not-in-log"}
 
 
 @pytest.mark.slow(10)
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["matrix", "timestamps", "compaction", "follower"])
 def test_a_healthy_segment_is_not_in_doubt(golden: Unpacked, kind: str) -> None:
     seen = 0
@@ -138,12 +137,11 @@ def damages(draw: st.DrawFn) -> Callable[[bytes], bytes | None]:
 
 
 @pytest.mark.slow(15)
-@pytest.mark.timeout(300)
 @settings(
     max_examples=100,
     deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(offsets=st.none() | damages(), times=st.none() | damages())
 def test_what_is_no_doubt_is_damaged_inside_at_most(

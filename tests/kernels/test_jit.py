@@ -62,7 +62,6 @@ def ask(tree: Path) -> tuple[int, int]:
         cwd=tree,
         capture_output=True,
         text=True,
-        timeout=120,
         check=True,
     )
     answer, hits = map(int, done.stdout.split())

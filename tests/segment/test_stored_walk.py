@@ -167,6 +167,6 @@ def test_a_log_is_read_without_numba(golden: Unpacked, tmp_path: Path) -> None:
     log.write_bytes(next(logs(golden("clean-start-4.3.1", "before"))))
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_NUMBA, str(log)],
-        capture_output=True, text=True, timeout=120, check=True,
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert int(done.stdout) == log.stat().st_size

@@ -10,6 +10,8 @@ from typing import Any, Final
 import axe_playwright_python
 from playwright.sync_api import Browser, Page
 
+from tests.browser.forms import PATIENCE_MS
+
 AXE: Final = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 """It is evaluated: a script element would be refused by the content security policy."""
 
@@ -62,6 +64,7 @@ def looking(browser: Browser, theme: Any = "light") -> Generator[Seen]:
         timezone_id="UTC",
         locale="en-GB",
     )
+    context.set_default_timeout(PATIENCE_MS)
     try:
         yield Seen(context.new_page(), theme)
     finally:

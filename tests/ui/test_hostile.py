@@ -335,7 +335,6 @@ def test_tables_with_the_right_names_and_other_values(
     none_fails(client)
 
 
-@pytest.mark.timeout(120)
 def test_a_pipe_in_place_of_a_file_hangs_no_page(client: Any, folder: Path, tmp_path: Path) -> None:
     """Whoever opens a pipe waits for its other end: a file of a lookup table, a ledger, any file."""
     os.mkfifo(pipe := tmp_path / "ledger.jsonl")
