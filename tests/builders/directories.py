@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from tests.golden import case
@@ -26,3 +28,12 @@ def contents(root: Path, but: Collection[str] = (".lock",)) -> dict[str, tuple[b
 
 def last_log(partition: Path) -> Path:
     return max(partition.glob("*.log"))
+
+
+def open_below(folder: Path) -> int:
+    """Return how many files below `folder` this process has open."""
+    found = 0
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the listing's own
+            found += Path(os.readlink(f"/proc/self/fd/{fd}")).is_relative_to(folder)
+    return found

@@ -14,6 +14,7 @@ from kafkats.errors import Locked, NotPermitted, Refused, StorageFailed
 from kafkats.logdir import lock
 from kafkats.logdir.lock import hold_shared, lock_state
 from kafkats.logdir.mounts import Mount, mount_of
+from tests.builders.directories import open_below
 from tests.builders.locks import other_process
 from tests.golden import tree
 
@@ -166,10 +167,9 @@ def test_a_file_deleted_between_opening_and_locking(
 
 def test_a_file_deleted_again_and_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "_same_file", lambda *_: False)
-    fds = len(os.listdir("/proc/self/fd"))
     with pytest.raises(Locked, match="deleted and created again"), hold_shared(root):
         pytest.fail("got in")
-    assert len(os.listdir("/proc/self/fd")) == fds
+    assert open_below(root) == 0
 
 
 def test_where_a_lock_proves_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,15 +5,13 @@ Each command runs in a process of its own; what it says and its exit code are lo
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import resource
 import shutil
 import stat
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,9 +19,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from kafkats.cli import main
+from tests.builders.locks import broker
 from tests.crash.commands import become, kafkats, small_disk, start, wait
 from tests.crash.migration import contents, good, log_dir
-from tests.crash.real import fork
 from tests.golden import Unpacked
 
 pytestmark = pytest.mark.forks
@@ -67,31 +65,10 @@ def root(tmp_path: Path) -> Path:
 # Brokers
 
 
-@contextmanager
-def broker(root: Path) -> Generator[None]:
-    """Another process that holds the lock as a broker does, and has taken the marker away."""
-    told, tell = os.pipe()
-
-    def run() -> None:
-        with (root / ".lock").open("r+b") as lock:
-            fcntl.lockf(lock, fcntl.LOCK_EX)
-            os.write(tell, b"!")
-            time.sleep(60)
-
-    child = fork(run)
-    os.read(told, 1)
-    try:
-        yield
-    finally:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-
-
 def test_a_running_broker(root: Path, tmp_path: Path) -> None:
     """A plan can be made beside it, apart from the active segments, which it writes to; nothing can be done."""
     plan, before = planned(root, tmp_path / "before"), contents(root)
-    with broker(root):
-        (root / ".kafka_cleanshutdown").unlink()
+    with broker(root):  # it has taken the marker away
         said = kafkats("plan", "migrate", root, "--to-magic", 2, "-o", tmp_path / "beside").said
         assert len(re.findall(r"blocked +[tu]-0 +0{18}44\.log .*clean-shutdown", said)) == 2
         for one in ("before", "beside"):

@@ -23,6 +23,7 @@ from kafkats.formats.message_set import encode_message
 from kafkats.formats.model import Record
 from kafkats.generations import SEARCH_RULES
 from kafkats.index import time_index
+from tests.builders.directories import open_below
 from tests.builders.partitions import (
     DAMAGE,
     NONE,
@@ -598,7 +599,6 @@ def test_a_log_that_goes_away_and_one_that_is_no_file(tmp_path: Path) -> None:
 def test_more_segments_than_are_held_open(tmp_path: Path) -> None:
     count = 150
     one = made(tmp_path, [batch(n, 10 * n) for n in range(count)], list(range(count)), 0)
-    open_before = len(os.listdir("/proc/self/fd"))
     with one.open(clean=True) as partition:
         for _ in range(2):
             assert [search.find_exact(partition, 10 * n).offset for n in range(1, count)] == list(
@@ -607,5 +607,5 @@ def test_more_segments_than_are_held_open(tmp_path: Path) -> None:
             assert [search.find(partition, 10 * n).offset for n in range(1, count)] == list(
                 range(1, count)
             )
-        assert len(os.listdir("/proc/self/fd")) - open_before <= 3 * 64
-    assert len(os.listdir("/proc/self/fd")) == open_before
+        assert 0 < open_below(tmp_path) <= 3 * 64
+    assert open_below(tmp_path) == 0
