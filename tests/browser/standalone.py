@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 import psutil
 
+from tests import patience
 from tests.browser.without_spark import PLACE
 from tests.spark import java_options
 
@@ -84,6 +85,7 @@ class Standalone:
     def _settings(self, ports: list[int]) -> dict[str, str]:
         bin_ = self.home / "bin"
         return {
+            **patience.AIRFLOW,
             "AIRFLOW_HOME": str(self.home),
             "PYTHONUNBUFFERED": "1",  # its log is read as it grows
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db?timeout=20",  # its writers wait for each other, now and then in a ring

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from kafkats.execution import LocalExecutor
+from tests import patience
 from tests import spark as of_spark
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,7 @@ os.environ |= {
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
     "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2,4]"}',
+    **patience.AIRFLOW,
 }
 sys.path.insert(0, str(ROOT / "plugins"))
 sys.path.insert(0, str(ROOT / "dags"))

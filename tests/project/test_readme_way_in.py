@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from kafkats.config import read_policy
+from tests import patience
 from tests.docker import free_port, health_check
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,7 @@ class Standalone(NamedTuple):
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.ports['8080']}{path}", given, headers
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=READY_SECONDS) as answer:
             return json.load(answer)
 
     def checks(self) -> dict[str, tuple[int, str]]:
@@ -94,6 +95,7 @@ def standalone(tmp_path: Path) -> Iterator[Standalone]:
     environment = {
         name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME") if name in os.environ
     } | {
+        **patience.AIRFLOW,
         "AIRFLOW__API__PORT": str(ports["8080"]),
         "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "true",
         "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_PORT": str(ports["8974"]),
@@ -124,7 +126,6 @@ def standalone(tmp_path: Path) -> Iterator[Standalone]:
 
 
 @pytest.mark.slow(40)
-@pytest.mark.timeout(600)
 def test_the_readme_leads_to_the_ui(standalone: Standalone) -> None:
     process, log = standalone.process, standalone.log
 
@@ -164,10 +165,8 @@ def test_the_readme_leads_to_the_ui(standalone: Standalone) -> None:
     assert (volume.path / "lz4-ct-0" / "00000000000000000000.log").exists()
     assert not list((volume.path / "lz4-ct-0").glob("*.timeindex"))
 
-    assert {name: code for name, (code, _) in standalone.checks().items()} == dict.fromkeys(
-        CHECKED, 0
-    )
+    until(lambda: {code for code, _ in standalone.checks().values()} == {0}, process, log)
     os.kill(process.pid, signal.SIGINT)  # kill -INT $!
-    process.wait(timeout=120)
+    process.wait()
     for name, (code, said) in standalone.checks().items():
         assert code != 0, f"{name} is called healthy when nothing runs: {said}"
