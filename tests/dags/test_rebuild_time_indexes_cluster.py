@@ -25,7 +25,7 @@ from tests.golden import case
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 PORTS = ("7077", "8081", "8082")
-READY_SECONDS = 240
+READY_SECONDS = 600
 GOLDEN = case("matrix-2.8.2-v2")
 DAMAGED = "zstd-ct-0/00000000000000000000.timeindex"
 

@@ -26,7 +26,7 @@ from tests.docker import free_port, health_check
 ROOT = Path(__file__).parents[2]
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 CHECKED = ("airflow-apiserver", "airflow-scheduler", "airflow-dag-processor")
-READY_SECONDS = 240
+READY_SECONDS = 600
 
 
 def readme_lines() -> list[str]:
