@@ -268,6 +268,7 @@ def _report_failure(context: Context, error: KafkatsError) -> None:
     from kafkats.plans.files import write_json
 
     folder = folder_of(context)
+    checks.writable(folder)  # no job has made it where a table is read
     why = sentences.of(error).partition("\n")[0]
     report: Ended = {
         "outcome": reports.UNFINISHED,

@@ -6,6 +6,7 @@ recovery.parquet    kafkats.recovery.look.RECOVERY, one row per partition
 starts.parquet      kafkats.recovery.rows.STARTS, one row per partition: what a broker would have
                     done with it; only if the form names the release
 actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
+segments.parquet    kafkats.plans.facts.SEGMENTS at the end of the run, one row per segment
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def report(
 
     `asked` is None if its task failed.
     """
-    from kafkats.plans.facts import ACTIONS, read_table, write_table
+    from kafkats.plans.facts import ACTIONS, SEGMENTS, read_table, write_table
     from kafkats.plans.files import write_json
     from kafkats.recovery.look import RECOVERY
     from kafkats.recovery.rows import STARTS
@@ -89,8 +90,9 @@ def report(
             read_table(one, STARTS) for one in sorted(folder.glob(f"*/{START}/starts.parquet"))
         ]
         write_table(folder / "starts.parquet", reports.concat(parts, STARTS))
-    write_json(folder / "report.json", content)
     seen = overview.at_the_end(seen, reports.after_of(folder), PARTITION)
+    write_table(folder / "segments.parquet", seen.cast(SEGMENTS))
+    write_json(folder / "report.json", content)
     failed = end.endswith((reports.UNFINISHED, LEFT))
     volumes = overview.volumes_of(content["volumes"], seen, looks=plans)
     overview.write(context, folder, end, volumes, failed=failed)

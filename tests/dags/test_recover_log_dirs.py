@@ -54,6 +54,8 @@ def test_until_nothing_is_left(
     assert report["files_proved"] == report["files_planned"] > 8
     rows = pq.read_table(Path(report["report"], "recovery.parquet")).to_pylist()
     assert {row["partition_dir"] for row in rows} == set(PARTITIONS)
+    seen = pq.read_table(Path(report["report"], "segments.parquet"), columns=["partition_dir"])
+    assert set(seen["partition_dir"].to_pylist()) == set(PARTITIONS), "the page of index health"
     [start] = report["starts"]
     assert (start["outcome"], start["partitions"]) == ("loads", len(PARTITIONS))
     assert start["recovered_segments"] >= len(PARTITIONS) and start["cut_bytes"] > 0
