@@ -176,13 +176,13 @@ def test_every_order_of_the_table(client: Any, folder: Path, sort: str, down: st
     if sort == "dag":
         assert sorted(found[""]) == ["a", "b", "c"]
         every = client.get("/kafkats/runs?sort=dag&up=true").text
-        assert every.index(f"<td>{dag}</td>") < every.index(f"<td>{DAG}</td>")
+        assert every.index(f">{dag}</td>") < every.index(f">{DAG}</td>")
     else:
         assert found == {"": down, "&up=true": up}
     assert 'aria-sort="descending"' in read[""] and 'aria-sort="ascending"' in read["&up=true"]
     if sort == "lasted":
         every = client.get("/kafkats/runs?sort=lasted&up=true").text
-        assert every.index(f"<td>{dag}</td>") > every.rindex(f"<td>{DAG}</td>"), "it is unknown"
+        assert every.index(f">{dag}</td>") > every.rindex(f">{DAG}</td>"), "it is unknown"
 
 
 def test_a_run_that_was_cleared_runs_again(folder: Path) -> None:
