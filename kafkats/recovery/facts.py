@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from kafkats import paths
 from kafkats.findings import Finding, worst
 
 if TYPE_CHECKING:
@@ -97,8 +98,12 @@ class PartitionStart:
 
     @property
     def lost_offsets(self) -> int:
-        """The number of offsets at the end that are lost at least. New records get them again."""
-        if self.outcome != "loads":
+        """The number of offsets at the end that are lost at least. New records get them again.
+
+        A deleted copy and one that was set aside lose nothing that anybody reads.
+        """
+        name = paths.parse_partition(self.partition_dir)
+        if self.outcome != "loads" or (name and name.state in ("delete", "stray")):
             return 0
         return max(self.known_end - max(self.log_end_offset, 0), 0)
 

@@ -180,7 +180,8 @@ def _recovered(own: Sequence[PartitionStart]) -> str:
     if not times:
         return "no segment"
     twice = sum(count > 1 for count in times.values())
-    again = f", {twice} of them twice" if twice else ""
+    some = "each" if twice == len(times) else f"{twice} of them"
+    again = f", {some} twice" if twice else ""
     why = ", ".join(f"{reasons[why]} {words}" for why, words in _REASONS.items() if reasons[why])
     read = _bytes(sum(p.recovered_bytes for p in own))
     return f"{_count(len(times), 'segment')}{again}, {read}" + (

@@ -112,6 +112,15 @@ def test_a_deleted_copy_is_not_below_the_high_watermark_of_its_partition(
     assert not any("high watermark" in line for line in lines)
 
 
+def test_a_deleted_copy_loses_nothing(golden: Unpacked, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker 0.10.2.2 cuts it as the others: it does not know magic 2."""
+    disk = golden("root-2.8.2", "running") / "disk-a"
+    code, lines, _ = _run([str(disk), "--kafka", "0.10.2"], capsys)
+    assert code == 1
+    assert " recovers 9 segments, each twice, " in _unwrapped(lines)
+    assert not any("-delete" in line for line in lines)
+
+
 def test_damage_without_a_lost_record_is_no_loss(
     golden: Unpacked, capsys: pytest.CaptureFixture[str]
 ) -> None:
