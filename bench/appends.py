@@ -10,14 +10,16 @@ LogValidator   Kafka 2.8.2's: it judges records and assigns offsets. It does not
 checked        the same, with those checksums. Uncompressed values of 1 KiB have their goal here:
                without checksums LogValidator reads 1 % of the bytes
 appended       kafkats with the files: a log that is written, with its indexes, from empty
-codec alone    the libraries that kafkats calls: they decompress each set and compress what it
-               becomes
+codec alone    libraries decompress each set and compress what it becomes
+CRC-32C alone  the function that kafkats calls, once over all sets: the limit of sets of magic 2
+               without a codec. With LogAppendTime each checksum is checked and computed again
 memcpy + new file   copies the bytes in pieces of 1 MiB through one buffer into a new file. A
                follower checks fetches of 1 MiB, and writes a log with its indexes
 """
 
 from __future__ import annotations
 
+import ctypes
 import random
 import shutil
 import statistics
@@ -44,6 +46,7 @@ from kafkats.broker.validate import validate
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.message_set import value_of
 from kafkats.formats.model import Codec, Record, TimestampType
+from kafkats.kernels.crc import crc_addresses
 
 SET_BYTES = 16 * 1024
 SIZE = MIB
@@ -131,8 +134,13 @@ def _leader(case: Case, folder: Path, old: Ask, new: Ask, warm: int) -> Figures:
     }
     if case.becomes:
         contestants["judged"] = partial(_by_records, topic, data, ends)
-        if case.shape.codec:
-            contestants["codec alone"] = _alone(topic, data, ends)
+    alone = ""
+    if case.shape.codec:
+        alone = "codec alone"
+        contestants[alone] = _alone(topic, data, ends, compress=case.becomes is not None)
+    elif magic == case.shape.magic == 2:
+        alone = "CRC-32C alone"
+        contestants[alone] = partial(_checksum, data)
     costs = take_turns(contestants, ROUNDS)
     what = f" to v{magic} {codec}" if case.becomes else ""
     kind = f", {case.kind}" if case.kind != "CreateTime" else ""
@@ -141,8 +149,8 @@ def _leader(case: Case, folder: Path, old: Ask, new: Ask, warm: int) -> Figures:
         goal = case.goal if number == case.checked else None
         yield _beside(label, costs, "judged", name, goal)
     yield _beside(label + ", appended", costs, "appended", next(iter(races)), None)
-    if case.becomes and case.shape.codec:
-        yield _beside(label, costs, "judged", "codec alone", None)
+    if alone:
+        yield _beside(label, costs, "judged", alone, None)
 
 
 def _race(ask: Ask, file: Path, words: tuple[str, ...]) -> float:
@@ -215,17 +223,33 @@ def _appended(
     return statistics.median(costs) / len(data)
 
 
-def _alone(topic: Topic, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Callable[[], float]:
+def _checksum(data: NDArray[np.uint8]) -> float:
+    """Return the seconds per byte of CRC-32C, in the processor's cache as the sets are."""
+    crc32c = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32)(
+        crc_addresses().crc32c
+    )
+    copy, costs = data.copy(), []
+    for _ in range(RUNS):
+        copy[:] = data
+        costs.append(cpu_seconds(partial(crc32c, copy.ctypes.data, len(copy), 0)))
+    return statistics.median(costs) / len(data)
+
+
+def _alone(
+    topic: Topic, data: NDArray[np.uint8], ends: NDArray[np.int64], *, compress: bool
+) -> Callable[[], float]:
     """Return a function that measures the codecs' part, in seconds per byte."""
     room = np.empty(4 * MIB, np.uint8)
     jobs: list[tuple[Callable[[bytes], object], bytes]] = []
     uncompressed = replace(topic, target=topic.target._replace(codec=Codec.NONE))
     for begin, end in pairwise([0, *ends.tolist()]):
         sent = data[begin:end].tobytes()
-        made = validate(sent, topic, generation(OLD).leader, now_ms=NOW, offset=0, leader_epoch=0)
         jobs += [
             (_decompressor(b.codec, room), _packed(sent, b.magic)) for b in dispatch.batches(sent) if b.codec
         ]  # fmt: skip
+        if not compress:
+            continue
+        made = validate(sent, topic, generation(OLD).leader, now_ms=NOW, offset=0, leader_epoch=0)
         for batch in dispatch.batches(made.data):
             if batch.codec:
                 plain = validate(

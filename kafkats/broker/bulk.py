@@ -35,8 +35,8 @@ from kafkats.segment.unpack import Unpacker, address_of, lz4_decompress_safe
 
 _AT_ONCE: Final = 1 << 20
 """Bytes of sets that are judged and then written: they stay in the processor's cache."""
-_LZ4_ROOM: Final = 1 << 20
-"""Bytes for the content of a set; larger ones are decompressed by `unpack`."""
+_ROOM: Final = 1 << 20
+"""Bytes for the content of a set of lz4 or snappy; `unpack` decompresses larger ones."""
 _FOREVER: Final = 2**63 - 1
 _TOP: Final = 2**62
 _SMALLEST: Final = OVERHEAD + MIN_SIZE
@@ -58,15 +58,26 @@ class SetJudge:
     def __init__(self, topic: Topic, rule: LeaderRule, last_codec: int = Codec.ZSTD) -> None:
         """Sets with a codec above `last_codec` are left to `validate`."""
         self._topic, self._rule = topic, rule
-        self._state = np.zeros(k.JUDGE_SLOTS, np.int64)
         self._unpacker = Unpacker()
         self._plain = np.empty(0, np.uint8)
         """What the kernel reads must live until it returns."""
-        self._state[k.CRC32], self._state[k.CRC32C] = crc_addresses()
-        self._state[k.LAST_CODEC] = last_codec
-        self._state[k.LZ4] = address_of(lz4_decompress_safe())
-        self._room = np.empty(_LZ4_ROOM, np.uint8)
-        self._state[k.ROOM : k.JUDGE_SLOTS] = self._room.ctypes.data, _LZ4_ROOM
+        self._room = np.empty(_ROOM, np.uint8)
+        target = topic.target
+        self._state = np.zeros(k.JUDGE_SLOTS, np.int64)
+        self._state[k.MAGIC :] = (
+            target.magic,
+            -1 if target.codec is None else target.codec,
+            topic.timestamp_type == TimestampType.LOG_APPEND_TIME,
+            rule.untimed,
+            topic.compacted,
+            rule.record_of_maximum,
+            topic.rolling.segment_bytes,
+            last_codec,
+            *crc_addresses(),
+            address_of(lz4_decompress_safe()),
+            self._room.ctypes.data,
+            _ROOM,
+        )
 
     def judge(
         self,
@@ -82,47 +93,30 @@ class SetJudge:
         `ends` are their ends in bytes. They are about a MiB, up to the first that is left to
         `validate`, which is not changed.
         """
-        ends = ends[: max(1, int(np.searchsorted(ends, _AT_ONCE, "right")))]
-        rows = np.empty((len(ends), k.ROW_SLOTS), np.int64)
-        state = self._begin(data, now_ms, offset, leader_epoch)
-        while k.judge(state, ends, rows) == k.PACKED:
+        if not data.flags.writeable or not data.flags.c_contiguous:
+            raise TypeError(
+                "sets are rewritten where they lie: they must be in memory of their own"
+            )
+        if len(ends) and ends[-1] > _AT_ONCE:
+            ends = ends[: max(1, int(np.searchsorted(ends, _AT_ONCE, "right")))]
+        rows, state = np.empty((len(ends), k.ROW_SLOTS), np.int64), self._state
+        state[: k.PLAIN_SIZE] = (0, offset, leader_epoch, now_ms, *self._range(now_ms), 0)
+        while k.judge(data, state, ends, rows) == k.PACKED:
             if not self._unpack(data):
                 break
         done = int(state[k.NUMBER])
         return Judged(data[: int(ends[done - 1]) if done else 0], rows[:done])
 
-    def _begin(
-        self, data: NDArray[np.uint8], now_ms: int, offset: int, leader_epoch: int
-    ) -> NDArray[np.int64]:
-        if not data.flags.writeable or not data.flags.c_contiguous:
-            raise TypeError(
-                "sets are rewritten where they lie: they must be in memory of their own"
-            )
-        topic, rule = self._topic, self._rule
-        after = topic.after_max_ms if rule.bounds else topic.before_max_ms
-        target = topic.target
-        self._state[: k.CRC32] = (
-            data.ctypes.data,
-            0,
-            offset,
-            leader_epoch,
-            target.magic,
-            -1 if target.codec is None else target.codec,
-            topic.timestamp_type == TimestampType.LOG_APPEND_TIME,
-            now_ms,
-            max(now_ms - topic.before_max_ms, -1),
-            min(now_ms + after, _TOP),
-            rule.untimed,
-            topic.compacted,
-            rule.record_of_maximum,
-        )
-        self._state[k.PLAIN], self._state[k.MOST] = 0, topic.rolling.segment_bytes
-        return self._state
+    def _range(self, now_ms: int) -> tuple[int, int]:
+        """Return the lowest and the highest timestamp that a record may have."""
+        topic = self._topic
+        after = topic.after_max_ms if self._rule.bounds else topic.before_max_ms
+        return max(now_ms - topic.before_max_ms, -1), min(now_ms + after, _TOP)
 
     def _unpack(self, data: NDArray[np.uint8]) -> bool:
         """Decompress what the kernel asks for. False: what it holds is left to `validate`."""
         state = self._state
-        at = int(state[k.ADDRESS_PACKED]) - int(state[k.ADDRESS])
+        at = int(state[k.AT_PACKED])
         packed = view(data)[at : at + int(state[k.SIZE_PACKED])]
         try:
             plain = self._unpacker.unpack(int(state[k.CODEC_PACKED]), packed, broken_lz4=False)

@@ -19,6 +19,7 @@ What they share:
 layout    where the fields of a batch are
 batch     read frames, batch headers, messages and records
 lz4       LZ4 frames as Kafka writes them
+snappy    snappy in the framing of snappy-java
 varints   decode and encode varints
 memory    load, store and copy by address; call C functions
 crc       addresses of checksum functions

@@ -1,6 +1,6 @@
 """Appends of a broker: message sets judged and rewritten in place, batches of a fetch, entries.
 
-    judge(state, ends, rows)          the sets of producers, as the leader of the partition
+    judge(sets, state, ends, rows)    the sets of producers, as the leader of the partition
     follow(state, units)              the batches of a fetch, as a follower
     enter(state, units, offsets, times)   index entries of appends to one segment
 
@@ -8,7 +8,7 @@
 `broker.partition_log`, which also say what is wrong: they return DECLINED and change nothing of
 that set. `state` is an int64 vector with one slot per name below; each kernel has its own.
 
-`ends` are the ends of the sets in bytes from ADDRESS. A set is rewritten where it lies. A row of
+`ends` are the ends of the sets in bytes. A set is rewritten where it lies. A row of
 `rows` and `units` is of int64 with the slots FIRST to OFFSET_OF_LARGEST: first and last offset,
 bytes, the largest timestamp, and the offset that is kept with it.
 """
@@ -69,41 +69,42 @@ from kafkats.kernels.memory import (
     put16,
     put32,
     put64,
+    u8,
 )
-from kafkats.kernels.numbers import Int64s, int64
+from kafkats.kernels.numbers import Bytes, Int64s, int64
+from kafkats.kernels.snappy import decompress_snappy
 
 # Why judge() and follow() returned.
 DONE: Final = 0
 DECLINED: Final = 1
-PACKED: Final = 2  # the caller decompresses the bytes at ADDRESS_PACKED, and calls again
+PACKED: Final = 2  # the caller decompresses what lies at AT_PACKED in `sets`, and calls again
 
-# Slots of judge(). The set NUMBER is the next one.
-ADDRESS: Final = 0
-NUMBER: Final = 1
-OFFSET: Final = 2  # of the next record
-EPOCH: Final = 3
-MAGIC: Final = 4  # of the topic
-CODEC: Final = 5  # of the topic; -1: the producer's
-APPENDED: Final = 6  # nonzero: LogAppendTime
-NOW: Final = 7
-LOWEST: Final = 8  # timestamps that are in range, -1 to 2^62
-HIGHEST: Final = 9
-UNTIMED: Final = 10  # nonzero: -1 is in range, too
-KEYED: Final = 11  # nonzero: every record needs a key
-RECORD_OF_MAXIMUM: Final = 12  # nonzero: the largest timestamp is kept with its record's offset
-CRC32: Final = 13  # function addresses
-CRC32C: Final = 14
-PLAIN: Final = 15  # the content of set NUMBER, decompressed; 0: not yet
-PLAIN_SIZE: Final = 16
-ADDRESS_PACKED: Final = 17  # PACKED: what is to be decompressed
-SIZE_PACKED: Final = 18
-CODEC_PACKED: Final = 19
-MOST: Final = 20  # bytes of a set
-LAST_CODEC: Final = 21  # the codecs that the request carries
-LZ4: Final = 22  # address of LZ4_decompress_safe, or 0
-ROOM: Final = 23  # where it writes, and how many bytes it may
-ROOM_SIZE: Final = 24
-JUDGE_SLOTS: Final = 25
+# Slots of judge(). The set NUMBER is the next one; the caller sets those up to PLAIN at each call.
+NUMBER: Final = 0
+OFFSET: Final = 1  # of the next record
+EPOCH: Final = 2
+NOW: Final = 3
+LOWEST: Final = 4  # timestamps that are in range, -1 to 2^62
+HIGHEST: Final = 5
+PLAIN: Final = 6  # the content of set NUMBER, decompressed; 0: not yet
+PLAIN_SIZE: Final = 7
+AT_PACKED: Final = 8  # PACKED: what is to be decompressed, in bytes from the first set on
+SIZE_PACKED: Final = 9
+CODEC_PACKED: Final = 10
+MAGIC: Final = 11  # of the topic
+CODEC: Final = 12  # of the topic; -1: the producer's
+APPENDED: Final = 13  # nonzero: LogAppendTime
+UNTIMED: Final = 14  # nonzero: -1 is in range, too
+KEYED: Final = 15  # nonzero: every record needs a key
+RECORD_OF_MAXIMUM: Final = 16  # nonzero: the largest timestamp is kept with its record's offset
+MOST: Final = 17  # bytes of a set
+LAST_CODEC: Final = 18  # the codecs that the request carries
+CRC32: Final = 19  # function addresses
+CRC32C: Final = 20
+LZ4: Final = 21  # address of LZ4_decompress_safe, or 0
+ROOM: Final = 22  # where content is decompressed to, and how many bytes it may have
+ROOM_SIZE: Final = 23
+JUDGE_SLOTS: Final = 24
 
 # Slots of a row.
 FIRST: Final = 0
@@ -113,16 +114,17 @@ LARGEST: Final = 3
 OFFSET_OF_LARGEST: Final = 4
 ROW_SLOTS: Final = 5
 
-# Slots of follow(). The results from END on are of all batches together.
-EPOCHS: Final = 1  # nonzero: batches of another epoch than EPOCH begin it
-EACH: Final = 2  # nonzero: a unit per batch, as long as there is room
-LAST_OFFSET: Final = 4  # the batches must lie above it
-FORMER: Final = 5  # nonzero: magic 0 and 1 change nothing of the epochs
-LOADED: Final = 6  # bytes at ADDRESS
+# Slots of follow(), which has EPOCH and the functions, too. Those from END on are results.
+ADDRESS: Final = 0
+LOADED: Final = 1  # bytes at ADDRESS
+EPOCHS: Final = 3  # nonzero: batches of another epoch than EPOCH begin it
+EACH: Final = 4  # nonzero: a unit per batch, as long as there is room
+LAST_OFFSET: Final = 5  # the batches must lie above it
+FORMER: Final = 6  # nonzero: magic 0 and 1 change nothing of the epochs
 END: Final = 7
 BATCHES: Final = 8
 FIRST_MAGIC: Final = 9
-FOLLOW_SLOTS: Final = 15
+FOLLOW_SLOTS: Final = CRC32C + 1
 
 # Slots of enter(). A unit that may begin a new segment ends it.
 DONE_UNITS: Final = 0
@@ -145,8 +147,11 @@ TIME_ENTRIES: Final = 16
 ENTER_SLOTS: Final = 17
 
 _TOP: Final = 2**62
+_SHORT: Final = 16
+"""Bytes from a record on that lie before the end, where its numbers are read without a look."""
 _RELATIVE: Final = 2**31 - 1
 _LAST_WRAPPER_CODEC: Final = 3
+_SNAPPY: Final = 2
 _LZ4: Final = 3
 
 
@@ -157,6 +162,59 @@ def _fits(state: Int64s, timestamp: int) -> bool:
         or (state[LOWEST] <= timestamp <= state[HIGHEST])
         or (timestamp == -1 and state[UNTIMED] != 0)
     )
+
+
+@inlined
+def _short_varint(at: int) -> tuple[int, int]:
+    """Return the varint of up to two bytes at `at`, and the address after it; 0 if it is longer."""
+    byte, second = u8(at), u8(at + 1)
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    if second < 0x80:
+        return ((byte & 0x7F) >> 1 | second << 6) ^ -(byte & 1), at + 2
+    return int64(0), int64(0)
+
+
+@inlined
+def _short_record(at: int, end: int) -> tuple[int, int, int, int]:
+    """As `_record` if numbers take one or two bytes each, and there are no headers. Else 0."""
+    none = int64(0)
+    if end - at < _SHORT:
+        return none, none, none, none
+    length, at = _short_varint(at)
+    record_end = at + length
+    if at == 0 or record_end > end:
+        return none, none, none, none
+    delta, at = _short_varint(at + 1)
+    if at == 0:
+        return none, none, none, none
+    offset, at = _short_varint(at)
+    if at == 0:
+        return none, none, none, none
+    key, at = _short_varint(at)
+    if at == 0 or max(key, 0) > record_end - 2 - at:
+        return none, none, none, none
+    length, at = _short_varint(at + max(key, 0))
+    if at == 0 or max(length, 0) != record_end - 1 - at or u8(record_end - 1) != 0:
+        return none, none, none, none
+    return record_end, delta, offset, key
+
+
+@kernel
+def _record(at: int, end: int) -> tuple[int, int, int, int]:
+    """Return the end of the record at `at`, or 0, its deltas, and the length of its key."""
+    none = int64(0)
+    record_end, delta, offset, at = record_head(at, end)
+    if record_end == 0:
+        return none, none, none, none
+    _, key, at = sized(at, end)
+    if at == 0:
+        return none, none, none, none
+    at = skip_sized(at, end)
+    if at == 0:
+        return none, none, none, none
+    _, at = skip_headers(at, end)
+    return record_end if at == record_end else none, delta, offset, key
 
 
 @kernel
@@ -170,23 +228,17 @@ def _records(
     maximum, number, wrong = int64(-2), int64(0), int64(-1)
     keyed = state[KEYED] != 0
     for n in range(count):
-        record_end, delta, offset, at = record_head(at, end)
-        if record_end == 0 or (numbered and offset != n):
+        record_end, delta, offset, key = _short_record(at, end)
+        if record_end == 0:
+            record_end, delta, offset, key = _record(at, end)
+        if record_end == 0 or (numbered and offset != n) or (keyed and key < 0):
             return maximum, wrong
         timestamp = plus(base, delta)
         if not _fits(state, timestamp):
             return maximum, wrong
         if timestamp > maximum:
             maximum, number = timestamp, int64(n)
-        _, length, at = sized(at, end)
-        if at == 0 or (keyed and length < 0):
-            return maximum, wrong
-        at = skip_sized(at, end)
-        if at == 0:
-            return maximum, wrong
-        _, at = skip_headers(at, end)
-        if at != record_end:
-            return maximum, wrong
+        at = record_end
     return maximum, number if at == end else wrong
 
 
@@ -219,11 +271,15 @@ def _wrapped(state: Int64s, at: int, end: int) -> tuple[int, int]:
 @kernel
 def _unpacked(state: Int64s, at: int, size: int, codec: int) -> bool:
     """Return whether the content of the set is at PLAIN. Else the caller decompresses it."""
-    if state[PLAIN] == 0 and codec == _LZ4:
-        got = decompress_lz4(state[LZ4], at, size, int64(0), state[ROOM], state[ROOM_SIZE])
+    if state[PLAIN] == 0:
+        got, room = int64(-1), state[ROOM_SIZE]
+        if codec == _LZ4:
+            got = decompress_lz4(state[LZ4], at, size, int64(0), state[ROOM], room)
+        elif codec == _SNAPPY:
+            got = decompress_snappy(at, size, state[ROOM], room)
         if got > 0:
             state[PLAIN], state[PLAIN_SIZE] = state[ROOM], got
-    state[ADDRESS_PACKED], state[SIZE_PACKED], state[CODEC_PACKED] = at, size, codec
+    state[AT_PACKED], state[SIZE_PACKED], state[CODEC_PACKED] = at, size, codec
     return bool(state[PLAIN] != 0)
 
 
@@ -352,12 +408,13 @@ def _messages(state: Int64s, rows: Int64s, begin: int, end: int) -> int:
 
 
 @kernel
-def judge(state: Int64s, ends: Int64s, rows: Int64s) -> int:
+def judge(sets: Bytes, state: Int64s, ends: Int64s, rows: Int64s) -> int:
     """Judge the sets from NUMBER on, and rewrite them; see the module. Runs without the GIL."""
+    address = int64(sets.ctypes.data)
     while state[NUMBER] < ends.shape[0]:
         number = state[NUMBER]
         begin = int64(0) if number == 0 else ends[number - 1]
-        at, end = state[ADDRESS] + begin, state[ADDRESS] + ends[number]
+        at, end = address + begin, address + ends[number]
         if end - at < MIN_LEFT or end - at > state[MOST] or state[OFFSET] > _TOP:
             return DECLINED
         what, total, magic = frame(at, end - at)
@@ -374,6 +431,8 @@ def judge(state: Int64s, ends: Int64s, rows: Int64s) -> int:
                 why = _wrapper(state, rows, at, total, codec)
         else:
             why = _messages(state, rows, at, end) if state[CODEC] <= 0 else int64(DECLINED)
+        if why == PACKED:
+            state[AT_PACKED] -= address
         if why != DONE:
             return why
     return DONE

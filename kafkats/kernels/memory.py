@@ -59,6 +59,19 @@ def _move(bits: int) -> Callable[[int, int], None]:
     return move
 
 
+def _move_vector(size: int) -> Callable[[int, int], None]:
+    @procedure
+    def move(typingctx: Context, to: int, start: int) -> Emit:
+        def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
+            pointer = ir.VectorType(ir.IntType(8), size).as_pointer()
+            value = builder.load(builder.inttoptr(args[1], pointer), align=1)
+            builder.store(value, builder.inttoptr(args[0], pointer), align=1)
+
+        return emit
+
+    return move
+
+
 def _wrapping(operation: str) -> Callable[[int, int], int]:
     @intrinsic
     def compute(typingctx: Context, first: int, second: int) -> Emit:
@@ -92,6 +105,7 @@ put_own16 = _store(16, swap=False)
 
 move8 = _move(64)
 move4 = _move(32)
+move16 = _move_vector(16)
 
 
 @procedure

@@ -15,6 +15,7 @@ import numpy.typing as npt
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int8s: TypeAlias = npt.NDArray[np.int8]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 int64: Final[Callable[[SupportsInt], int]] = numba.int64
 """Make a number of 64 bits. Without it, numba compiles a literal as a constant of its own type,

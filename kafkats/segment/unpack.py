@@ -4,7 +4,7 @@ A short cut accepts only what brokers and Java clients write. Data that it does 
 defective, is passed to the readers of `kafkats.compression`. So these alone decide what is corrupt.
 
     gzip     one member without optional fields      isal's inflate, which also checks CRC and size
-    snappy   blocks after one header                 cramjam, into the buffer
+    snappy   blocks after one header                 our own kernel
     lz4      the frame of Kafka's own classes        LZ4_decompress_safe of the lz4 wheel,
                                                      by address
     zstd     whole frames and nothing else           ZSTD_decompressDCtx of the zstandard wheel,
@@ -20,13 +20,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import cramjam
 import numpy as np
 from isal import isal_zlib
 from numpy.typing import NDArray
 
-from kafkats.compression import Codec, decompress, snappy
-from kafkats.primitives import INT32
+from kafkats.compression import Codec, decompress
 
 if TYPE_CHECKING:
     from ctypes import _NamedFuncPointer
@@ -42,7 +40,6 @@ class Unpacker:
     def __init__(self) -> None:
         self._buffer = np.empty(_ROOM, np.uint8)
         self.address = self._buffer.ctypes.data
-        self._view = memoryview(self._buffer)  # type: ignore[arg-type]  # until 3.12
         self._lz4_function: int | None = None
         self._zstd_context = 0
 
@@ -78,21 +75,10 @@ class Unpacker:
         return len(plain)
 
     def _snappy(self, data: memoryview, broken_lz4: bool) -> int:
-        at, end, filled = len(snappy.HEADER), len(data), 0
-        if bytes(data[: len(snappy.MAGIC)]) != snappy.MAGIC:
-            return -1
-        room = self._view
-        while end - at >= INT32.size:
-            size = INT32.unpack_from(data, at)[0]
-            at += INT32.size
-            if not 0 < size <= end - at:
-                return -1
-            try:
-                filled += cramjam.snappy.decompress_raw_into(data[at : at + size], room[filled:])
-            except cramjam.DecompressionError:
-                return -1
-            at += size
-        return filled if at == end else -1
+        from kafkats.kernels.snappy import decompress_snappy
+
+        at = np.frombuffer(data, np.uint8).ctypes.data
+        return int(decompress_snappy(at, len(data), self.address, _ROOM))
 
     def _lz4(self, data: memoryview, broken_lz4: bool) -> int:
         from kafkats.kernels.lz4 import decompress_lz4
