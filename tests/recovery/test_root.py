@@ -386,7 +386,7 @@ _NOT_FORMATTED = (
 def test_a_broker_with_kraft_needs_meta_properties_in_each_log_directory(
     kafka: str, alone: str, one_of_two: str, golden: Unpacked, tmp_path: Path
 ) -> None:
-    """As brokers 3.9.1 and 4.3.1 stopped. Those of 2.8.2 and 3.9.1 with ZooKeeper wrote the file."""
+    """As 3.6.2, 3.9.1, 4.1.0 and 4.3.1 stopped. 2.8.2 and 3.9.1 with ZooKeeper wrote the file."""
     first = _clean_copy(golden, "4.3.1", tmp_path)
     (first / "__cluster_metadata-0").mkdir()
     second = _second(first, tmp_path)
