@@ -19,17 +19,18 @@ from typing import Final, NamedTuple
 from kafkats import paths
 from kafkats.broker import files
 from kafkats.broker.error_names import (
-    CORRUPT_MESSAGE,
     INVALID_RECORD,
     OUT_OF_ORDER,
     RECORD_LIST_TOO_LARGE,
 )
 from kafkats.broker.generation import Generation
 from kafkats.broker.settings import Topic
+from kafkats.broker.validate import whole_batches
 from kafkats.errors import CorruptBatch, Rejected
 from kafkats.formats import enriched
+from kafkats.formats.dialects import reader
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec
-from kafkats.generations import MAX_RELATIVE_OFFSET
+from kafkats.generations import ENRICHED, MAX_RELATIVE_OFFSET
 from kafkats.index import enriched_index
 from kafkats.index.enriched_index import Point
 from kafkats.index.entries import Entries
@@ -53,7 +54,7 @@ def judge(data: bytes, *, now_ms: int, offset: int, compacted: bool) -> Judged:
     No wrapper is decompressed. Raises Rejected with the position for a batch that is not whole, a
     wrapper without tag 32, and in a compacted topic for what says that it lacks a key.
     """
-    batches = _whole(data)
+    batches = whole_batches(data, reader(ENRICHED))
     parts, ends = [], []
     for batch in batches:
         tags = enriched.decode_tags(data, batch)
@@ -77,20 +78,6 @@ def _keyless(data: bytes, batch: Batch, tags: enriched.Tags) -> bool:
     if batch.codec != Codec.NONE:
         return tags.unkeyed
     return enriched.decode_records(data, batch)[0].key is None
-
-
-def _whole(data: bytes) -> list[Batch]:
-    """Return the batches of a set. Raises Rejected unless they are all of it."""
-    batches: list[Batch] = []
-    try:
-        batches.extend(enriched.batches(data))
-    except CorruptBatch as e:
-        raise Rejected(f"{CORRUPT_MESSAGE}: {e.reason}", position=e.position) from e
-    end = batches[-1].end if batches else 0
-    if end < len(data) or not batches:
-        reason = f"{len(data) - end} bytes that are no whole message" if batches else "an empty set"
-        raise Rejected(f"{CORRUPT_MESSAGE}: {reason}", position=end)
-    return batches
 
 
 def ends_of(data: bytes, batches: Sequence[Batch]) -> list[int]:

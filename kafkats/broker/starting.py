@@ -21,6 +21,7 @@ from kafkats.evidence.claims import Claims, claims_of
 from kafkats.index.build import build_from
 from kafkats.logdir.checkpoints import EpochStart, read_epochs, read_offsets
 from kafkats.logdir.partition import log_bases, scan_at_rest
+from kafkats.plans.dialects import refuse_enriched, refuse_marked
 from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.partition_start import predict
 from kafkats.segment.reader import open_source
@@ -83,13 +84,17 @@ def adopt(
 
     Its offsets are those of the checkpoints beside `source`. The copy keeps mtimes. Without the
     marker of a clean stop there, all of it is recovered. Raises BadInput if the broker would not
-    start, or if `source` has no segments; CorruptFile, StorageFailed.
+    start, or if `source` has no segments; Refused for logs of a dialect; CorruptFile,
+    StorageFailed.
     """
     with storage(source, "listing"):
         bases = log_bases(source)
         if not bases:
             raise BadInput("it has no segments", path=source)
         names = sorted(path.name for path in source.iterdir() if _is_of_partition(path))
+    refuse_marked(source.parent)
+    if paths.segment_file(bases[0], paths.TIME_INDEX) not in names:
+        refuse_enriched(source, bases[0])
     files.make_directory(directory)
     for name in names:
         files.copy(source / name, directory / name)

@@ -81,7 +81,7 @@ def validate(
     `now_ms` is the broker's clock. Raises Rejected, with the position of the batch.
     """
     known = reader(rule.dialect)
-    batches = _whole_batches(buf, known)
+    batches = whole_batches(buf, known)
     every: list[list[Record]] = []
     sent = MessageSet(buf, batches, every)
     _check_count(sent)
@@ -117,7 +117,8 @@ def validate(
     return Validated(made.data, offset, last, largest, how)
 
 
-def _whole_batches(buf: Buffer, known: Reader) -> list[Batch]:
+def whole_batches(buf: Buffer, known: Reader) -> list[Batch]:
+    """Return the batches of a set, at least one. Raises Rejected unless they are all of it."""
     batches: list[Batch] = []
     try:
         batches.extend(known.batches(buf))

@@ -14,14 +14,16 @@ from typing import Final
 
 from kafkats import paths
 from kafkats.errors import Refused, StorageFailed, Vanished, storage
+from kafkats.formats import enriched
 from kafkats.formats.enriched_proof import are_enriched
-from kafkats.formats.framing import OVERHEAD
+from kafkats.formats.framing import FRAME, MAGIC_AT, MIN_LEFT, OVERHEAD
 from kafkats.generations import ENRICHED, KIP228
 from kafkats.plans.units import Unit
 
 _HEAD: Final = 1 << 20
 """Bytes of a log that are looked at, unless its first message is larger."""
 _LARGEST: Final = 64 << 20
+"""Of a first message."""
 _TIME_INDEX: Final = paths.SEGMENT_KINDS.index(paths.TIME_INDEX)
 _HOW: Final = {
     ENRICHED: "kafkats dump --dialect enriched shows them, and kafkats plan migrate --dialect"
@@ -35,16 +37,16 @@ def read_as(units: Iterable[Unit], dialect: str | None = None) -> Iterator[Unit]
 
     Raises Refused for logs of another dialect, as far as their files tell; StorageFailed.
     """
-    last_root, last = "", Path()
+    last_root, last = "", ("", "")
     for unit in units:
         if unit.log_dir != last_root:
             last_root = unit.log_dir
             refuse_marked(Path(unit.log_dir), dialect)
-        partition = Path(unit.log_dir, unit.partition_dir)
+        partition = unit.log_dir, unit.partition_dir
         if unit.base_offset >= 0 and unit.bytes and partition != last:
             last = partition
             if dialect != ENRICHED and unit.files[_TIME_INDEX] is None:
-                refuse_enriched(partition, unit.base_offset)
+                refuse_enriched(Path(*partition), unit.base_offset)
         yield unit
 
 
@@ -65,10 +67,10 @@ def refuse_enriched(partition: Path, base_offset: int) -> None:
     log, head = partition / paths.segment_file(base_offset, paths.LOG), b""
     # who reads the log as a whole reports what cannot be read
     with suppress(StorageFailed), storage(log, "reading"), log.open("rb") as file:
-        head = file.read(_HEAD)
-        size = OVERHEAD + int.from_bytes(head[8:OVERHEAD], "big")
-        if _HEAD < size <= _LARGEST:
-            head += file.read(size - _HEAD)
+        head = file.read(MIN_LEFT)
+        if len(head) == MIN_LEFT and head[MAGIC_AT] == enriched.MAGIC:
+            first = OVERHEAD + int(FRAME.unpack_from(head)[1])
+            head += file.read(min(max(first, _HEAD), _LARGEST))
     if are_enriched(head):
         raise _refusal(partition, ENRICHED)
 

@@ -119,6 +119,19 @@ def test_a_segment_without_messages_tells_nothing(enriched: Path, tmp_path: Path
     assert list(read_as(list_units([enriched])))
 
 
+@pytest.mark.parametrize("dialect", ["enriched", "kip228"])
+def test_a_broker_that_shipped_takes_no_copy(
+    dialect: str, tmp_path: Path, capsys: Capture, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(dialect)
+    script = tmp_path / "copies.jsonl"
+    copied = {"do": "create", **HERE, "from": f"{dialect}/broker-1/t-0"}
+    steps = ({"do": "broker", "broker": "1", "kafka": "2.8.2"}, copied)
+    script.write_text("".join(json.dumps(one) + "\n" for one in steps))
+    code, _, err = run(capsys, "replay", script, "-o", tmp_path / "out")
+    assert code == 3 and f"line 2: has logs of the dialect {dialect}" in err
+
+
 def test_what_shipped_is_read(tmp_path: Path, capsys: Capture) -> None:
     """Without a time index, too; and a file of that name that names no dialect is nothing."""
     root = replayed(tmp_path, capsys, "0.8.2", version=0)
