@@ -177,12 +177,13 @@ def policy_of(
 
     If `reads` (the keys that the command reads) is given, report ignored keys on standard error.
     """
-    from kafkats.config import Policy, read_policy, with_export_file, with_settings
+    from kafkats import config  # it imports what is used
 
-    policy = read_policy(file) if file else Policy()
+    policy = config.read_policy(file) if file else config.Policy()
     if export is not None:
-        policy = with_export_file(policy, export)
-    policy = with_settings(policy, settings)
+        policy = config.with_export_file(policy, export)
+    if pairs := tuple(settings):
+        policy = config.with_settings(policy, pairs)
     for remark in policy.ignored(reads) if reads is not None else ():
         click.echo(shown(remark), err=True)
     return policy

@@ -191,6 +191,8 @@ def _cell(value: object) -> str:
 
 def shown(text: str) -> str:
     """Return `text` for a terminal, with control characters and broken UTF-8 escaped."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from kafkats.execution import Executor
@@ -19,7 +19,7 @@ def prove(
     executor: Executor,
     plan: Plan,
     folder: Path,
-    units: Sequence[Unit],
+    units: Iterable[Unit],
     options: VerifyOptions,
     *,
     later: Collection[tuple[str, str]] = (),

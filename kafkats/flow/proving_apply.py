@@ -59,9 +59,10 @@ def _prove(executor: Executor, plan: Plan, plan_folder: Path) -> Proof:
         for action, log_dir, partition_dir in zip(*columns, strict=True)
         if action != "blocked" and partition_dir != ROOT
     }
-    units = list(list_units(sorted(written)))
+    listed = list_units(sorted(written))
     if not operation(plan.operation).proved_by_settings:
-        return prove(executor, plan, plan_folder, units, VerifyOptions())
+        return prove(executor, plan, plan_folder, listed, VerifyOptions())
+    units = list(listed)
     parts = [
         prove(executor, part, plan_folder, units, _options(built))
         for built, part in _by_settings(plan).items()

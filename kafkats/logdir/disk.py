@@ -101,7 +101,8 @@ class Disk:
         try:
             if (st.st_uid, st.st_gid) != (uid, gid):
                 os.chown(path, uid, gid, follow_symlinks=False)
-            if stat.S_IMODE(path.lstat().st_mode) != mode:  # chown clears mode bits
+                st = path.lstat()  # chown clears mode bits
+            if stat.S_IMODE(st.st_mode) != mode:
                 path.chmod(mode)
         except PermissionError as e:
             raise NotPermitted(

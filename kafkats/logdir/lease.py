@@ -9,7 +9,7 @@ either finished before the newer claim, or it is fenced.
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,7 +64,7 @@ def exclusive(place: Site, disk: Disk) -> Generator[None]:
 def take_over(place: Site, disk: Disk) -> Lease:
     """Fence all earlier claims. The caller holds the lock."""
     epoch, _ = _read(place, disk)
-    lease = Lease(place, epoch + 1, secrets.token_hex(8))
+    lease = Lease(place, epoch + 1, os.urandom(8).hex())
     text = json.dumps({"epoch": lease.epoch, "token": lease.token, "run_id": place.run_id})
     write_durably(place.folder / "lease", text.encode(), place.area, disk)
     return lease

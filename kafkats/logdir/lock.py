@@ -70,6 +70,8 @@ class LockState(NamedTuple):
 class _Hold:
     fd: int
     count: int
+    distrust: str
+    """Why the lock proves nothing, "" when it does."""
 
 
 _holds: dict[tuple[int, int, int], _Hold] = {}
@@ -126,16 +128,18 @@ def hold_shared(root: str | os.PathLike[str], owner_stopped: bool = False) -> Ge
     `owner_stopped` is false, and when there is no `.lock` and `root` is no log directory. Raises
     NotPermitted when `.lock` would not belong to the owner of `root`, StorageFailed.
     """
-    distrust = _distrust(root)
+    path = Path(root) / paths.LOCK
+    with storage(path, "locking"), _mutex:
+        held = _own(path)
+    distrust = held.distrust if held else _distrust(root)
     if distrust and not owner_stopped:
         raise Refused(
             f"{distrust}; if its broker is stopped, say so: --owner-stopped, or"
             " owner_stopped in the policy",
             path=root,
         )
-    path = Path(root) / paths.LOCK
     with storage(path, "locking"), _mutex:
-        key = _take(path, may_lack_locks=bool(distrust))
+        key = _take(path, distrust)
     try:
         yield
     finally:
@@ -147,7 +151,7 @@ def hold_shared(root: str | os.PathLike[str], owner_stopped: bool = False) -> Ge
                 os.close(hold.fd)
 
 
-def _take(path: Path, may_lack_locks: bool) -> tuple[int, int, int]:
+def _take(path: Path, distrust: str) -> tuple[int, int, int]:
     """Lock `path` shared, or count one more holder. Return the key in `_holds`."""
     for _ in range(_TRIES):
         held = _own(path)
@@ -158,11 +162,11 @@ def _take(path: Path, may_lack_locks: bool) -> tuple[int, int, int]:
         if fd is None:
             continue
         try:
-            _lock(fd, path, may_lack_locks)
+            _lock(fd, path, may_lack_locks=bool(distrust))
             key = _key(os.fstat(fd))
             # A broker that stopped in between has deleted the locked file.
             if _same_file(fd, path):
-                _holds[key] = _Hold(fd, 1)
+                _holds[key] = _Hold(fd, 1, distrust)
                 fd = -1
                 return key
         finally:

@@ -36,22 +36,22 @@ def mount_of(path: str | os.PathLike[str], mountinfo: Path = _MOUNTINFO) -> Moun
     real = os.path.realpath(path)
     found = None
     try:
-        lines = os.fsdecode(mountinfo.read_bytes()).splitlines()
+        mounts = _mounts(mountinfo.read_bytes())
     except OSError:
         return None
-    for line in lines:
-        mount = _parse(line)
+    for mount in mounts:
         # A later mount at the same point hides an earlier one.
-        if (
-            mount
-            and _lies_in(real, mount.point)
-            and (found is None or len(mount.point) >= len(found.point))
-        ):
+        if _lies_in(real, mount.point) and (found is None or len(mount.point) >= len(found.point)):
             found = mount
     return found
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4)
+def _mounts(mountinfo: bytes) -> tuple[Mount, ...]:
+    lines = os.fsdecode(mountinfo).splitlines()
+    return tuple(mount for mount in map(_parse, lines) if mount)
+
+
 def _parse(line: str) -> Mount | None:
     left, dash, right = line.partition(" - ")
     fields = left.split(" ")

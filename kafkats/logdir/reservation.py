@@ -15,7 +15,7 @@ with the plan do.
 from __future__ import annotations
 
 import json
-import secrets
+import os
 import shlex
 import time
 from collections.abc import Collection, Generator
@@ -116,7 +116,7 @@ def reserve(
         make_area(area, disk)
         with _exclusive(area, disk):
             standing = _read(area, disk)
-            token = secrets.token_hex(16)
+            token = os.urandom(16).hex()
             if standing is None:
                 mine, remark = Reservation(str(area.root), holder, now_ms, until_ms, token), ""
             elif standing.holder == holder or {standing.holder, standing.token} & set(known):

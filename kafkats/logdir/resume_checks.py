@@ -6,6 +6,7 @@ it now.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from kafkats import paths
@@ -53,7 +54,7 @@ def refuse_beside_unfinished(place: Site, disk: Disk) -> None:
     """Raise Refused beside another interrupted run: its completion would change planned files."""
     for run_id in disk.names(place.runs):
         other = (
-            read_journal(place._replace(run_id=run_id), disk) if run_id != place.run_id else None
+            read_journal(replace(place, run_id=run_id), disk) if run_id != place.run_id else None
         )
         if other is not None and other.phase in {"intent", "undo"}:
             raise Refused(
@@ -90,7 +91,7 @@ def check_way_back(place: Site, journal: Journal, disk: Disk) -> None:
 def _taken_by(place: Site, name: str, disk: Disk) -> str:
     """Name the run that removed the log, and say whether that run can be undone."""
     for run_id in disk.names(place.runs):
-        journal = read_journal(place._replace(run_id=run_id), disk)
+        journal = read_journal(replace(place, run_id=run_id), disk)
         if journal is None or name not in {
             step.name for step in journal.steps if step.after is None
         }:

@@ -97,19 +97,23 @@ def prepare(
     live = {**unchanged, **{change.name: change.before for change in changes}}
     check_identities(lease.site, live, disk)
     home = home_of(lease.site, disk)
-    steps = tuple(_prepare_one(lease, change, disk) for change in changes)
+    existing = set(disk.names(lease.site.directory))
+    steps = tuple(_prepare_one(lease, change, existing, disk) for change in changes)
     disk.sync_dir(lease.site.staging(lease.epoch))
     check_identities(lease.site, live, disk)
     joins = logs_behind(lease.site, steps, disk)
     return Journal("intent", lease.epoch, steps, dict(unchanged), joins=joins, home=home)
 
 
-def _prepare_one(lease: Lease, change: Change, disk: Disk) -> Step:
-    """Give the new file its attributes, sync it and read it back."""
+def _prepare_one(lease: Lease, change: Change, existing: set[str], disk: Disk) -> Step:
+    """Give the new file its attributes, sync it and read it back.
+
+    `existing` are the names in the live directory.
+    """
     if isinstance(change, Remove):
         return Step(change.name, change.before, None, None, None)
     staged, place = change.staged, lease.site
-    model = model_of(place.directory, change.name, set(disk.names(place.directory)))
+    model = model_of(place.directory, change.name, existing)
     attributes = disk.attributes(place.directory / model)
     disk.own(staged, attributes.mode, attributes.uid, attributes.gid)
     disk.set_xattrs(staged, attributes.xattrs)

@@ -18,9 +18,11 @@ from kafkats.logdir.workarea import Site, make_folder
 def keep_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
     """Keep every live file that still is the old one.
 
-    Files kept before are skipped. The result is synced. Raises Changed when an old file is neither
-    live nor in the undo folder.
+    Files kept before are skipped. The result is synced. A run that only adds files gets no undo
+    folder. Raises Changed when an old file is neither live nor in the undo folder.
     """
+    if all(step.before is None for step in steps):
+        return
     make_folder(place.undo, place.area, disk)
     saved = set(disk.names(place.undo))
     wanted = [step for step in steps if step.before is not None and step.name not in saved]
@@ -36,7 +38,6 @@ def keep_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
             _copy(live, partial, disk)
             disk.rename(partial, kept)
     disk.sync_dir(place.undo)
-    disk.sync_dir(place.run)
 
 
 def kept_old(place: Site, steps: Sequence[Step], disk: Disk) -> dict[str, Source]:

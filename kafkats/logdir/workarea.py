@@ -19,6 +19,8 @@ import hashlib
 import os
 import re
 import stat
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -57,31 +59,32 @@ class WorkArea(NamedTuple):
         return self.path == self.root.parent / _FOLDER / self.root.name
 
 
-class Site(NamedTuple):
+@dataclass(frozen=True)
+class Site:
     """The paths of one run in one partition."""
 
     area: WorkArea
     partition: str
     run_id: str
 
-    @property
+    @cached_property
     def directory(self) -> Path:
         """The live partition directory."""
         return self.area.root / self.partition
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         return self.area.path / ("@root" if self.partition == ROOT else self.partition)
 
-    @property
+    @cached_property
     def runs(self) -> Path:
         return self.folder / "runs"
 
-    @property
+    @cached_property
     def run(self) -> Path:
         return self.runs / self.run_id
 
-    @property
+    @cached_property
     def undo(self) -> Path:
         return self.run / "undo"
 
@@ -92,7 +95,7 @@ class Site(NamedTuple):
     def staged(self, epoch: int, name: str) -> Path:
         """Return the path at which an attempt builds the new file `name`."""
         if self.area.linked:
-            return self.staging(epoch) / name
+            return self.run / f"staging-{epoch}/{name}"
         return self.directory / f"{self.temporary}{epoch}~{name}.tmp"
 
     @property
@@ -117,8 +120,11 @@ def work_area(
         st = home.stat()
         if not stat.S_ISDIR(st.st_mode):
             raise UsageError("not a directory", path=home)
-        path = _beside(home) if place is None else _placed(home, Path(os.path.realpath(place)))
-        linked = _mount(home) == _mount(_existing(path))
+        mount = _mount(home)
+        path = (
+            _beside(home, mount) if place is None else _placed(home, Path(os.path.realpath(place)))
+        )
+        linked = mount == _mount(_existing(path))
     return WorkArea(home, path, linked, stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid)
 
 
@@ -182,13 +188,13 @@ def clear_folder(folder: Path, disk: Disk) -> None:
     disk.remove_dir(folder)
 
 
-def _beside(home: Path) -> Path:
+def _beside(home: Path, mount: tuple[int, str]) -> Path:
     parent = home.parent
     way_out = (
         "name a place for the work area outside the log directories (--work-area, or"
         " work_area in the policy)"
     )
-    if _mount(home) != _mount(parent):
+    if mount != _mount(parent):
         raise Refused(
             "the log directory is a mount of its own, so nothing beside it is on its file"
             f" system: {way_out}",

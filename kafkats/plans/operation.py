@@ -7,7 +7,7 @@ command imports them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -99,13 +99,14 @@ class Writer(Protocol):
 class Proving(NamedTuple):
     """The request for a proof: a plan in a folder, whose files were written.
 
-    In the partitions of `later` another run has written since.
+    `units` may be read once. They are listed then, for the proofs that need them. In the partitions
+    of `later` another run has written since.
     """
 
     stages: Stages
     plan: Plan
     folder: Path
-    units: Sequence[Unit]
+    units: Iterable[Unit]
     later: Collection[tuple[str, str]] = ()
 
 

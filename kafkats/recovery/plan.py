@@ -38,6 +38,7 @@ from kafkats.recovery.look import (
     look_at_partition,
 )
 from kafkats.recovery.swaps import Building
+from kafkats.segment.plain_budget import expect
 
 OPERATION: Final = "recover"
 _SHOWN: Final = 20
@@ -60,6 +61,7 @@ def look_and_plan(
     """
     refuse_parts(units)
     _refuse_not_a_log_dir(units)
+    expect(sum(unit.bytes for unit in units if unit.recovery))
     ends = stages.ends(units)
     doubtful = _in_doubt(ends, units)
     read = stages.verify(doubtful, rule=options.rule, policy=policy)

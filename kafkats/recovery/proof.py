@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from kafkats import paths
-from kafkats.errors import Vanished
 from kafkats.logdir.checkpoints import read_offsets
+from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.workarea import ROOT
+from kafkats.paths import PartitionName
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.operation import Proving
 from kafkats.plans.proof import Proof, writes_of, wrong_files
@@ -60,11 +62,19 @@ def _wrong_point(item: Item) -> Iterator[str]:
         return
     if not ends_empty(Path(item["log_dir"], item["partition_dir"]), item["base_offset"]):
         yield f"the log does not end with an empty segment at {item['base_offset']}"
-    try:
-        points = read_offsets(Path(item["log_dir"], paths.RECOVERY_POINT))
-    except Vanished:
-        points = {}
+    points = _points_of(item["log_dir"])
     name = paths.parse_partition(item["partition_dir"])
     point = points.get(name) if name else None
     if point != item["base_offset"]:
         yield f"the recovery point is {point}, not {item['base_offset']}"
+
+
+def _points_of(log_dir: str) -> Mapping[PartitionName, int]:
+    """Return the recovery points of a log directory; they are read once for all partitions."""
+    path = Path(log_dir, paths.RECOVERY_POINT)
+    return _read_points(path, identify(path))
+
+
+@lru_cache(maxsize=4)
+def _read_points(path: Path, now: FileIdentity | None) -> Mapping[PartitionName, int]:
+    return read_offsets(path) if now else {}

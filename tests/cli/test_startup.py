@@ -16,13 +16,13 @@ from tests.golden import Unpacked
 
 HEAVY = ("numpy", "numba", "llvmlite", "pyarrow", "pandas")
 PROGRAM = """
-import sys
+import atexit, sys
 from kafkats.{entry} import main
+atexit.register(
+    lambda: print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+)
 sys.argv = ["kafkats", *sys.argv[1:]]
-try:
-    main()
-finally:
-    print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+main()
 """
 
 
@@ -70,6 +70,26 @@ def test_a_small_directory_is_verified_without_kernels(
 
 def test_the_library_itself_reads_by_the_kernels() -> None:
     assert not plain_budget.take_from_budget(1)
+
+
+@pytest.mark.parametrize("word", ["--help", "--halp"])
+def test_a_process_without_teardown_says_the_same(word: str) -> None:
+    fast, slow = (process([word], entry) for entry in ("__main__", "cli"))
+    assert fast == slow
+    assert fast[0] == (0 if word == "--help" else 2)
+
+
+@pytest.mark.parametrize("entry", ["__main__", "cli"])
+def test_an_output_that_nobody_reads_is_an_error(entry: str) -> None:
+    program = PROGRAM.format(entry=entry, heavy=HEAVY)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program, "--version"],
+            stdout=full,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+    assert done.returncode != 0
 
 
 def sentences_of(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
