@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import click
 
@@ -98,11 +99,11 @@ for _command in (
     cli.add_command(_command)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line. Exits with 0 fine, 1 findings, 2 bad usage or input, 3 refused for
+def main(argv: Sequence[str] | None = None, end: Callable[[int], NoReturn] = sys.exit) -> NoReturn:
+    """Run the command line. Ends with 0 fine, 1 findings, 2 bad usage or input, 3 refused for
     safety.
     """
-    sys.exit(run(sys.argv[1:] if argv is None else argv, Session()))
+    end(run(sys.argv[1:] if argv is None else argv, Session()))
 
 
 def run(words: Sequence[str], session: Session) -> int:

@@ -179,7 +179,7 @@ def policy_of(
     """
     from kafkats import config  # it imports what is used
 
-    policy = config.read_policy(file) if file else config.Policy()
+    policy = config.read_policy(file) if file else config.Policy.model_construct()
     if export is not None:
         policy = config.with_export_file(policy, export)
     if pairs := tuple(settings):

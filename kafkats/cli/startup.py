@@ -3,7 +3,6 @@
 pandas    is hidden: pyarrow imports it, where it is installed, before it makes its first array,
           which takes 0.25 s, and kafkats does without it. `--spark` brings it back
 kernels   are not loaded for small directories: see kafkats.segment.plain_budget
-garbage   is collected less often: a listing of 100 000 segments makes no cycles
 plugins   of pydantic are not looked for: that reads the metadata of every installed package
 teardown  of the interpreter is left out: it takes 0.03 s with Arrow
 """
@@ -11,7 +10,6 @@ teardown  of the interpreter is left out: it takes 0.03 s with Arrow
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -23,10 +21,6 @@ from kafkats.segment.plain_budget import set_budget
 
 PLAIN_BYTES: Final = 1 << 20
 """Bytes of logs that are read in plain Python: they take a fifth of the time of loading numba."""
-
-_GARBAGE: Final = (50_000, 20, 20)
-"""After how many new objects garbage is collected, in generations 0, 1 and 2 (Python: 700, 10, 10).
-"""
 
 
 class _NoPandas:
@@ -46,7 +40,6 @@ def start_fast() -> None:
     sys.meta_path.insert(0, _NoPandas)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     set_budget(PLAIN_BYTES)
-    gc.set_threshold(*_GARBAGE)
 
 
 def end_fast(code: int) -> NoReturn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -49,7 +49,7 @@ class VerifyOptions:
 
     rule: str = "last-offset"
     deep: bool = False
-    policy: Policy = Policy()  # ruff: ignore[function-call-in-dataclass-default-argument]
+    policy: Policy = field(default_factory=Policy.model_construct)
 
 
 def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:

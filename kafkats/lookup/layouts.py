@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -72,7 +72,7 @@ class LayoutOptions:
     times: tuple[int, ...] = ()
     every_ms: int = 60_000
     folder: Path | None = None
-    policy: Policy = Policy()  # ruff: ignore[function-call-in-dataclass-default-argument]
+    policy: Policy = field(default_factory=Policy.model_construct)
 
 
 class _Index(NamedTuple):

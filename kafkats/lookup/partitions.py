@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -85,7 +85,7 @@ class LookupOptions:
     depth: str = "tail"
     margin_ms: int = 0
     now_ms: int = 2**63 - 1
-    policy: Policy = Policy()  # ruff: ignore[function-call-in-dataclass-default-argument]
+    policy: Policy = field(default_factory=Policy.model_construct)
     dialect: str | None = None
 
     def __post_init__(self) -> None:
