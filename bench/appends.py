@@ -10,7 +10,9 @@ LogValidator   Kafka 2.8.2's: it judges records and assigns offsets. It does not
 checked        the same, with those checksums. Uncompressed values of 1 KiB have their goal here:
                without checksums LogValidator reads 1 % of the bytes
 appended       kafkats with the files: a log that is written, with its indexes, from empty
-codec alone    libraries decompress each set and compress what it becomes
+codec alone    libraries decompress each set and compress what it becomes, called from Python for
+               each block. That costs up to a third with lz4, which kafkats calls in a kernel: no
+               limit of lz4 and snappy, but of the others
 CRC-32C alone  the function that kafkats calls, once over all sets: the limit of sets of magic 2
                without a codec. With LogAppendTime each checksum is checked and computed again
 memcpy + new file   copies the bytes in pieces of 1 MiB through one buffer into a new file. A
