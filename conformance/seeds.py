@@ -36,7 +36,8 @@ def conform(tally: Tally, work: Path) -> None:
         for version in sequences.VERSIONS:
             folder = work / f"sequences-{version}"
             folder.mkdir()
-            with Judge(version, temporary=folder, log=folder / "judge.log") as judge:
+            count = FULL if soak.settings.full else sequences.VERSIONS[version]
+            with Judge(version, "sequence", temporary=folder, log=folder / "judge.log") as judge:
                 sequences.compare(version, judge, folder, tally, count=count)
             tally.expect(sequences.CHECK, version, count)
             advance()

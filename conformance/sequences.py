@@ -23,6 +23,7 @@ from conformance.judge import Judge
 from conformance.tally import Tally
 from kafkats import paths
 from kafkats.broker import files, requests
+from kafkats.broker.error_names import UNKNOWN_ERROR
 from kafkats.broker.generation import Generation, generation
 from kafkats.broker.markers import EndMarker
 from kafkats.broker.partition_log import DUPLICATE, PartitionLog, create
@@ -32,11 +33,14 @@ from kafkats.errors import BadInput, CorruptBatch, Rejected
 from kafkats.formats import v0, v1, v2
 from kafkats.formats.framing import frames
 from kafkats.formats.model import Codec, Record, TimestampType
+from kafkats.logdir.snapshot import decode_snapshot, encode_snapshot
+from kafkats.paths import SNAPSHOT
 
 CHECK: Final = (
     "a sequence of requests, stops and starts: each answer, the state after it, and the files"
 )
-VERSIONS: Final = ("2.8.2", "4.3.1")
+VERSIONS: Final = {"2.4.1": 100, "2.8.2": 300, "3.9.1": 100, "4.3.1": 300}
+"""The judges, and how many sequences each plays without --full."""
 NOW: Final = 1_700_000_000_000
 _ERRORS: Final = {
     "OffsetsOutOfOrderException": "OffsetsOutOfOrder",
@@ -48,6 +52,8 @@ _ERRORS: Final = {
     "InvalidRecordException": "INVALID_RECORD",
     "CorruptRecordException": "CORRUPT_MESSAGE",
     "KafkaException": "UNKNOWN_SERVER_ERROR",
+    "UnknownProducerIdException": "UNKNOWN_PRODUCER_ID",
+    "ProducerFencedException": "INVALID_PRODUCER_EPOCH",
     "OutOfOrderSequenceException": "OUT_OF_ORDER_SEQUENCE_NUMBER",
     "InvalidProducerEpochException": "INVALID_PRODUCER_EPOCH",
     "InvalidTxnStateException": "INVALID_TXN_STATE",
@@ -55,6 +61,7 @@ _ERRORS: Final = {
 }
 _STATE: Final = ("log_start", "log_end", "recovery_point", "segments", "snapshots")
 _UNCOMPARED: Final = ("partition.metadata",)
+_SCALA_2_12: Final = ("1.1.1", "2.4.1")
 DOES_NOT_START: Final = "does not start"
 Step: TypeAlias = dict[str, Any]
 
@@ -70,11 +77,11 @@ def compare_one(version: str, seed: int, judge: Judge, work: Path, tally: Tally)
     folder = work / "ours" / "judged-0"
     sequence = Sequence(version, seed, folder)
     sequence.play()
-    spec = {"config": sequence.config, "now": NOW, "steps": sequence.steps}
-    (work / "spec.json").write_text(json.dumps(spec))
+    (work / "spec.json").write_text(sequence.spec())
     theirs = judge("sequence", work / "spec.json")
     if "steps" not in theirs:
         tally.differs(f"{CHECK}, Kafka {version}, seed {seed}: {theirs}")
+        shutil.rmtree(folder)
         return sequence.steps
     for number, (step, ours, told) in enumerate(
         zip(sequence.steps, sequence.answers, theirs["steps"], strict=True)
@@ -85,8 +92,11 @@ def compare_one(version: str, seed: int, judge: Judge, work: Path, tally: Tally)
                 CHECK, version, step["do"], what, DOES_NOT_START, "error" in told and DOES_NOT_START
             )
             break
-        if not tally.same(CHECK, version, step["do"], what, ours, _told(step, told)):
-            break
+        half_truncated = version == "2.4.1" and step["do"] == "truncate" and "error" in told
+        if half_truncated or not tally.same(
+            CHECK, version, step["do"], what, ours, _told(step, told)
+        ):
+            break  # 2.4 throws where a truncation goes below the high watermark and the log start
     else:
         _compare_files(version, seed, folder, theirs["files"], tally)
     shutil.rmtree(folder)
@@ -97,11 +107,21 @@ def _compare_files(
     version: str, seed: int, folder: Path, theirs: dict[str, str], tally: Tally
 ) -> None:
     ours = {path.name: path.read_bytes().hex() for path in folder.iterdir()}
+    if version in _SCALA_2_12:
+        ours = {name: _ordered(name, data) for name, data in ours.items()}
+        theirs = {name: _ordered(name, data) for name, data in theirs.items()}
     for name in sorted({*ours, *theirs}):
         if not name.endswith(_UNCOMPARED):
             case = f"*{Path(name).suffix}" if Path(name).suffix else name
             what = f"seed {seed}, {name} at the end"
             tally.same(CHECK, version, case, what, ours.get(name), theirs.get(name))
+
+
+def _ordered(name: str, data: str) -> str:
+    """Return a snapshot with its producers by id: their order is that of Scala's hash map."""
+    if not name.endswith(SNAPSHOT):
+        return data
+    return encode_snapshot(sorted(decode_snapshot(bytes.fromhex(data)))).hex()
 
 
 def _brief(step: Step) -> str:
@@ -184,7 +204,14 @@ class Sequence:
             self.answers.append([answer, *self._state()])
             if self.log.active.base_offset > self.log.log_end_offset:
                 break  # a rejected append has rolled ahead: Kafka writes below the segment then
+            if answer == UNKNOWN_ERROR and not self.rules.log.replaces_empty:
+                break  # an empty segment was rolled: until a restart Kafka rejects every append
         self.log.close(self.now)
+
+    def spec(self) -> str:
+        """The steps as JSON: the config on the first line, and a line per step."""
+        head = json.dumps({"config": self.config, "now": NOW})[:-1]
+        return head + ', "steps": [\n' + ",\n".join(map(json.dumps, self.steps)) + "\n]}"
 
     def _config(self) -> dict[str, int | str]:
         choice = self.random.choice
@@ -405,7 +432,7 @@ def main() -> None:
     version, seed = sys.argv[1], int(sys.argv[2])
     work = Path(tempfile.mkdtemp(prefix="kafkats-sequence-"))
     tally = Tally(Console())
-    with Judge(version, temporary=work, log=work / "judge.log") as judge:
+    with Judge(version, "sequence", temporary=work, log=work / "judge.log") as judge:
         steps = compare_one(version, seed, judge, work, tally)
     for number, step in enumerate(steps):
         print(number, json.dumps(step))

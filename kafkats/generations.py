@@ -213,6 +213,11 @@ class RollRule:
 
     An append must end less than 2^31 above the base offset.
     """
+    begins_at_first: bool = True
+    """A new segment begins at the first offset of its append, where that is known (2.0).
+
+    Before, at the lowest possible one.
+    """
     no_timestamp: int = -1
     """The largest number that is no timestamp."""
 

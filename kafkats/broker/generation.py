@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kafkats.broker.compaction_rules import CLEANING_RULES, SINCE, CleaningRule
+from kafkats.broker.log_rules import LOG_RULES, LogRule
+from kafkats.broker.log_rules import SINCE as LOG_SINCE
 from kafkats.errors import UsageError
 from kafkats.formats.dialects import Reader, reader
 from kafkats.generations import (
@@ -45,6 +47,7 @@ class Generation(NamedTuple):
 
     kafka: str
     start: StartRule
+    log: LogRule
     leader: LeaderRule
     roll: RollRule
     retention: RetentionRule
@@ -121,8 +124,9 @@ def generation(kafka: str) -> Generation:
     return Generation(
         kafka,
         start,
+        LOG_RULES[_since(version, *LOG_SINCE)],
         LEADER_RULES[_leader(version)],
-        ROLL_RULES[_roll(version)],
+        _roll(version),
         RETENTION_RULES[
             _since(version, ((3, 0), "3.0"), ((0, 11), "0.11"), ((0, 10, 1), "0.10.1"))
         ],
@@ -156,10 +160,11 @@ def _leader(version: tuple[int, ...]) -> str:
     return _since(version, *later, ((0, 11), "0.11"), ((0, 10), "0.10"))
 
 
-def _roll(version: tuple[int, ...]) -> str:
+def _roll(version: tuple[int, ...]) -> RollRule:
     if version >= (4, 0, 1) or (3, 9, 1) <= version < (4, 0):
-        return "4.1"
-    return _since(version, ((0, 10, 1), "0.10.1"))
+        return ROLL_RULES["4.1"]
+    rule = ROLL_RULES[_since(version, ((0, 10, 1), "0.10.1"))]
+    return replace(rule, begins_at_first=version >= (2, 0))
 
 
 def _since(version: tuple[int, ...], *known: tuple[tuple[int, ...], str]) -> str:

@@ -22,7 +22,6 @@ from kafkats.broker.active import (
 )
 from kafkats.broker.epochs import after, begun_by, until
 from kafkats.broker.error_names import (
-    INVALID_STATE,
     OFFSET_OUT_OF_RANGE,
     OUT_OF_ORDER,
     RECORD_LIST_TOO_LARGE,
@@ -33,15 +32,10 @@ from kafkats.broker.error_names import (
 from kafkats.broker.generation import Generation
 from kafkats.broker.markers import EndMarker
 from kafkats.broker.places import place_of, read_batches
-from kafkats.broker.producers import Sent, producer_state
+from kafkats.broker.producers import producer_state
 from kafkats.broker.settings import Topic, limits_of, loads_timestamps
-from kafkats.broker.validate import (
-    Largest,
-    Validated,
-    largest_of_batches,
-    validate,
-)
-from kafkats.errors import CorruptBatch, Rejected
+from kafkats.broker.validate import Largest, Validated, largest_of_batches, validate
+from kafkats.errors import Rejected
 from kafkats.formats import v2
 from kafkats.formats.model import NO_TIMESTAMP, Batch
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs
@@ -183,51 +177,29 @@ class PartitionLog:
                 Unit(b.base_offset, b.last_offset, b.size, largest_of_batches(iter((b,)), none))
                 for b in batches
             ]
-        parts = [
-            rolling.Batch(
-                first if n == 0 else unit.first_offset,
-                unit.last_offset,
-                unit.bytes,
-                unit.largest.timestamp,
-            )
-            for n, unit in enumerate(units)
-        ]
-        append = rolling.Append((*parts,), now_ms)
+        append = _append_of(units, first, now_ms)
         why = rolling.should_roll(self.active.facts(), append, settings, rule)
-        if why:
-            self.roll(new_base_offset(append, self.log_end_offset, rule), now_ms)
-        sent = self._sent_before(batches[0]) if leads else None
+        base = new_base_offset(append, self.log_end_offset, rule)
+        rolls_first = self.generation.log.rolls_before_producers
+        if why and rolls_first:
+            self.roll(base, now_ms)
+        producers = self.producers
+        sent = producers.sent_before(batches[0]) if leads and producers is not None else None
         if sent is not None:
             largest = Largest(sent.timestamp, sent.last_offset)
             return Appended(sent.first_offset, sent.last_offset, 0, largest, why)
         if self.producers is not None and coordinator is not None:
             self.producers.check_marker(batches[0], coordinator)
-        aborted = self._note_producers(data, batches, append.last_offset + 1)
+        judged = self.producers.judge_append(data, batches) if self.producers is not None else None
+        if why and not rolls_first:
+            self.roll(base, now_ms)
         self.active.write(data, append, units, settings)
-        if aborted:
-            files.append(self.active.path(paths.TXN_INDEX), aborted, now_ms)
         self.log_end_offset = append.last_offset + 1
+        if self.producers is not None and judged is not None:
+            aborted = self.producers.note(judged, self.log_end_offset)
+            if aborted:
+                files.append(self.active.path(paths.TXN_INDEX), aborted, now_ms)
         return Appended(first, append.last_offset, len(data), largest, why)
-
-    def _sent_before(self, batch: Batch) -> Sent | None:
-        """Return the batch as it was appended before; raise Rejected for a wrong sequence."""
-        if self.producers is None or batch.producer_id < 0:
-            return None
-        sent = self.producers.duplicate(batch)
-        if sent is None:
-            self.producers.check(batch)
-        return sent
-
-    def _note_producers(self, data: bytes, batches: Sequence[Batch], end: int) -> bytes:
-        """Return the entries of the transactions that the batches abort."""
-        if self.producers is None:
-            return b""
-        known = data if any(batch.producer_id >= 0 for batch in batches) else b""
-        try:
-            return self.producers.append(known, end)
-        except CorruptBatch as e:
-            reason = f"{INVALID_STATE}: {e.reason}"
-            raise Rejected(reason, path=self.directory, position=e.position) from e
 
     def roll(self, base_offset: int, now_ms: int) -> None:
         """Begin a segment at `base_offset`, or at the log end if that is higher.
@@ -240,15 +212,20 @@ class PartitionLog:
         if base < old.base_offset:  # after an append above the log end that was rejected
             reason = f"a segment at {base} cannot follow the one at {old.base_offset}"
             raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
-        if old.size == 0 and old.base_offset == base:
-            # From 3.0 on the producer snapshot at this offset stays.
-            self._delete([old], snapshots=not self.generation.start.swaps_renamed)
+        replaced = old.size == 0 and old.base_offset == base
+        if replaced:
+            self._delete([old])
         else:
             old.close(base, now_ms)
         self.segments.append(create_active(self.directory, base, self.generation, now_ms))
         self.recovery_point = max(self.recovery_point, base)
         if self.producers is not None:
             self.producers.take_snapshot(now_ms, base)
+            if replaced and self.generation.log.deletes_own_snapshot:
+                self.producers.delete_snapshots([base])
+        if replaced and not self.generation.log.replaces_empty:
+            reason = f"an empty segment at {base} is there already"
+            raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
 
     def truncate(self, offset: int, now_ms: int) -> int:
         """Delete all batches that end at `offset` or above. Returns the new log end offset.
@@ -320,6 +297,7 @@ class PartitionLog:
             return
         if anew:
             self.producers.clear(offset)
+            return
         bases = [one.base_offset for one in self.segments]
         self.producers.rebuild(bases, self.log_start_offset, offset, now_ms)
 
@@ -366,7 +344,8 @@ class PartitionLog:
     def _start_at(self, offset: int, now_ms: int) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            self.recovery_point = max(self.recovery_point, offset)
+            if self.generation.log.moves_recovery_point:
+                self.recovery_point = max(self.recovery_point, offset)
             self.keep_epochs(after(self.epochs, offset), now_ms)
             if self.producers is not None:
                 self.producers.start_at(offset)
@@ -392,6 +371,19 @@ class PartitionLog:
         if epochs != self.epochs:
             self.epochs = epochs
             files.write(self.directory / paths.LEADER_EPOCH, encode_epochs(epochs), now_ms)
+
+
+def _append_of(units: Sequence[Unit], first: int, now_ms: int) -> rolling.Append:
+    parts = (
+        rolling.Batch(
+            first if n == 0 else unit.first_offset,
+            unit.last_offset,
+            unit.bytes,
+            unit.largest.timestamp,
+        )
+        for n, unit in enumerate(units)
+    )
+    return rolling.Append((*parts,), now_ms)
 
 
 def create(directory: Path, topic: Topic, generation: Generation, now_ms: int) -> PartitionLog:

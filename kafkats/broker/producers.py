@@ -20,9 +20,10 @@ from kafkats import paths
 from kafkats.broker import files
 from kafkats.broker.error_names import FENCED, INVALID_EPOCH, INVALID_STATE, OUT_OF_ORDER_SEQUENCE
 from kafkats.broker.generation import Generation
+from kafkats.broker.log_rules import LogRule
 from kafkats.broker.places import places
 from kafkats.broker.settings import Topic
-from kafkats.errors import CorruptFile, Rejected
+from kafkats.errors import CorruptBatch, CorruptFile, Rejected
 from kafkats.formats.model import Batch
 from kafkats.formats.v2 import CONTROL_BIT, MAGIC
 from kafkats.index.txn_index import ENTRY
@@ -64,11 +65,25 @@ class _Producer(NamedTuple):
     sent: tuple[Sent, ...] = ()
 
 
+class Judged(NamedTuple):
+    """What an append changes."""
+
+    changed: dict[int, _Producer]
+    """By producer."""
+    begun: dict[int, int]
+    """The producers of the transactions that begin, by first offset."""
+    ended: list[tuple[ProducerEntry, int, Marker]]
+    """The producer before the marker, the marker's offset, and the marker."""
+
+
 class ProducerState:
     """The producers of one partition, and its `.snapshot` files."""
 
-    def __init__(self, directory: Path, expiry_ms: int, *, kept: bool = True) -> None:
+    def __init__(
+        self, directory: Path, expiry_ms: int, rule: LogRule, *, kept: bool = True
+    ) -> None:
         """`kept`: the format of the topic has producer state; if not, snapshots are empty."""
+        self._rule = rule
         self._directory, self._expiry_ms, self._kept = directory, expiry_ms, kept
         self._producers: dict[int, _Producer] = {}
         self._open: dict[int, int] = {}
@@ -85,6 +100,15 @@ class ProducerState:
             and not name.suffix
         }
 
+    def sent_before(self, batch: Batch) -> Sent | None:
+        """Return a client's batch as it was appended before. As `duplicate`; raises as `check`."""
+        if batch.producer_id < 0:
+            return None
+        sent = self.duplicate(batch)
+        if sent is None:
+            self.check(batch)
+        return sent
+
     def duplicate(self, batch: Batch) -> Sent | None:
         """Return the batch as it was appended before, None if it is not known."""
         known = self._producers.get(batch.producer_id)
@@ -98,15 +122,22 @@ class ProducerState:
     def check(self, batch: Batch) -> None:
         """Raise Rejected for the batch of a client that does not follow its last one."""
         known = self._producers.get(batch.producer_id)
+        first = batch.base_sequence
         if known is None or known.entry.producer_epoch < 0:
+            if first > 0 and self._rule.unknown_producer:
+                reason = f"sequence {first} of producer {batch.producer_id}, which is not known"
+                error = f"{self._rule.unknown_producer}: {reason}"
+                raise Rejected(error, path=self._directory, position=0)
             return
-        entry, first = known.entry, batch.base_sequence
+        entry = known.entry
         self._check_epoch(entry, batch.producer_epoch)
         newer = batch.producer_epoch > entry.producer_epoch
         last = -1 if newer else entry.last_sequence
         if first != last + 1 and not (first == 0 and last == _MOST):
             reason = f"sequence {first} of producer {batch.producer_id} follows {last}"
-            raise Rejected(f"{OUT_OF_ORDER_SEQUENCE}: {reason}", path=self._directory, position=0)
+            forgotten = last < 0 and not newer
+            error = self._rule.unknown_sequence if forgotten else OUT_OF_ORDER_SEQUENCE
+            raise Rejected(f"{error}: {reason}", path=self._directory, position=0)
         if entry.txn_first_offset >= 0 and not batch.transactional:
             reason = f"producer {batch.producer_id} has an open transaction, the batch is in none"
             raise Rejected(f"{INVALID_STATE}: {reason}", path=self._directory, position=0)
@@ -127,10 +158,21 @@ class ProducerState:
             raise Rejected(f"{INVALID_EPOCH}: {reason}", path=self._directory, position=0)
 
     def append(self, data: Buffer, end: int) -> bytes:
-        """Note the batches `data` of one append, after which the log ends at `end`.
+        """Judge and note the batches `data`. As `note`; raises as `judged`."""
+        return self.note(self.judged(data), end)
 
-        Returns the entries of aborted transactions, as the transaction index has them. Raises
-        CorruptBatch for a batch outside of its producer's open transaction; nothing is noted then.
+    def judge_append(self, data: bytes, batches: Sequence[Batch]) -> Judged:
+        """As `judged`, but raises Rejected."""
+        try:
+            return self.judged(data if any(batch.producer_id >= 0 for batch in batches) else b"")
+        except CorruptBatch as e:
+            reason = f"{INVALID_STATE}: {e.reason}"
+            raise Rejected(reason, path=self._directory, position=e.position) from e
+
+    def judged(self, data: Buffer) -> Judged:
+        """Return what the batches `data` of one append change.
+
+        Raises CorruptBatch for a batch outside of its producer's open transaction.
         """
         changed: dict[int, _Producer] = {}
         ended: list[tuple[ProducerEntry, int, Marker]] = []
@@ -139,10 +181,17 @@ class ProducerState:
         for rows in batch_headers(source, producers_only=True):
             for row in rows.tolist():
                 self._note(row, source, changed, begun, ended)
-        self._producers |= changed
-        self._open |= begun
+        return Judged(changed, begun, ended)
+
+    def note(self, judged: Judged, end: int) -> bytes:
+        """Note what an append changes, after which the log ends at `end`.
+
+        Returns the entries of aborted transactions, as the transaction index has them.
+        """
+        self._producers |= judged.changed
+        self._open |= judged.begun
         self._end = end
-        return b"".join(self._ended(*one) for one in ended)
+        return b"".join(self._ended(*one) for one in judged.ended)
 
     def _note(
         self,
@@ -161,7 +210,12 @@ class ProducerState:
                 marker = read_marker(row, source)
                 if known.entry.txn_first_offset >= 0:
                     ended.append((known.entry, offset, marker))
+                elif not self._rule.skips_empty_transactions:
+                    ended.append((known.entry._replace(txn_first_offset=offset), offset, marker))
                 entry = after_marker(known.entry, row, marker)
+                if not self._rule.marker_timestamp:
+                    timestamp = known.entry.timestamp if entry.last_offset >= 0 else -1
+                    entry = entry._replace(timestamp=timestamp)
                 sent = known.sent if entry.last_offset >= 0 else ()
                 known = _Producer(entry, sent)
         else:
@@ -207,18 +261,33 @@ class ProducerState:
             self._snapshots.discard(offset)
 
     def start_at(self, log_start: int) -> None:
-        """Note that the log start has moved up."""
+        """Note that the log start has moved up. Raises StorageFailed."""
+        if not self._rule.keeps_producers:
+            self._forget_below(log_start)
         self._end = max(self._end, log_start)
+        if not self._rule.keeps_snapshots:
+            self.delete_snapshots({offset for offset in self._snapshots if offset < log_start})
         self._newest = max(self._snapshots, default=log_start)
+
+    def _forget_below(self, log_start: int) -> None:
+        """Forget all batches below the log start, and producers that have no other."""
+        for number, known in [*self._producers.items()]:
+            sent = (*(one for one in known.sent if one.last_offset >= log_start),)
+            self._producers[number] = known._replace(sent=sent)
+            if not sent:
+                del self._producers[number]
+                self._open.pop(known.entry.txn_first_offset, None)
 
     def clear(self, offset: int) -> None:
         """Forget all producers and delete all snapshots: the log begins anew at `offset`."""
         self.delete_snapshots(set(self._snapshots))
         self._producers, self._open = {}, {}
-        self._newest, self._end = offset, offset
+        self._newest, self._end = 0, offset
 
     def delete_strays(self, bases: Sequence[int]) -> None:
         """Delete snapshots that are of no segment, but for the newest one above all of them."""
+        if not self._rule.keeps_snapshots:
+            return
         strays = sorted(self._snapshots.difference(bases))
         if strays and (not bases or strays[-1] >= max(bases)):
             strays.pop()
@@ -244,7 +313,9 @@ class ProducerState:
             self.start_at(log_start)
         if end > self._end and not idle:
             self._replay(bases, log_start, end, due, now_ms)
-        self.take_snapshot(now_ms, end)
+        if self._rule.snapshot_at_end:
+            self.take_snapshot(now_ms, end)
+        self._end = end
 
     def _load(self, log_start: int, now_ms: int) -> None:
         """Load the newest readable snapshot; delete those that are not."""
@@ -271,7 +342,7 @@ class ProducerState:
         for base in (*below, *(base for base in bases if self._end < base < end)):
             start = max(base, self._end, log_start)
             self._end = start
-            if base in due:
+            if base in due or not self._rule.snapshot_at_end:
                 self.take_snapshot(now_ms)
             with open_source(self._directory / paths.segment_file(base, paths.LOG)) as source:
                 self.read(source, start, end)
@@ -279,7 +350,7 @@ class ProducerState:
     def read(self, source: Source, start: int, end: int = 2**63 - 1) -> bytes:
         """Note the batches of a segment with offsets in [start, end), one after the other.
 
-        Only those of magic 2 count, also for the offset of the next snapshot. Returns as `append`.
+        Only those of magic 2 count, also for the offset of the next snapshot. Returns as `note`.
         Raises CorruptBatch, StorageFailed.
         """
         found = b""
@@ -308,4 +379,5 @@ def producer_state(directory: Path, topic: Topic, generation: Generation) -> Pro
         return None
     # From 3.0 on also where the format has none.
     kept = generation.start.swaps_renamed or topic.target.magic >= MAGIC
-    return ProducerState(directory, generation.cleaning.producer_expiry_ms, kept=kept)
+    expiry_ms = generation.cleaning.producer_expiry_ms
+    return ProducerState(directory, expiry_ms, generation.log, kept=kept)

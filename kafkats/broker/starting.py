@@ -64,7 +64,7 @@ def start(
     log.high_watermark = min(before.high_watermark, told.log_end_offset)
     log.cleaned_to = before.cleaned_to
     log.recovery_point = told.log_end_offset
-    if not clean:
+    if not clean and generation.log.keeps_recovery_point:
         log.recovery_point = min(before.recovery_point, told.log_end_offset)
     if log.producers is not None:
         bases = [one.base_offset for one in segments]
@@ -153,6 +153,8 @@ def _carry_out(
     state = producer_state(directory, topic, generation)
     if state is not None and generation.start.swaps_renamed:
         state.delete_snapshots(told.deleted)
+    if state is not None and generation.log.keeps_snapshots and {*bases} <= {*told.deleted}:
+        state.clear(log_start)
 
 
 def _recover_producers(directory: Path, base: int, state: ProducerState, now_ms: int) -> None:

@@ -172,12 +172,13 @@ def simulate(
 def new_base_offset(append: Append, log_end_offset: int, rule: RollRule) -> int:
     """Return the base offset of the segment that begins with this append.
 
-    From 0.10.2 on it is the append's first offset, or the lowest possible one if that is unknown,
-    but never below the log end offset. Before, it is always the log end offset.
+    From 2.0 on it is the append's first offset, or the lowest possible one if that is unknown, but
+    never below the log end offset. In 0.10.2 to 1.1 it is the lowest possible one; before, it is
+    always the log end offset.
     """
     if not rule.relative:
         return log_end_offset
-    first = append.batches[0].first_offset
+    first = append.batches[0].first_offset if rule.begins_at_first else -1
     return max(log_end_offset, first if first >= 0 else append.last_offset - MAX_RELATIVE_OFFSET)
 
 

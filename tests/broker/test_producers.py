@@ -16,7 +16,7 @@ from kafkats.broker.replay import BEGIN_MS, Row, replay
 from kafkats.broker.settings import settings_from, topic_of
 from kafkats.broker.starting import start
 from kafkats.errors import Rejected, UsageError
-from kafkats.formats import v2
+from kafkats.formats import v1, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.index import txn_index
 from kafkats.logdir.producers import snapshot_at
@@ -143,6 +143,8 @@ def test_a_start_knows_what_snapshot_and_log_say(clean: bool, tmp_path: Path) ->
 @pytest.mark.parametrize("kafka", ["0.10.2", "kip"])
 def test_older_brokers_have_no_producers(kafka: str, tmp_path: Path) -> None:
     log = log_of(tmp_path / "t-0", kafka)
+    message = v1.encode_batch([Record(0, NOW, TimestampType.CREATE_TIME, b"k", b"v")])
+    log.append_as_leader(message, now_ms=NOW, leader_epoch=0)
     log.roll(log.log_end_offset, NOW)
     log.close(NOW)
     assert not snapshots(log) and log.producers is None
@@ -190,3 +192,50 @@ def test_a_script(tmp_path: Path) -> None:
 def test_a_producer_needs_version_3(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="line 3: a producer id needs produce version 3"):
         played(tmp_path, broker("1", "2.8.2"), step("create"), {**produce(0), "version": 2})
+
+
+def test_an_abort_without_a_transaction_has_an_entry_before_2_8(tmp_path: Path) -> None:
+    for kafka, entries in (("2.8", 0), ("2.7", 1)):
+        log = log_of(tmp_path / kafka / "t-0", kafka)
+        log.end_transaction(EndMarker(P, 0, False, 0), now_ms=NOW, leader_epoch=0)
+        path = log.active.path(paths.TXN_INDEX)
+        assert (len(txn_index.read(path)) if path.exists() else 0) == entries
+
+
+@pytest.mark.parametrize(
+    ("kafka", "error"),
+    [("2.5", ""), ("2.4", "UNKNOWN_PRODUCER_ID"), ("0.11.0", "OUT_OF_ORDER_SEQUENCE_NUMBER")],
+)
+def test_the_first_sequence_of_a_producer_by_release(
+    tmp_path: Path, kafka: str, error: str
+) -> None:
+    log = log_of(tmp_path / "t-0", kafka)
+    assert (rejected(log, 41) if error else "") == error
+    assert sent(log, 42 if not error else 0)[2] == "in place"
+
+
+def test_producers_are_judged_before_the_roll_up_to_2_3(tmp_path: Path) -> None:
+    for kafka, bases in (("2.4", [0, 1]), ("2.3", [0])):
+        log = log_of(tmp_path / kafka / "t-0", kafka, **{"segment.bytes": 100})
+        sent(log, 0)
+        rejected(log, 2)
+        assert [one.base_offset for one in log.segments] == bases
+
+
+def test_an_empty_segment_is_not_rolled_before_2_1(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", "2.0")
+    with pytest.raises(Rejected, match="UNKNOWN_SERVER_ERROR"):
+        log.roll(0, NOW)
+    log_of(tmp_path / "t-1", "2.1").roll(0, NOW)
+
+
+def test_the_recovery_point_of_a_start_and_of_a_log_start(tmp_path: Path) -> None:
+    for kafka, moved, loaded in (("2.8", 2, 2), ("2.7", 2, 3), ("2.3", 0, 3)):
+        log = log_of(tmp_path / kafka / "t-0", kafka)
+        for sequence in range(3):
+            sent(log, sequence)
+        log.high_watermark = 3
+        log.delete_records(2, NOW)
+        assert log.recovery_point == moved
+        log = start(log, log.topic, log.generation, NOW, clean=False)
+        assert log.recovery_point == loaded

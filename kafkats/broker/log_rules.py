@@ -1,0 +1,120 @@
+"""The differences between the log classes of Kafka's releases, as a frozen table.
+
+Only what no other table of rules says. Source: Log.append, roll, recoverLog, and
+ProducerStateManager of Kafka 0.10 to 2.8, UnifiedLog and LogLoader of 3.0 to 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafkats.broker.error_names import OUT_OF_ORDER_SEQUENCE, UNKNOWN_PRODUCER
+
+
+@dataclass(frozen=True)
+class LogRule:
+    """The rule by which the log of one generation appends, rolls and starts."""
+
+    name: str
+    kafka: str
+    keeps_recovery_point: bool
+    """A start after an unclean stop keeps the recovery point; before, it is the log end."""
+    skips_empty_transactions: bool
+    """A marker of a producer without an open transaction ends none.
+
+    Before, an ABORT adds an entry of a transaction that begins at the marker to the index.
+    """
+    unknown_producer: str
+    """The error for a sequence above 0 of a producer that is not known; "" accepts it (2.5)."""
+    unknown_sequence: str
+    """The error for a sequence above 0 after a marker that began the producer's epoch."""
+    rolls_before_producers: bool
+    """The log rolls before producers are judged, so also for a batch that is rejected then."""
+    marker_timestamp: bool
+    """A marker's timestamp becomes the producer's; before, that of its last batch stays."""
+    moves_recovery_point: bool
+    """The recovery point follows a log start that moves above it (2.4)."""
+    keeps_producers: bool
+    """A producer whose batches all lie below the log start stays known (KIP-360, 2.4)."""
+    keeps_snapshots: bool
+    """Producer snapshots below the log start, and those of no segment at a start, are left to the
+    deletion of segments and to the start (2.8). Before, the log start deletes what lies below it.
+    """
+    deletes_own_snapshot: bool
+    """A replaced empty segment takes the snapshot at its offset along, also a newer one (2.8)."""
+    snapshot_at_end: bool
+    """The load of producers writes a snapshot at the log end, and at the last two segments.
+
+    Before 2.0 at each segment that it reads.
+    """
+    replaces_empty: bool
+    """An empty last segment is replaced by one of the same offset; before, an error (KAFKA-6388).
+    """
+
+
+_NEWEST: Final = LogRule(
+    "3.0",
+    "3.0 and later",
+    keeps_recovery_point=True,
+    skips_empty_transactions=True,
+    unknown_producer="",
+    unknown_sequence=OUT_OF_ORDER_SEQUENCE,
+    rolls_before_producers=True,
+    marker_timestamp=True,
+    moves_recovery_point=True,
+    keeps_producers=True,
+    keeps_snapshots=True,
+    deletes_own_snapshot=False,
+    snapshot_at_end=True,
+    replaces_empty=True,
+)
+_2_8: Final = replace(_NEWEST, name="2.8", kafka="2.8", deletes_own_snapshot=True)
+_2_5: Final = replace(
+    _2_8,
+    deletes_own_snapshot=False,
+    name="2.5",
+    kafka="2.5 to 2.7",
+    keeps_recovery_point=False,
+    skips_empty_transactions=False,
+    keeps_snapshots=False,
+)
+_2_4: Final = replace(
+    _2_5,
+    name="2.4",
+    kafka="2.4",
+    unknown_producer=UNKNOWN_PRODUCER,
+    unknown_sequence=UNKNOWN_PRODUCER,
+)
+_2_1: Final = replace(
+    _2_4,
+    name="2.1",
+    kafka="2.1 to 2.3",
+    rolls_before_producers=False,
+    marker_timestamp=False,
+    moves_recovery_point=False,
+    keeps_producers=False,
+)
+_2_0: Final = replace(_2_1, name="2.0", kafka="2.0", replaces_empty=False)
+_1_0: Final = replace(
+    _2_0,
+    name="1.0",
+    kafka="1.0 and 1.1",
+    unknown_sequence=OUT_OF_ORDER_SEQUENCE,
+    snapshot_at_end=False,
+)
+_0_11: Final = replace(_1_0, name="0.11", kafka="0.11", unknown_producer=OUT_OF_ORDER_SEQUENCE)
+_0_8: Final = replace(_0_11, name="0.8", kafka="0.8 to 0.10")
+LOG_RULES: Final = {r.name: r for r in (_NEWEST, _2_8, _2_5, _2_4, _2_1, _2_0, _1_0, _0_11, _0_8)}
+"""By name, newest first. Each rule names only its differences from the next newer one."""
+SINCE: Final[tuple[tuple[tuple[int, ...], str], ...]] = (
+    ((3, 0), "3.0"),
+    ((2, 8), "2.8"),
+    ((2, 5), "2.5"),
+    ((2, 4), "2.4"),
+    ((2, 1, 1), "2.1"),
+    ((2, 0), "2.0"),
+    ((1, 0), "1.0"),
+    ((0, 11), "0.11"),
+)
+"""The first release of each rule, newest first."""
