@@ -39,7 +39,7 @@ from kafkats.paths import SNAPSHOT
 CHECK: Final = (
     "a sequence of requests, stops and starts: each answer, the state after it, and the files"
 )
-VERSIONS: Final = {"2.4.1": 100, "2.8.2": 300, "3.9.1": 100, "4.3.1": 300}
+VERSIONS: Final = {"2.4.1": 50, "2.8.2": 300, "3.9.1": 50, "4.3.1": 300}
 """The judges, and how many sequences each plays without --full."""
 NOW: Final = 1_700_000_000_000
 _ERRORS: Final = {
