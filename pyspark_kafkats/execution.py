@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 import kafkats
 from kafkats.compression.limit import allow, allowed
+from kafkats.counts import counted
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.execution import UNIT_COST, Executor, U, Work, attempt
 
@@ -78,7 +79,7 @@ class SparkExecutor(Executor):
                     yield pickle.dumps(e)
 
         packed_bins = [pickle.dumps([(units[i], sizes[i]) for i in chosen]) for chosen in bins]
-        sc.setJobDescription(f"{stage}: {len(units)} units, {sum(sizes)} bytes")
+        sc.setJobDescription(f"{stage}: {counted(len(units), 'unit')}, {sum(sizes)} bytes")
         with self._watched(stage, len(units), sum(sizes), lambda: (done.value, done_bytes.value)):
             answers = sc.parallelize(packed_bins, len(packed_bins)).mapPartitions(task).collect()
         batches: dict[int, pa.RecordBatch] = {}

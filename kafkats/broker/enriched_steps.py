@@ -17,6 +17,7 @@ from kafkats.broker.error_names import CORRUPT_MESSAGE
 from kafkats.broker.generation import Generation
 from kafkats.broker.requests import check_offset
 from kafkats.broker.settings import Config, Topic, settings_from, topic_of
+from kafkats.counts import counted
 from kafkats.errors import CorruptBatch, Rejected, UsageError
 from kafkats.formats import enriched
 from kafkats.formats.enriched import MessageType, Tags
@@ -223,14 +224,14 @@ def _retain(step: script.Retain | script.Compact, now_ms: int, log_of: LogOf) ->
         with _readable():
             done = enriched_clean.compact(log, now_ms)
         outcome = (
-            f"{done.batches_before} batches become {done.batches_after}, {done.records} records"
-            " removed"
+            f"{counted(done.batches_before, 'batch')} into {done.batches_after},"
+            f" {counted(done.records, 'record')} removed"
         )
     else:
         cleaned = enriched_clean.clean(log, now_ms)
-        outcome = f"{cleaned.segments} segments deleted"
+        outcome = f"{counted(cleaned.segments, 'segment')} deleted"
         if cleaned.head_bytes:
-            outcome += f", {cleaned.head_bytes} bytes cut from the head of the next"
+            outcome += f", {counted(cleaned.head_bytes, 'byte')} cut from the head of the next"
     return {"outcome": outcome, "first_offset": log.log_start_offset}
 
 

@@ -30,6 +30,7 @@ from kafkats.broker.settings import (
 )
 from kafkats.broker.starting import adopt, start
 from kafkats.config.values import parse_time
+from kafkats.counts import counted
 from kafkats.errors import KafkatsError, Refused, Rejected, UsageError
 from kafkats.formats.dialects import reader
 from kafkats.formats.kip228 import time_text
@@ -313,7 +314,10 @@ class _Stage:
         log = self._log(step.broker, step.partition)
         verdicts = log.delete_old_segments(self._now).verdicts
         count = sum(verdict.deletes for verdict in verdicts)
-        return {"outcome": f"{count} segments deleted", "first_offset": log.log_start_offset}
+        return {
+            "outcome": f"{counted(count, 'segment')} deleted",
+            "first_offset": log.log_start_offset,
+        }
 
     def _compact(self, step: script.Compact) -> Row:
         log = self._log(step.broker, step.partition)
@@ -323,7 +327,7 @@ class _Stage:
         why_not, first = made.section.why_not, made.section.first_offset
         if why_not:
             return {"outcome": why_not, "first_offset": first}
-        segments = f"{made.segments[0]} segments into {made.segments[1]}"
+        segments = f"{counted(made.segments[0], 'segment')} into {made.segments[1]}"
         before, after = made.bytes
         row: Row = {"first_offset": first, "last_offset": made.cleaned_to - 1}
         return {"outcome": segments, **row, "bytes": after, "stored_bytes": before}

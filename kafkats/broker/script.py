@@ -6,6 +6,7 @@ Empty lines and lines that begin with `#` are skipped. The user page is docs/rep
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, TypeGuard
 
@@ -360,8 +361,11 @@ class Line(NamedTuple):
 def read_script(path: Path) -> list[Line]:
     """Return the steps of a script.
 
-    Raises BadInput with the line for anything that is no step; StorageFailed.
+    Raises BadInput with the line for anything that is no step, UsageError for a script that does
+    not exist, StorageFailed.
     """
+    if not os.path.lexists(path):
+        raise UsageError("does not exist", path=path)
     with storage(path, "reading"):
         data = path.read_bytes()
     lines = []

@@ -33,6 +33,7 @@ from kafkats.broker.error_names import (
 )
 from kafkats.broker.settings import Topic
 from kafkats.compression.checksums import crc32
+from kafkats.counts import counted
 from kafkats.errors import CorruptBatch, NotConvertible, Rejected
 from kafkats.formats import message_set, v2
 from kafkats.formats.dialects import Reader, reader
@@ -159,9 +160,9 @@ def _header_fault(batch: Batch) -> str:
         return f"the base offset of a client's batch is 0, not {batch.base_offset}"
     named = batch.last_offset - batch.base_offset + 1
     if named <= 0 or batch.count <= 0:
-        return f"{batch.count} records, {named} offsets"
+        return f"{counted(batch.count, 'record')}, {counted(named, 'offset')}"
     if named != batch.count:
-        return f"the batch names {named} offsets for {batch.count} records"
+        return f"the batch names {counted(named, 'offset')} for {counted(batch.count, 'record')}"
     if batch.control:
         return "a client cannot write control records"
     if batch.producer_id >= 0 and batch.base_sequence < 0:

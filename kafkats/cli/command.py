@@ -11,6 +11,7 @@ import click
 
 from kafkats import __version__
 from kafkats.cli import groups, planning, reading, running
+from kafkats.cli.examples import add_examples
 from kafkats.cli.export import export
 from kafkats.cli.formats import certify
 from kafkats.cli.generated import options
@@ -47,7 +48,7 @@ def _version(context: click.Context, _option: click.Parameter, asked: bool) -> N
 
 
 @click.group(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @options(
     Program,
@@ -97,6 +98,7 @@ for _command in (
     *groups.COMMANDS,
 ):
     cli.add_command(_command)
+add_examples(cli)
 
 
 def main(argv: Sequence[str] | None = None, end: Callable[[int], NoReturn] = sys.exit) -> NoReturn:
@@ -119,8 +121,14 @@ def run(words: Sequence[str], session: Session) -> int:
         click.echo("kafkats: interrupted", err=True)
         return 130
     except click.ClickException as e:
-        e.show()
-        session.error = UsageError(e.format_message())
+        if isinstance(e, click.exceptions.NoArgsIsHelpError):
+            e.show()
+            return 2
+        said = shown(e.format_message())
+        click.echo(f"kafkats: {said}", err=True)
+        if isinstance(e, click.UsageError) and e.ctx is not None:
+            click.echo(f"the options: {e.ctx.command_path} --help", err=True)
+        session.error = UsageError(said)
         return 2
     except KafkatsError as e:
         again = " (trying again may help)" if e.retryable else ""

@@ -17,9 +17,10 @@ from kafkats.cli.terminal import say, shown
 from kafkats.config.given import Given
 from kafkats.config.options import Settings, Topics
 from kafkats.config.settings_read import SEARCHES
+from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.lookup import exports
-from kafkats.lookup.marks import find_marks, with_margin
+from kafkats.lookup.marks import cells_sentence, find_marks, with_margin
 from kafkats.lookup.options import Export, Logs, Search
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def export(paths: tuple[Path, ...], given: Given, executor: Executor) -> int:
     group, output = asked.group or "", asked.output
     made = exports.export(starts, ends, to=asked.to, missing=asked.missing, group=group)
     put_out(made, output)
+    if table is not None and (told := cells_sentence(table, begin, end)):
+        click.echo(told, err=True)
     without = [
         f"{note.topic}-{note.partition}: no {note.side} ({note.reason})" for note in made.notes
     ]
@@ -111,7 +114,7 @@ def sentences(made: exports.Export, output: Path | None) -> list[str]:
     """Return a sentence per reason for which another offset replaces a missing answer, and one
     naming the partitions left out.
     """
-    first = [f"{made.partitions} partitions" + (f" in {output}" if output else "")]
+    first = [counted(made.partitions, "partition") + (f" in {output}" if output else "")]
     words = {None: "no answer", -1: "the latest", -2: "the earliest"}
     notes = [
         f"{n.topic}-{n.partition} has no {n.side} ({n.reason}):"

@@ -31,6 +31,7 @@ from kafkats.cli.session import session
 from kafkats.cli.terminal import formats_sentences, say, say_summary, show_rows
 from kafkats.config.given import Given
 from kafkats.config.options import IndexSettings, Settings, Topics
+from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.inspect.options import Census, ProofOptions
 from kafkats.migration.options import Certify, Step
@@ -283,7 +284,7 @@ def _check(folder: Path, executor: Executor, as_json: bool) -> int:
         rows, ("what", "log_dir", "partition_dir", "base_offset", "was", "now", "breaks"), as_json
     )
     state = "holds" if found.holds else "does not hold any more"
-    rest = f"; {len(rows)} segments differ from the certificate" if rows else ""
+    rest = f"; {counted(len(rows), 'difference')} from the certificate" if rows else ""
     rest += ", all through normal work of the broker" if rows and found.unchanged else ""
     summary = {
         "holds": found.holds,

@@ -19,6 +19,7 @@ from kafkats.cli.options import (
 )
 from kafkats.cli.terminal import progress, say_summary, show_rows
 from kafkats.config.topics import topic_filter
+from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.lookup import exports
 from kafkats.lookup.options import Committed, Diff, Failover
@@ -104,7 +105,10 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
     say_summary(
         summary,
         as_json,
-        [f"{len(rows)} partitions, {max(most, 0)} ms at most; {untold} could not be told"],
+        [
+            f"{counted(len(rows), 'partition')}, {max(most, 0)} ms at most; {untold} could not be"
+            " told"
+        ],
     )
     return int(untold > 0)
 
@@ -201,11 +205,11 @@ def diff(
         "most_again": max(partitions["most_again"].to_pylist()),
     }
     sentences = [
-        f"{summary['partitions']} partitions, {total['times']} times: both have {total['both']},"
-        " only the first"
-        f" {total['only_first']}, only the second {total['only_second']}, neither"
-        f" {total['neither']}; {total['unreadable']}"
-        f" could not be told; at most {max(summary['most_again'], 0)} offsets come twice"
+        f"{counted(summary['partitions'], 'partition')}, {counted(total['times'], 'time')}: both"
+        f" have {total['both']}, only the first {total['only_first']}, only the second"
+        f" {total['only_second']}, neither {total['neither']}",
+        f"could not be told: {total['unreadable']}; a group reads at most"
+        f" {counted(max(summary['most_again'], 0), 'offset')} twice",
     ]
     say_summary(summary, as_json, sentences)
     return int(any(total[name] for name in ("only_first", "only_second", "unreadable")))

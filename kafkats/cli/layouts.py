@@ -21,6 +21,7 @@ from kafkats.cli.options import (
 )
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.settings_read import LAYOUTS
+from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.lookup.options import Layouts
 
@@ -95,9 +96,10 @@ def layouts(
         "segments": len({(r["log_dir"], r["partition_dir"], r["base_offset"]) for r in found})
     }
     sentences = [
-        f"{summary['segments']} segments: {total['times']} searches, {total['exact']} begin at the"
-        f" batch, {total['early']} before,"
-        f" {total['late']} too late; {failed} segments could not be read"
+        f"{counted(summary['segments'], 'segment')},"
+        f" {counted(total['times'], 'search')}: {total['exact']} begin at the batch,"
+        f" {total['early']} before, {total['late']} too late; {counted(failed, 'segment')} could"
+        " not be read"
     ]
     if output is not None:
         sentences.append(f"the files are in {output}")

@@ -12,6 +12,7 @@ from kafkats.cli.generated import options
 from kafkats.cli.options import BY, JSON, tell_step
 from kafkats.cli.spark import Commands
 from kafkats.cli.terminal import say, say_summary, show_rows
+from kafkats.counts import counted
 from kafkats.migration.options import Attest, Broker, Brokers, Migration
 
 _FILE = click.argument("file", metavar="LEDGER", type=click.Path(path_type=Path))
@@ -68,7 +69,7 @@ def show(file: Path, as_json: bool) -> None:
     migration = phases.state(found.entries)
     rows = phases.rows(migration) if migration else []
     show_rows([row | {"runs": ", ".join(row["runs"])} for row in rows], _COLUMNS, as_json)
-    sentences = [f"{len(found.entries)} entries"]
+    sentences = [counted(len(found.entries), "entry")]
     if migration:
         sentences = [f"from magic {migration.from_magic} to {migration.to_magic}, {sentences[0]}"]
     if found.torn:

@@ -16,6 +16,7 @@ from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.given import Given
 from kafkats.config.options import Dialect, Settings, Topics
 from kafkats.config.settings_read import SEARCHES
+from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.lookup.options import Logs, Lookup, Search, Table, Times
 
@@ -263,8 +264,8 @@ def _show_answers(
         write_json(report / "report.json", summary)
         summary["report"] = str(report)
     sentences = [
-        f"{len(units)} partitions, {times} times: {other} answers of a broker differ, {failed}"
-        " could not be told"
+        f"{counted(len(units), 'partition')}, {counted(times, 'time')}; answers that differ from a"
+        f" broker's: {other}; could not be told: {failed}"
     ]
     sentences += [*above_sentences(above), *append_time_sentences(stamped)]
     say_summary(summary, as_json, sentences)
@@ -287,9 +288,10 @@ def above_sentences(above: Mapping[str, int]) -> list[str]:
         ", ..." if len(above) > _NAMED else ""
     )
     return [
-        f"{sum(above.values())} offsets are above the checkpointed high watermark ({counts})."
-        " Brokers write"
-        " it every 5 s, so it is old after a kill. --high-watermark log-end counts every record"
+        f"above the checkpointed high watermark: {counted(sum(above.values()), 'offset')}"
+        f" ({counts})."
+        " Brokers write it every 5 s, so it is old after a kill. --high-watermark log-end counts"
+        " every record"
     ]
 
 
@@ -305,7 +307,7 @@ def limits_of(logs: tuple[Path, ...], topics: str) -> Limits | None:
 def _from_table(
     table: Path, targets: Sequence[Target], topics: str, limits: Limits | None, *, as_json: bool
 ) -> int:
-    from kafkats.lookup.marks import read_marks
+    from kafkats.lookup.marks import cells_sentence, read_marks
 
     marks = [
         mark
@@ -318,7 +320,12 @@ def _from_table(
         mark.reason in ("not-covered", "unreadable", "other-log", "beyond-end") for mark in marks
     )
     partitions = len({(mark.topic, mark.partition) for mark in marks})
-    sentences = [f"{partitions} partitions, {len(targets)} times: {untold} could not be told"]
+    sentences = [
+        f"{counted(partitions, 'partition')}, {counted(len(targets), 'time')}: {untold} could not"
+        " be told"
+    ]
+    told = (cells_sentence(table, target, None) for target in targets)
+    sentences += [sentence for sentence in dict.fromkeys(told) if sentence]
     say_summary(
         {"partitions": partitions, "times": len(targets), "untold": untold}, as_json, sentences
     )
@@ -376,14 +383,15 @@ def _table(
 
 def _table_sentences(written: Written, output: Path) -> list[str]:
     sentences = [
-        f"{written.added} cells added, {written.closed} closed, {written.kept} kept,"
+        f"{counted(written.added, 'cell')} added, {written.closed} closed, {written.kept} kept,"
         f" {written.open} open, {written.unreadable} unreadable",
-        f"table {output}: {written.files} files, {written.bytes} bytes",
+        f"table {output}: {counted(written.files, 'file')}, {written.bytes} bytes",
     ]
     if written.above_high_watermark:
         sentences.append(
-            f"{written.above_high_watermark} cells stay open: their records are above the"
-            " checkpointed high watermark. A later run closes them; --high-watermark log-end closes"
+            f"left open, as their records are above the checkpointed high watermark:"
+            f" {counted(written.above_high_watermark, 'cell')}. A later run closes them;"
+            " --high-watermark log-end closes"
             " them now"
         )
     sentences += written.other_logs[:_NAMED]

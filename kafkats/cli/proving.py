@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkats.cli.generated import options
 from kafkats.cli.options import policy_of
 from kafkats.config.settings_read import INDEXES
+from kafkats.counts import counted
 from kafkats.inspect.options import ProofOptions
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def prove_written(
 def proof_sentences(proof: Proof) -> list[str]:
     """Return a line for each wrong file, and the number of those that are as planned."""
     sentences = [f"not as it should be: {reason}" for reason in proof.reasons[:_SHOWN]]
-    return [*sentences, f"proved: {proof.equal} of {proof.files} files are as planned"]
+    return [*sentences, f"proved: {proof.equal} of {counted(proof.files, 'file')} as planned"]
 
 
 def keep_segments(segments: pa.Table, folder: Path | None) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from kafkats.cli.terminal import (
     unread_sentences,
 )
 from kafkats.config.options import Dialect
+from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.findings import SEVERITIES
 from kafkats.generations import DEFAULT_RULE
@@ -88,7 +89,10 @@ def inventory(
         return
     seen = look_at_ends(executor, units_in(log_dirs, topics))
     rows = group(seen, by)
-    show_rows(rows, list(rows[0]) if rows else (), as_json)
+    columns = list(rows[0]) if rows else []
+    if by == "partition":
+        columns = [name for name in columns if name != "partitions"]
+    show_rows(rows, columns, as_json)
     summary = keep_segments(seen, report) | {"groups": len(rows)}
     say_summary(summary, as_json, [*seen_sentences(summary), *unread_sentences(seen)])
 
@@ -195,7 +199,7 @@ def _verified_sentences(looked: Looked, summary: Mapping[str, Any], depth: str) 
     lacking = missing_records(looked.segments)
     if lacking:
         sentences.append(
-            f"records are missing in {len(lacking)} partitions: plans leave them alone,"
+            f"records are missing in {counted(len(lacking), 'partition')}: plans leave them alone,"
             " docs/findings.md says what to do"
         )
     return sentences

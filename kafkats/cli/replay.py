@@ -12,6 +12,7 @@ from kafkats.broker.options import Replay
 from kafkats.cli.generated import options
 from kafkats.cli.options import JSON
 from kafkats.cli.terminal import say_summary, show_rows
+from kafkats.counts import counted
 
 _COLUMNS = (
     "line",
@@ -47,7 +48,7 @@ def replay(script: Path, not_for_a_broker: bool, output: Path, as_json: bool) ->
     outcomes = Counter(str(row["outcome"]) for row in rows)
     rejected = outcomes["rejected"]
     said = [f"line {row['line']}: {row['error']}" for row in rows if "error" in row]
-    said.append(f"{len(rows)} steps, {rejected} rejected; the log directories are in {output}")
+    said.append(f"{counted(len(rows), 'step')}, {rejected} rejected; log directories in {output}")
     say_summary({"steps": len(rows), "outcomes": dict(outcomes)}, as_json, said)
     return 0
 

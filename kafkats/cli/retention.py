@@ -14,6 +14,7 @@ from kafkats.cli.spark import Commands
 from kafkats.cli.terminal import retention_sentences, say_summary, show_rows
 from kafkats.config.given import Given, stored
 from kafkats.config.options import Settings, Topics
+from kafkats.counts import counted
 from kafkats.generations import rule_remarks
 from kafkats.retention.operation import OPERATION as RETENTION
 from kafkats.retention.options import Retain
@@ -134,9 +135,10 @@ def simulate_roll(
         for name in ("segments", "simulated", "open_files", "simulated_open_files")
     }
     sentences = [
-        f"{totals['segments']} segments would be {totals['simulated']}; {totals['open_files']}"
-        " open files"
-        f" {totals['simulated_open_files']}, after retention"
+        f"{counted(totals['segments'], 'segment')} would be {totals['simulated']};"
+        f" {counted(totals['open_files'], 'open file')} would be"
+        f" {totals['simulated_open_files']}, after"
+        " retention"
     ]
     remarks = [
         *policy_remarks(policy, units, topics, SIMULATION_READS),

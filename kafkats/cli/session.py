@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kafkats.counts import counted
 from kafkats.errors import KafkatsError
 from kafkats.execution import Executor, U, Work
 
@@ -87,4 +88,7 @@ def session() -> Session:
 def first_remarks(remarks: Sequence[str]) -> list[str]:
     """Return the remarks, of many only the first."""
     more = len(remarks) - _MOST_REMARKS
-    return [*remarks[:_MOST_REMARKS], *([f"and {more} more remarks"] if more > 0 else [])]
+    return [
+        *remarks[:_MOST_REMARKS],
+        *([f"and {counted(more, 'more remark')}"] if more > 0 else []),
+    ]

@@ -1,54 +1,118 @@
-"""A table as text: with bold heads and folded cells for a terminal, in whole lines for a pipe."""
+"""A table as text: in whole lines for a pipe, within the columns of a terminal."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
-from typing import Final
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Final, TypeAlias
 
-_LONGEST_LINE: Final = 100_000
+import click
+
+_WIDEST: Final = 1000
+"""A longer cell does not widen its column for other rows."""
+_LEAST_TEXT: Final = 30
+"""Columns of a terminal in which sentences are wrapped beside the other cells."""
 _GAP: Final = "  "
+_INDENT: Final = "    "
+
+Heads: TypeAlias = Sequence[tuple[Sequence[str], bool]]
+"""The lines of each column's name, and whether it has numbers."""
+Rows: TypeAlias = Sequence[Sequence[str]]
 
 
-def table_text(head: Mapping[str, bool], rows: Sequence[Sequence[str]], *, tty: bool) -> str:
+def table_text(head: Mapping[str, bool], rows: Rows, *, columns: int | None) -> str:
     """Return the table. `head` has the columns, and whether each has numbers.
 
-    A pipe has no width: its lines are whole, for grep. Neither cells nor lines end with spaces.
+    `columns` is the width of a terminal, None for a pipe: its lines are whole, for grep. For a
+    terminal that is too narrow, names of columns take several lines; then the last column is
+    wrapped, or goes below its row, if it has sentences; then each row becomes names and values.
+    No other cell is cut. Neither cells nor lines end with spaces.
     """
     rows = [[cell.rstrip() for cell in row] for row in rows]
-    if not tty:
-        widths = [len(name) for name in head]
-        for row in rows:
-            widths = [max(width, len(cell)) for width, cell in zip(widths, row, strict=True)]
-        narrow = sum(widths) + len(_GAP) * len(widths) <= _LONGEST_LINE
-        if narrow and all(cell.isascii() for row in rows for cell in row):
-            numbers = list(head.values())
-            lines = [_line(row, widths, numbers) for row in (list(head), *rows)]
-            return "\n".join(lines)
-    return _rich_text(head, rows, tty=tty)
+    heads: Heads = [([name], number) for name, number in head.items()]
+    if columns is not None and _needed(heads, rows) > columns:
+        heads = [(name.split(" "), number) for name, number in head.items()]
+        if _needed(heads, rows) > columns:
+            return "\n".join(_narrow(heads, rows, columns))
+    return "\n".join(_lines(heads, rows, bold=columns is not None))
+
+
+def _narrow(heads: Heads, rows: Rows, columns: int) -> Iterator[str]:
+    """Yield the lines of a table that is wider than the terminal."""
+    room = columns - _needed(heads[:-1], [row[:-1] for row in rows]) - len(_GAP)
+    if not any(" " in row[-1] for row in rows) or len(heads) == 1 or room < -len(_GAP):
+        yield from _named(heads, rows, columns)
+    elif room >= _LEAST_TEXT:
+        wrapped = [
+            [*([""] * (len(row) - 1) if n else row[:-1]), text]
+            for row in rows
+            for n, text in enumerate(textwrap.wrap(row[-1], room) or [""])
+        ]
+        yield from _lines(heads, wrapped, bold=True)
+    else:
+        lines = list(_lines(heads[:-1], [row[:-1] for row in rows], bold=True))
+        first, name = len(lines) - len(rows), " ".join(heads[-1][0])
+        yield from lines[:first]
+        for line, row in zip(lines[first:], rows, strict=True):
+            yield line
+            text = f"{name}: {row[-1]}" if row[-1] else ""
+            yield from (_INDENT + part for part in textwrap.wrap(text, columns - len(_INDENT)))
+
+
+def _named(heads: Heads, rows: Rows, columns: int) -> Iterator[str]:
+    """Yield each row as names and values, without what is empty."""
+    for row in rows:
+        line = ""
+        for (name, _), cell in zip(heads, row, strict=True):
+            part = f"{' '.join(name)}: {cell}" if line else cell
+            if line and cell and _width(line) + len(_GAP) + _width(part) > columns:
+                yield line
+                line = f"{_INDENT}{part}"
+            elif cell:
+                line += f"{_GAP if line else ''}{part}"
+        yield line
+
+
+def _lines(heads: Heads, rows: Rows, *, bold: bool) -> Iterator[str]:
+    widths = _widths(heads, rows)
+    numbers = [number for _, number in heads]
+    for names in zip_longest(*(name for name, _ in heads), fillvalue=""):
+        line = _line(names, widths, numbers)
+        yield click.style(line, bold=True) if bold else line
+    for row in rows:
+        yield _line(row, widths, numbers)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
+    blanks = (" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True))
     padded = (
-        cell.rjust(width) if number else cell.ljust(width)
-        for cell, width, number in zip(cells, widths, numbers, strict=True)
+        f"{blank}{cell}" if number else f"{cell}{blank}"
+        for cell, blank, number in zip(cells, blanks, numbers, strict=True)
     )
     return _GAP.join(padded).rstrip()
 
 
-def _rich_text(head: Mapping[str, bool], rows: Sequence[Sequence[str]], *, tty: bool) -> str:
-    """Return the table by a library that knows terminals and wide letters; it takes 0.1 s."""
-    from rich.console import Console
-    from rich.table import Table
+def _needed(heads: Heads, rows: Rows) -> int:
+    """Return the columns of a terminal that a table needs."""
+    return sum(_widths(heads, rows)) + len(_GAP) * max(len(heads) - 1, 0)
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, number in head.items():
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
+
+def _widths(heads: Heads, rows: Rows) -> list[int]:
+    widths = [max(map(len, name)) for name, _ in heads]
     for row in rows:
-        table.add_row(*row)
-    lines = io.StringIO()
-    width = None if tty else _LONGEST_LINE
-    Console(
-        file=lines, force_terminal=tty, width=width, markup=False, emoji=False, highlight=False
-    ).print(table)
-    return "\n".join(line.rstrip() for line in lines.getvalue().rstrip("\n").split("\n"))
+        cells = (_width(cell) for cell in row)
+        widths = [
+            max(width, cell if cell <= _WIDEST else 0)
+            for width, cell in zip(widths, cells, strict=True)
+        ]
+    return widths
+
+
+def _width(text: str) -> int:
+    """Return the columns that `text` takes: wide letters take two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)

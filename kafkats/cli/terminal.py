@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ import click
 
 from kafkats.cli.session import session
 from kafkats.cli.tables import table_text
+from kafkats.counts import counted
 from kafkats.errors import StorageFailed
 from kafkats.findings import SEVERITIES
 from kafkats.operations import OPERATIONS
@@ -90,7 +92,10 @@ def formats_sentences(
 
 def _looked_at(summary: Mapping[str, Any]) -> str:
     size = size_text(summary["log_bytes"])
-    return f"{summary['segments']} segments in {summary['partitions']} partitions, {size}"
+    return (
+        f"{counted(summary['segments'], 'segment')} in"
+        f" {counted(summary['partitions'], 'partition')}, {size}"
+    )
 
 
 def unread_sentences(segments: pa.Table) -> list[str]:
@@ -107,14 +112,17 @@ def unread_sentences(segments: pa.Table) -> list[str]:
 def plan_sentences(made: Plan, folder: Path) -> list[str]:
     """Return what a plan of any operation does, and the next command."""
     totals = made.header["totals"]
-    sentences = [
-        f"{totals['files']} files to change for {totals['segments']} segments in"
-        f" {totals['partitions']} partitions; apply reads"
-        f" {size_text(totals['read_bytes'])} of logs and writes {size_text(totals['write_bytes'])};"
-        f" {totals['blocked']} blocked;"
-        f" {totals['segments_seen']} segments seen"
-    ]
     operation = OPERATIONS.get(made.operation)
+    sentences = [
+        *_not_shown(made),
+        f"{counted(totals['files'], 'file')} to change for"
+        f" {counted(totals['segments'], 'segment')} in"
+        f" {counted(totals['partitions'], 'partition')}; {counted(totals['blocked'], 'row')}"
+        " blocked;"
+        f" {counted(totals['segments_seen'], 'segment')} seen",
+        f"apply reads {size_text(totals['read_bytes'])} of logs and writes"
+        f" {size_text(totals['write_bytes'])}",
+    ]
     sentences += operation.sentences(made.header) if operation else []
     sentences.append(f"digest {made.digest}")
     if totals["files"]:
@@ -122,21 +130,30 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
     return sentences
 
 
+def _not_shown(made: Plan) -> list[str]:
+    """Return how many files of the plan the table leaves out: they change with a .log."""
+    operation = OPERATIONS.get(made.operation)
+    if operation is None or not operation.follows:
+        return []
+    left_out = sum(map(operation.leaves_out, made.items["file"].to_pylist()))
+    return [f"not shown: {counted(left_out, 'file')} that change with a .log"] if left_out else []
+
+
 def retention_sentences(totals: Mapping[str, Any]) -> list[str]:
     """Return a summary of retention."""
     sentences = [
-        f"{size_text(totals['bytes'])} in {totals['segments_seen']} segments:"
+        f"{size_text(totals['bytes'])} in {counted(totals['segments_seen'], 'segment')}:"
         f" {size_text(totals['now_bytes'])} to delete now,"
         f" {size_text(totals['day_bytes'])} within a day, {size_text(totals['week_bytes'])} within"
         " a week"
     ]
     if totals["pinned_bytes"]:
         sentences.append(
-            f"{size_text(totals['pinned_bytes'])} have expired behind a segment that has not:"
+            f"{size_text(totals['pinned_bytes'])} expired behind a segment that has not:"
             " retention does not reach them"
         )
     return sentences + [
-        f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()
+        f"kept: {counted(count, 'segment')}: {veto}" for veto, count in totals["vetoes"].items()
     ]
 
 
@@ -150,7 +167,8 @@ def run_sentences(
         or "nothing to do"
     )
     sentences = [
-        f"{summary['files']} files: {counts}; {size_text(summary['written_bytes'])} written"
+        f"{counted(summary['files'], 'file')}: {counts}; {size_text(summary['written_bytes'])}"
+        " written"
     ]
     sentences += [f"error: {error}" for error in summary["errors"]]
     sentences += [summary["note"]] if "note" in summary else []
@@ -167,7 +185,11 @@ def freed_sentences(freed: int) -> list[str]:
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    """Print a table of `columns`; with `as_json` or in a scheduler's log a JSON object per row."""
+    """Print a table of `columns`; with `as_json` or in a scheduler's log a JSON object per row.
+
+    A terminal gets a table per log directory, a pipe one whose first column names it; a single log
+    directory is not named. Columns without a value are left out.
+    """
     most = session().most_rows
     if as_json or most is not None:
         for row in rows if as_json else rows[:most]:
@@ -177,12 +199,24 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
         return
     if not rows:
         return
-    columns = [c for c in columns if any(_cell(row.get(c)) for row in rows)]
-    if len({row.get("log_dir") for row in rows}) > 1 and "log_dir" not in columns:
-        columns = ["log_dir", *columns]
+    log_dirs = list(dict.fromkeys(row.get("log_dir") for row in rows))
+    named = [c for c in columns if any(_cell(row.get(c)) for row in rows) and c != "log_dir"]
+    if not sys.stdout.isatty():
+        _say_table(rows, ["log_dir"] * (len(log_dirs) > 1) + named, None)
+        return
+    width = shutil.get_terminal_size().columns
+    for log_dir in log_dirs:
+        if len(log_dirs) > 1:
+            say(shown(f"{log_dir}:"))
+        _say_table([row for row in rows if row.get("log_dir") == log_dir], named, width)
+
+
+def _say_table(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], width: int | None
+) -> None:
     head = {c.replace("_", " "): isinstance(rows[0].get(c), int) for c in columns}
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
-    say(table_text(head, cells, tty=sys.stdout.isatty()))
+    say(table_text(head, cells, columns=width))
 
 
 def _cell(value: object) -> str:

@@ -39,6 +39,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from kafkats.compression import compress, decompress
+from kafkats.counts import counted
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import message_set
 from kafkats.formats.enriched_tags import Tags, encode_tags, parse_tags
@@ -232,7 +233,7 @@ def decode_records(
         inside = message_set.inner_frames(inner)
         if tags.messages not in {-1, len(inside)}:
             raise CorruptBatch(
-                f"{len(inside)} messages in a wrapper whose tag says {tags.messages}"
+                f"{counted(len(inside), 'message')} in a wrapper whose tag says {tags.messages}"
             )
         return [
             _inner_record(inner, frame, index, batch, tags) for index, frame in enumerate(inside)

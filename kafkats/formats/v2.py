@@ -43,6 +43,7 @@ from typing import Final, NamedTuple, TypedDict
 
 from kafkats.compression import compress, decompress
 from kafkats.compression.checksums import crc32c
+from kafkats.counts import counted
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats.framing import MAX_OFFSET, OVERHEAD, Frame, check_offsets, decompressed
 from kafkats.formats.model import (
@@ -190,7 +191,8 @@ def _decode_area(area: memoryview, pos: int, batch: Batch) -> list[Record]:
         records.append(record)
     if pos != len(area):
         raise CorruptBatch(
-            f"{len(area) - pos} bytes left after {batch.count} records", position=pos
+            f"{counted(len(area) - pos, 'byte')} left after {counted(batch.count, 'record')}",
+            position=pos,
         )
     return records
 
@@ -220,7 +222,10 @@ def _decode_record(area: memoryview, start: int, batch: Batch) -> tuple[Record, 
 def _decode_headers(area: memoryview, start: int) -> tuple[tuple[Header, ...], int]:
     count, pos = read_varint(area, start)
     if not 0 <= count <= len(area) - pos:
-        raise CorruptBatch(f"{count} record headers, {len(area) - pos} bytes left", position=start)
+        raise CorruptBatch(
+            f"{counted(count, 'record header')}, {counted(len(area) - pos, 'byte')} left",
+            position=start,
+        )
     headers = []
     for _ in range(count):
         length, at = read_varint(area, pos)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kafkats.counts import counted
 from kafkats.errors import CorruptBatch
 from kafkats.findings import Finding
 from kafkats.generations import Rule
@@ -135,8 +136,8 @@ def judge_offset_index(case: Case) -> Verdict:
     if not index.size and built.offset_index:
         entries_missing = len(built.offset_index) // offset_index.ENTRY_SIZE
         reason = (
-            f"the file is empty, and a rebuild gives {entries_missing} entries: each"
-            " search reads from the log's beginning"
+            f"the file is empty, and a rebuild gives"
+            f" {counted(entries_missing, 'entry')}: each search reads from the log's beginning"
         )
         findings.append(Finding("no-entries", name, reason))
     return _state(index, findings, other_rule, preallocated)
@@ -200,8 +201,12 @@ def _zeros(index: Structure, preallocated: bool) -> list[Finding]:
         return []
     position = len(index.data)
     if preallocated:
-        return [Finding("preallocated", index.name, f"{index.zeros} slots not used yet", position)]
-    reason = f"{index.zeros} entries of zeros from entry {index.used} on"
+        return [
+            Finding(
+                "preallocated", index.name, f"{counted(index.zeros, 'slot')} not used yet", position
+            )
+        ]
+    reason = f"{counted(index.zeros, 'entry')} of zeros from entry {index.used} on"
     return [Finding("zero-entries", index.name, reason, position, index.used)]
 
 

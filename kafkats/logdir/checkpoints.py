@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from kafkats.counts import counted
 from kafkats.errors import CorruptFile
 from kafkats.logdir.text import Line, read_lines
 from kafkats.paths import PartitionName
@@ -98,7 +99,7 @@ def _entries(path: str | os.PathLike[str], width: int) -> list[tuple[Line, list[
         if len(fields) != width or "" in fields:
             raise line.corrupt(f"not {width} fields: {line.text[:80]!r}")
     if len(entries) != count:
-        raise lines[1].corrupt(f"{count} entries announced, {len(entries)} found")
+        raise lines[1].corrupt(f"{counted(count, 'entry')} announced, {len(entries)} found")
     return entries
 
 

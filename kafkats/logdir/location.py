@@ -66,7 +66,9 @@ def is_empty_root(path: str | os.PathLike[str]) -> bool:
 def _directory(where: Path) -> Place:
     names = {entry.name for entry in where.iterdir()}
     if not names:
-        raise BadInput("is an empty directory", path=where)
+        raise BadInput(
+            "is an empty directory: a log directory has directories such as topic-0", path=where
+        )
     if any(_is_segment(name) for name in names) or names & set(_PARTITION_SIGNS):
         return Place("partition", where, _root_above(where), where, None)
     if names & set(_ROOT_SIGNS) or any(_is_partition(where / name) for name in names):

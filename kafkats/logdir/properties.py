@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kafkats.counts import counted
 from kafkats.errors import CorruptFile
 from kafkats.logdir import strict_json
 from kafkats.logdir.text import Line, read_lines, read_small
@@ -87,7 +88,7 @@ def read_partition_metadata(path: str | os.PathLike[str]) -> PartitionMetadata:
     """
     lines = read_lines(path)
     if len(lines) != 2:
-        raise CorruptFile(f"{len(lines)} lines instead of 2", path=path, position=0)
+        raise CorruptFile(f"{counted(len(lines), 'line')} instead of 2", path=path, position=0)
     values = []
     for line, key in zip(lines, ("version", "topic_id"), strict=True):
         name, colon, value = line.text.partition(":")

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kafkats.compression.checksums import crc32c
+from kafkats.counts import counted
 from kafkats.errors import CorruptFile
 from kafkats.logdir.text import read_small
 
@@ -88,7 +89,7 @@ def decode_snapshot(data: bytes, path: str | os.PathLike[str] | None = None) -> 
         )
     if len(data) != HEADER.size + count * ENTRY.size:
         reason = (
-            f"{count} producers announced, {len(data) - HEADER.size} bytes of"
+            f"{counted(count, 'producer')} announced, {len(data) - HEADER.size} bytes of"
             f" {ENTRY.size} each found"
         )
         raise CorruptFile(reason, path=path, position=_AFTER_CRC)

@@ -255,6 +255,32 @@ def read_marks(
     return sides[0], sides[1] if len(sides) > 1 else None
 
 
+def cells_sentence(folder: str | os.PathLike[str], at: Target, until: Target | None) -> str:
+    """Return which cells of a table answer, "" if a cell begins at each of the times.
+
+    Raises as `tables.read_manifest`.
+    """
+    from kafkats.config.durations import span_text
+    from kafkats.tables import read_manifest
+
+    step = read_manifest(folder).step_ms
+    told = [
+        f"the {side} is that of {_moment(cell)}"
+        for side, target, cell in (
+            ("start", at, at // step * step if isinstance(at, int) else at),
+            ("end", until, -(-until // step) * step if isinstance(until, int) else until),
+        )
+        if isinstance(cell, int) and cell != target
+    ]
+    return f"a cell of the table covers {span_text(step)}: {', '.join(told)}" if told else ""
+
+
+def _moment(ms: int) -> str:
+    import numpy as np
+
+    return f"{np.datetime64(ms, 'ms')}".removesuffix(".000") + "Z"
+
+
 def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:
     """Return log start and log end of each partition, the largest in any row, sorted."""
     import pyarrow as pa

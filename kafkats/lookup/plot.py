@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kafkats.counts import counted
 from kafkats.lookup.marks import Mark
 from kafkats.lookup.record_scatter import LATE, Cloud
 from kafkats.plans.figure import begin_figure, date_axis, short, state_legend
@@ -257,7 +258,7 @@ def _shown_of(manifest: Manifest, first: int, days: int) -> str:
         return "the table has no hour"
     begin, end = manifest.covered[0][0], manifest.covered[-1][1] - 1
     whole = f"the table begins on {_moment(begin):%Y-%m-%d} and ends on {_moment(end):%Y-%m-%d}"
-    return f"{whole}; {days} days are shown, from {_moment(first):%Y-%m-%d} on"
+    return f"{whole}; shown: {counted(days, 'day')} from {_moment(first):%Y-%m-%d} on"
 
 
 def _moment(ms: int) -> datetime:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kafkats import paths
+from kafkats.counts import counted
 from kafkats.errors import KafkatsError, Vanished
 from kafkats.findings import SEVERITIES, Finding, failure, worst
 from kafkats.migration.census import look_at_formats
@@ -232,19 +233,20 @@ def _statement(
     refusals: Sequence[LocatedFinding],
 ) -> str:
     seen = (
-        f"{totals['batches']} batches ({totals['bytes']} bytes) in {totals['segments']} segments of"
-        f" {totals['partitions']} partitions"
+        f"{counted(totals['batches'], 'batch')} ({totals['bytes']} bytes) in"
+        f" {counted(totals['segments'], 'segment')} of {counted(totals['partitions'], 'partition')}"
     )
     if refusals:
         return (
-            f"refused: {len(refusals)} findings prevent the statement {options.claim!r};"
-            f" {seen} were read"
+            f"refused because of {counted(len(refusals), 'finding')}: the statement"
+            f" {options.claim!r};"
+            f" read: {seen}"
         )
     if exceptions:
         batches = sum(options.breaks(row["magic_batches"]) for row in exceptions)
         return (
-            f"not so: {options.claim}; {batches} batches in {len(exceptions)} segments"
-            f" break it, {seen} were read"
+            f"not so: {options.claim}; against it: {counted(batches, 'batch')} in"
+            f" {counted(len(exceptions), 'segment')}; read: {seen}"
         )
     return f"{options.claim}: {seen}{_reach(segments)}"
 

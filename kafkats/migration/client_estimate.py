@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
+from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.migration.client_costs import (
     PhaseCost,
@@ -63,7 +64,9 @@ def estimate(clients: Clients, units: Sequence[Unit], to_magic: int) -> Estimate
         sentences.append(f"these are estimates: CPU time per GB {source}")
     if without:
         named = f"{', '.join(without[:3])}{' ...' if len(without) > 3 else ''}"
-        sentences.append(f"the file of clients has no glob for {len(without)} topics: {named}")
+        sentences.append(
+            f"the file of clients has no glob for {counted(len(without), 'topic')}: {named}"
+        )
     return Estimate(summary, sentences)
 
 

@@ -34,7 +34,7 @@ def target_magic(
     read it.
     """
     if (migrate.to_magic is None) == (asked.to is None):
-        raise UsageError("name the format to convert to: --to-magic, or --to for a dialect")
+        raise UsageError("name the format to convert to: either --to-magic, or --to for a dialect")
     if asked.to and source:
         raise UsageError("--to and --dialect: one side of a migration is a format that shipped")
     if source not in {None, ENRICHED}:

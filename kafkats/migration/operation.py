@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from kafkats.config.given import Given, stored
 from kafkats.config.options import Dialect
 from kafkats.config.settings_read import INDEXES
+from kafkats.counts import counted
 from kafkats.migration.options import Back, ClientMix, Migrate, Step, ToDialect
 from kafkats.paths import OFFSET_INDEX, TIME_INDEX
 from kafkats.plans.operation import (
@@ -88,9 +89,11 @@ def _writer() -> Writer:
 def _sentences(header: Header) -> list[str]:
     totals = header["totals"]
     sentences = [
-        f"{totals['batches_before']} batches become {totals['batches_after']},"
-        f" {totals['records']} records; {size_text(totals['read_bytes'])} of logs become"
-        f" {size_text(totals['write_bytes'])}, and both lie on the disk until purge"
+        f"rewrites {counted(totals['batches_before'], 'batch')} into"
+        f" {totals['batches_after']}: {counted(totals['records'], 'record')} converted, the others"
+        " copied as they are",
+        f"{size_text(totals['read_bytes'])} of logs become {size_text(totals['write_bytes'])}; both"
+        " are on the disk until purge",
     ]
     if header["options"].get("to"):
         sentences.append(f"no broker can read them: the dialect {header['options']['to']}")

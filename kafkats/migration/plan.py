@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
+from kafkats.counts import counted
 from kafkats.errors import Refused, UsageError
 from kafkats.generations import ALL_LOSSES, LOSSES, OFFSETS_LOSS, PRODUCER, RULES
 from kafkats.migration.forecast import ForecastRow, forecast_rows, target_of
@@ -253,9 +254,9 @@ def _removals(
 def _reason(row: ForecastRow, options: MigrateOptions) -> str:
     codec = "" if options.compression_type == PRODUCER else f", {options.compression_type}"
     target = f"the dialect {options.to}" if options.to else f"magic {options.to_magic}"
-    reason = f"to {target}{codec}: {row.batches_before} batches"
+    reason = f"to {target}{codec}: {counted(row.batches_before, 'batch')}"
     if row.batches_after != row.batches_before:
-        reason += f" become {row.batches_after}"
+        reason += f" into {row.batches_after}"
     if row.kept_last:
         reason += "; the last stays magic 2, or its offsets would be given out again"
     lost = ", ".join(f"{loss} ({count})" for loss, count in row.losses.items() if count)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkats.counts import counted
 from kafkats.paths import LOG
 from kafkats.plans.figure import LABELLED_ROWS, TALLEST_INCHES, begin_figure, size_text
 
@@ -188,7 +189,7 @@ def format_shares(census: pa.Table) -> dict[str, list[tuple[str, list[int]]]]:
 def _bars(topics: Mapping[str, list[int]]) -> list[tuple[str, list[int]]]:
     bars = sorted(topics.items(), key=lambda bar: (-sum(bar[1][:2]), -sum(bar[1]), bar[0]))
     shown, rest = bars[:LABELLED_ROWS], bars[LABELLED_ROWS:]
-    others = [(f"{len(rest)} other topics", _together(rest))] if rest else []
+    others = [(counted(len(rest), "other topic"), _together(rest))] if rest else []
     return [("all topics", _together(bars)), *shown, *others]
 
 

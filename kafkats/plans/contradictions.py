@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkats.counts import counted
 from kafkats.paths import OFFSET_INDEX, TIME_INDEX
 from kafkats.plans.plan import Plan
 
@@ -31,7 +32,8 @@ def interval_remarks(plan: Plan, segments: pa.Table) -> list[str]:
         if where in written:
             partitions[finding["expected"], finding["found"]].setdefault(where, finding["reason"])
     return [
-        f"index.interval.bytes is given as {given}, and indexes of {len(of_them)} partitions that"
+        f"index.interval.bytes is given as {given}, and indexes of "
+        f"{counted(len(of_them), 'partition')} that"
         " this plan writes to have"
         f" {beside} (first {'/'.join(min(of_them))}): what it writes is sparser; leave the key"
         " out, and it is inferred"

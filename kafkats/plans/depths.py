@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkats.counts import counted
 from kafkats.plans.operation import size_text
 
 DEPTHS: Final = pa.schema([
@@ -56,12 +57,14 @@ def looked_sentences(looked: Looked, report: Path | None = None) -> list[str]:
     """Return how many bytes were read, and how many segments a report covers."""
     seen = looked.depths.num_rows
     sentences = [
-        f"read {size_text(looked.read_bytes)} of logs and indexes to look at {seen} segments"
+        f"read {size_text(looked.read_bytes)} of logs and indexes to look at"
+        f" {counted(seen, 'segment')}"
     ]
     if report is not None:
         sentences.append(
-            f"taken from {report}: {looked.known} segments; {seen - looked.known} are not in it or"
-            " have changed since, and were read whole"
+            f"taken from {report}: {counted(looked.known, 'segment')}; not in it or changed"
+            " since, and"
+            f" therefore read whole: {seen - looked.known}"
         )
     return sentences
 
@@ -71,9 +74,10 @@ def depth_sentences(depths: Mapping[str, int], not_compared: int) -> list[str]:
     tails = depths.get("tail", 0)
     whole = sum(depths.values()) - tails
     if not tails:
-        return [f"{whole} segments were looked at whole"] if whole else []
+        return [f"looked at {counted(whole, 'segment')} whole"] if whole else []
     return [
-        f"{tails} segments were looked at by their indexes and the end of their logs, {whole} were"
-        f" read whole; {not_compared} indexes were not compared entry by entry, and the rest of"
-        " their logs was not read: --depth full reads everything"
+        f"looked at {counted(tails, 'segment')} by their indexes and the end of their logs, at"
+        f" {whole}"
+        f" whole; {counted(not_compared, 'index')} not compared entry by entry, the rest of"
+        " their logs not read: --depth full reads everything"
     ]

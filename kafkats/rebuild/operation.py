@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kafkats.config.given import Given, stored
 from kafkats.config.options import MissingRecords, Topics
 from kafkats.config.settings_read import INDEXES
+from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.plans.operation import (
     Decide,
@@ -39,7 +40,9 @@ def _prepare(given: Given, policy: Policy) -> Decide:
 
     asked = given.of(Rebuild)
     if asked.depth == "tail" and "depth" in given.named and (asked.all or asked.from_report):
-        raise UsageError("--depth tail does not go with --all and --from: both need whole segments")
+        raise UsageError(
+            "--depth tail goes neither with --all nor --from: both need whole segments"
+        )
     options = stored(RebuildOptions, asked, given.of(MissingRecords), given.of(Topics))
     check_options(options)
     # Each entry counts where sound indexes are written, too, and by a rule of no broker.
@@ -76,12 +79,15 @@ def _sentences(header: Header) -> list[str]:
     if totals["recovery_segments"]:
         sentences.append(
             "no clean-shutdown marker: whatever is rebuilt, the broker's next start recovers"
-            f" {totals['recovery_segments']} segments ({size_text(totals['recovery_bytes'])}) by"
-            " itself"
+            f" {counted(totals['recovery_segments'], 'segment')}"
+            f" ({size_text(totals['recovery_bytes'])})"
+            " by itself"
         )
     origins = {word: count for word, count in totals["settings_from"].items() if word != "given"}
     if origins:
-        how = ", ".join(f"{_ORIGINS[word]} for {n} files" for word, n in sorted(origins.items()))
+        how = ", ".join(
+            f"{_ORIGINS[word]} for {counted(n, 'file')}" for word, n in sorted(origins.items())
+        )
         sentences.append(f"index.interval.bytes was not given (--config or --policy): {how}")
     left = {severity: count for severity, count in totals["not_repaired"].items() if count}
     if left:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.config.topics import topic_filter
+from kafkats.counts import counted
 from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.generations import RULES
 from kafkats.logdir.changeset import Replace
@@ -248,8 +249,8 @@ def _blocked(row: SegmentRow, later: _Later, options: RebuildOptions) -> str:
     dropped = [size for base_offset, size in beside if base_offset > row["base_offset"]]
     return (
         f"the log itself is corrupt at byte {valid_bytes} ({row['stop']}):"
-        f" Kafka's recovery would cut {lost} bytes"
-        f" and drop {len(dropped)} later segments ({sum(dropped)} bytes)"
+        f" Kafka's recovery would cut {counted(lost, 'byte')}"
+        f" and drop {counted(len(dropped), 'later segment')} ({counted(sum(dropped), 'byte')})"
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkats import paths
+from kafkats.counts import counted
 from kafkats.evidence.borders import end_findings
 from kafkats.evidence.claims import Claims
 from kafkats.findings import Finding
@@ -40,7 +41,7 @@ def start_findings(
     yield from _cuts(start, seen)
     if start.deleted:
         first = start.deleted[0]
-        segments = f"{len(start.deleted)} segments" if len(start.deleted) > 1 else "1 segment"
+        segments = counted(len(start.deleted), "segment")
         reason = f"deleted from offset {first} on: {segments}, {start.deleted_bytes} bytes"
         yield Finding("segments-deleted", paths.segment_file(first, paths.LOG), reason)
     if seen.end.readable_to > seen.end.offset:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kafkats.config.given import Given, stored
 from kafkats.config.options import MissingRecords, Topics
 from kafkats.config.settings_read import INDEXES
+from kafkats.counts import counted
 from kafkats.plans.operation import (
     Decide,
     Operation,
@@ -58,9 +59,9 @@ def _prove(request: Proving) -> Proof:
 def _sentences(header: Header) -> list[str]:
     totals = header["totals"]
     sentences = [
-        f"a broker would recover {totals['recovery_segments']} segments"
+        f"a broker would recover {counted(totals['recovery_segments'], 'segment')}"
         f" ({size_text(totals['recovery_bytes'])}) at its start; after apply it begins at"
-        f" {totals['segments_added']} new log ends"
+        f" {counted(totals['segments_added'], 'new log end')}"
     ]
     if totals["cut_bytes"]:
         sentences.append(
@@ -68,7 +69,7 @@ def _sentences(header: Header) -> list[str]:
         )
     if totals["dropped_segments"]:
         sentences.append(
-            f"LOST by this: {totals['dropped_segments']} segments"
+            f"LOST by this: {counted(totals['dropped_segments'], 'segment')}"
             f" ({size_text(totals['dropped_bytes'])}) behind a corrupt one, as by Kafka's recovery"
         )
     if totals.get("copied_bytes"):
@@ -78,13 +79,15 @@ def _sentences(header: Header) -> list[str]:
         )
     if totals["behind_high_watermark"]:
         sentences.append(
-            f"{totals['behind_high_watermark']} logs end below their high watermark: records that"
+            f"{counted(totals['behind_high_watermark'], 'log')} will end below the high"
+            " watermark: records that"
             " consumers may have read are gone here. Let a replica that has them lead, and do not"
             " force an unclean leader election"
         )
     if totals["blocked"]:
         sentences.append(
-            f"NOT recovered by this plan: {totals['blocked']} partitions; a broker recovers them"
+            f"NOT recovered by this plan: {counted(totals['blocked'], 'partition')}; a broker"
+            " does it"
             " itself at its start, with what that loses"
         )
     return sentences

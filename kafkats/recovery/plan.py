@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from kafkats import paths
 from kafkats.config import Policy
 from kafkats.config.topics import topic_filter
+from kafkats.counts import counted
 from kafkats.errors import Refused, exists
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.plans.contradictions import interval_remarks
@@ -92,7 +93,7 @@ def _below_high_watermarks(found: pa.Table) -> Iterator[str]:
         )
     if below.num_rows > _SHOWN:
         yield (
-            f"and {below.num_rows - _SHOWN} more logs end below their high watermark:"
+            f"and {counted(below.num_rows - _SHOWN, 'more log')} below their high watermark:"
             " recovery.parquet in the plan's folder lists all"
         )
 

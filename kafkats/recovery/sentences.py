@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from kafkats.counts import counted
 from kafkats.recovery.facts import BrokerStart, PartitionStart, Recovered, RootStart, Why
 from kafkats.recovery.rates import measured_rate
 
@@ -94,7 +95,7 @@ def _lines(start: BrokerStart, recovery_rate: int | None) -> Iterator[str]:
     for one in bad[:_SHOWN]:
         yield from _partition_lines(one)
     if len(bad) > _SHOWN:
-        yield f"and {len(bad) - _SHOWN} more partitions: --json lists all"
+        yield f"and {counted(len(bad) - _SHOWN, 'more partition')}: --json lists all"
 
 
 def _own(start: BrokerStart, root: RootStart) -> Sequence[PartitionStart]:
@@ -137,7 +138,7 @@ def _root_lines(
 ) -> Iterator[str]:
     segments = sum(p.segments for p in own)
     size = _bytes(sum(p.log_bytes for p in own))
-    held = f"{_count(len(own), 'partition')}, {_count(segments, 'segment')}, {size}"
+    held = f"{counted(len(own), 'partition')}, {counted(segments, 'segment')}, {size}"
     yield f"{root.log_dir}: {held}, {_stop(root)}"
     if root.words and root.outcome != "stops":
         what = {"offline": "goes offline", "unknown": "cannot be told"}
@@ -151,24 +152,25 @@ def _root_lines(
     cut, deleted = sum(p.cut_bytes for p in own), sum(len(p.deleted) for p in own)
     if cut:
         partitions = sum(bool(p.cut_bytes) for p in own)
-        yield f"  cuts {_bytes(cut)} from {_count(partitions, 'partition')}"
+        yield f"  cuts {_bytes(cut)} from {counted(partitions, 'partition')}"
     if deleted:
-        yield f"  deletes {_count(deleted, 'segment')}, {_bytes(sum(p.deleted_bytes for p in own))}"
+        deleted_bytes = sum(p.deleted_bytes for p in own)
+        yield f"  deletes {counted(deleted, 'segment')}, {_bytes(deleted_bytes)}"
     removed, renamed = sum(len(p.removed) for p in own), sum(len(p.renamed) for p in own)
     if removed or renamed:
-        done = [f"removes {_count(removed, 'file')}"] if removed else []
-        done += [f"renames {_count(renamed, '.swap file')}"] if renamed else []
+        done = [f"removes {counted(removed, 'file')}"] if removed else []
+        done += [f"renames {counted(renamed, '.swap file')}"] if renamed else []
         yield f"  finishes what was under way: {', '.join(done)}"
     aside = sum(bool(p.set_aside) for p in own)
     if aside:
         yield (
-            f"  sets {_count(aside, 'partition')} aside as -stray, and serves an empty log instead"
+            f"  sets {counted(aside, 'partition')} aside as -stray, and serves an empty log instead"
         )
     replayed = [p for p in own if p.replay_from >= 0 and p.replay_bytes]
     if replayed:
         replayed_bytes = sum(p.replay_bytes for p in replayed)
         yield (
-            f"  replays producer state in {_count(len(replayed), 'partition')},"
+            f"  replays producer state in {counted(len(replayed), 'partition')},"
             f" reading at most {_bytes(replayed_bytes)}"
         )
 
@@ -184,7 +186,7 @@ def _recovered(own: Sequence[PartitionStart]) -> str:
     again = f", {some} twice" if twice else ""
     why = ", ".join(f"{reasons[why]} {words}" for why, words in _REASONS.items() if reasons[why])
     read = _bytes(sum(p.recovered_bytes for p in own))
-    return f"{_count(len(times), 'segment')}{again}, {read}" + (
+    return f"{counted(len(times), 'segment')}{again}, {read}" + (
         f": {why}" if set(reasons) != {"unflushed"} else ""
     )
 
@@ -217,10 +219,6 @@ def _duration(seconds: float) -> str:
     return f"about {seconds:.0f} s" if seconds < 600 else f"about {seconds / 60:.0f} min"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def _told(start: BrokerStart) -> Iterator[str]:
     if not start.rule.marker_epoch or not start.kraft:
         return
@@ -244,7 +242,7 @@ def _leadership(start: BrokerStart) -> Iterator[str]:
     )
     if below:
         yield (
-            f"{_count(below, 'log')} will end below the high watermark: records that consumers may"
+            f"{counted(below, 'log')} will end below the high watermark: records that consumers may"
             " have read are gone here. Let a replica that has them lead, and do not force an"
             " unclean leader election"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kafkats.config.given import Given
 from kafkats.config.options import MissingRecords
 from kafkats.config.settings_read import INDEXES
+from kafkats.counts import counted
 from kafkats.generations import RETENTION_RULES, rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, SEGMENT_KINDS
 from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer, size_text
@@ -70,20 +71,23 @@ def _prove(request: Proving) -> Proof:
 def _sentences(header: Header) -> list[str]:
     totals = header["totals"]
     sentences = [
-        f"{size_text(totals['freed_bytes'])} in {totals['segments']} segments to delete; purge"
-        f" then frees them; a broker would delete {size_text(totals['kafka_bytes'])} in"
-        f" {totals['kafka_segments']} segments"
+        f"{size_text(totals['freed_bytes'])} in {counted(totals['segments'], 'segment')} to delete;"
+        f" purge then frees them; a broker would delete {size_text(totals['kafka_bytes'])} in"
+        f" {counted(totals['kafka_segments'], 'segment')}"
     ]
     if totals.get("heads"):
         sentences.append(
             f"{totals['heads']} of them are expired first parts of segments. apply writes the"
             f" rest, {size_text(totals['write_bytes'])}, again; it is on the disk twice until purge"
         )
-    sentences += [f"kept: {count} segments: {veto}" for veto, count in totals["vetoes"].items()]
+    sentences += [
+        f"kept: {counted(count, 'segment')}: {veto}" for veto, count in totals["vetoes"].items()
+    ]
     if totals["blocked_segments"]:
         sentences.append(
-            f"{size_text(totals['blocked_bytes'])} in {totals['blocked_segments']} segments have"
-            " expired behind one that has not: kafkats simulate retain names it"
+            f"{size_text(totals['blocked_bytes'])} in"
+            f" {counted(totals['blocked_segments'], 'segment')} expired behind one that has not:"
+            " kafkats simulate retain names it"
         )
     elif not totals["segments"]:
         sentences.append("kafkats simulate retain gives the reason for each partition")

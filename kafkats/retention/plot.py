@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
+from kafkats.counts import counted
 from kafkats.plans.figure import begin_figure, date_axis, short, size_text, state_legend
 from kafkats.plans.rows import PartitionKey, SegmentKey, key_of, partition_of
 from kafkats.retention.plan import VerdictRow
@@ -117,7 +118,7 @@ def plot_reclaimable(
     if rest:
         shown = [
             *shown,
-            (f"{len(rest)} others", {s: sum(sizes[s] for _, sizes in rest) for s in STATES}),
+            (counted(len(rest), "other"), {s: sum(sizes[s] for _, sizes in rest) for s in STATES}),
         ]
     figure.set_size_inches(9.0, 1.6 + 0.24 * max(len(shown), 5))
     axes = figure.add_subplot()

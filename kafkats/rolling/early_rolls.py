@@ -15,6 +15,7 @@ from typing import Final
 from kafkats import paths
 from kafkats.config import Policy, TopicSettings
 from kafkats.config.durations import setting_text
+from kafkats.counts import counted
 from kafkats.rolling.replay import Rolled
 
 _UNLIMITED: Final = 2**63 - 1
@@ -62,7 +63,7 @@ def early_remarks(rows: Iterable[Mapping[str, object]], policy: Policy) -> list[
         if count and (allowed is None or allowed > longest[topic]):
             limit = "without limit" if allowed is None else f"by {setting_text(allowed)}"
             found.append(
-                f"{topic}: timestamps roll {count} segments before segment.ms,"
+                f"{topic}: timestamps roll {counted(count, 'segment')} before segment.ms,"
                 f" {setting_text(longest[topic])}, has passed: they may differ {limit}. Set"
                 " message.timestamp.before.max.ms and message.timestamp.after.max.ms (before 3.6"
                 " message.timestamp.difference.max.ms) so that they add up to less"

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from kafkats.config import TopicSettings
 from kafkats.config.durations import setting_text, span_text
+from kafkats.counts import counted
 from kafkats.generations import (
     INDEX_INTERVAL_BYTES,
     MAX_RELATIVE_OFFSET,
@@ -187,8 +188,8 @@ def due(
         "time": (
             f"{span_text(now_ms - since)} since its {begin}, allowed are {setting_text(longest)}"
         ),
-        "offset-index": f"the offset index is full with {active.offset_entries} entries",
-        "time-index": f"the time index is full with {active.time_entries} entries",
+        "offset-index": f"the offset index is full with {counted(active.offset_entries, 'entry')}",
+        "time-index": f"the time index is full with {counted(active.time_entries, 'entry')}",
         "": _by_time(from_ms, until_ms, now_ms),
     }
     return Due(bool(reason), reason, texts[reason], evidence, from_ms, until_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkats.counts import counted
 from kafkats.errors import CorruptBatch
 from kafkats.findings import Finding
 from kafkats.formats.model import NO_TIMESTAMP
@@ -98,12 +99,13 @@ def timestamp_findings(name: str, facts: SegmentFacts, source: Source) -> Iterat
     if not count:
         return
     reason = (
-        f"{count} records are from before 1970, the newest of {newest} ms; brokers search,"
+        f"{counted(count, 'record')} from before 1970, the newest of {newest} ms; brokers search,"
         " roll and delete by the file's mtime"
     )
     if facts.delete_horizon_batches:
         reason += (
-            f"; bit 6 of {facts.delete_horizon_batches} batches is read as a delete horizon, not as"
+            f"; bit 6 of {counted(facts.delete_horizon_batches, 'batch')} is read as a delete"
+            " horizon, not as"
             " KIP-228's isTimestampExtended"
         )
     yield Finding("negative-timestamps", name, reason)

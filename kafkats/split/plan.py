@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
+from kafkats.counts import counted
 from kafkats.errors import CorruptPlan
 from kafkats.logdir.changeset import Change
 from kafkats.logdir.families import noted, refuse_unclean
@@ -77,7 +78,7 @@ def _split_items(
     segment: SegmentRow, chain: Sequence[PartRow], options: SplitOptions
 ) -> Iterator[Item]:
     following = [row["part_offset"] for row in chain[1:]] + [segment["next_base_offset"]]
-    words = f"{_FOR[options.split]}: becomes {len(chain)} segments"
+    words = f"{_FOR[options.split]}: becomes {counted(len(chain), 'segment')}"
     for row, next_offset in zip(chain, following, strict=True):
         yield from part_items(segment, row, next_offset, options.rule, words)
 

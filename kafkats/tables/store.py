@@ -27,6 +27,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from kafkats.counts import counted
 from kafkats.errors import (
     BadInput,
     CorruptFile,
@@ -164,7 +165,7 @@ def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Itera
         count += rows.num_rows
         yield rows
     if count != part.rows:
-        raise CorruptFile(f"{count} rows, the manifest says {part.rows}", path=path)
+        raise CorruptFile(f"{counted(count, 'row')}, the manifest says {part.rows}", path=path)
 
 
 def read_open(folder: str | os.PathLike[str], part: Part) -> list[OpenRun]:

@@ -14,6 +14,7 @@ from typing import TypedDict
 
 from airflow.providers.common.compat.sdk import Context
 
+from kafkats.counts import counted
 from kafkats.errors import Changed, CorruptPlan, KafkatsError
 from kafkats.logdir.strict_json import Json
 from kafkats.plans.operation import size_text
@@ -124,9 +125,9 @@ def remove(context: Context) -> CleanSummary:
             kept.append({"folder": one["folder"], "why": "recent", "what": e.reason})
         except KafkatsError as e:
             failures.append(str(e))
-    counted = still if params["dry_run"] else gone
+    chosen = still if params["dry_run"] else gone
     content: CleanReport = {
-        "outcome": _outcome(counted, dry_run=params["dry_run"], failures=len(failures)),
+        "outcome": _outcome(chosen, dry_run=params["dry_run"], failures=len(failures)),
         "removed": [one["folder"] for one in gone],
         "removed_bytes": sum(one["bytes"] for one in gone),
         "may_be_removed": [one["folder"] for one in still] if params["dry_run"] else [],
@@ -150,14 +151,14 @@ def remove(context: Context) -> CleanSummary:
     }
 
 
-def _outcome(counted: list[Chosen], *, dry_run: bool, failures: int) -> str:
-    folders = f"{len(counted)} folder{'' if len(counted) == 1 else 's'}"
-    size = size_text(sum(one["bytes"] for one in counted))
+def _outcome(chosen: list[Chosen], *, dry_run: bool, failures: int) -> str:
+    folders = counted(len(chosen), "folder")
+    size = size_text(sum(one["bytes"] for one in chosen))
     if dry_run:
-        may = f"{folders} may be removed, {size}" if counted else "nothing to remove"
+        may = f"{folders} may be removed, {size}" if chosen else "nothing to remove"
         return f"dry run: {may}"
     left = f", {failures} could not be removed" if failures else ""
-    return f"{folders} removed, {size}{left}" if counted or failures else "nothing to remove"
+    return f"{folders} removed, {size}{left}" if chosen or failures else "nothing to remove"
 
 
 def _sorted(context: Context, root: Path) -> tuple[list[Chosen], list[KeptFolder]]:

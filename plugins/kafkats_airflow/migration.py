@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
+from kafkats.counts import counted
 from kafkats.errors import NotEqual, UsageError
 from kafkats_airflow import checks, steps
 from kafkats_airflow.applications import Group, groups_of, listed, places
@@ -223,7 +224,8 @@ def _proved(broker: str, run: Path, outcomes: Collection[str] = ()) -> Parity:
     if wrong:
         where = f"{wrong[0]['partition_dir']}/{wrong[0]['file']}"
         raise NotEqual(
-            f"{len(wrong)} logs are not proved to hold the same records, first {where}", path=run
+            f"not proved to hold the same records: {counted(len(wrong), 'log')}, first {where}",
+            path=run,
         )
     before, after = (_digest(row[f"parity_{side}"] for row in logs) for side in ("before", "after"))
     return {

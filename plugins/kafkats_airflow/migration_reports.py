@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
+from kafkats.counts import counted
 from kafkats_airflow import checks, failing, overview, reports, steps, tries
 from kafkats_airflow.burn_down import write_burn_down
 from kafkats_airflow.folders import folder_of
@@ -179,7 +180,7 @@ def outcome(
     certified = sum(bool(one.get("certificate")) for one in results)
     left = "" if certified >= len(work) else ", not certified"
     if blocked := sum(one["plan"]["totals"]["blocked"] for one in work):
-        left += f", {blocked} segments left as they were"
+        left += f", {counted(blocked, 'segment')} left as before"
     statuses = {str(row["broker"]): str(row["status"]) for row in brokers}
     return _ending(params["phase"], work, statuses, left)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.providers.common.compat.sdk import Context
 
+from kafkats.counts import counted
 from kafkats.errors import CorruptPlan, KafkatsError, storage
 from kafkats.operations import OPERATIONS
 from kafkats_airflow.links import page_of
@@ -71,7 +72,7 @@ def _rows(shown: Sequence[PlanResult]) -> str:
         ]
     except KafkatsError as e:
         return f"The rows cannot be shown: {code(e)}"
-    more = f"\n\nand more: {files} files in all." if files > len(rows) else ""
+    more = f"\n\nand more: {counted(files, 'file')} in all." if files > len(rows) else ""
     return f"First rows:\n\n{table(_HEAD, rows)}{more}"
 
 

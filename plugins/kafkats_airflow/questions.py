@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from airflow.providers.common.compat.sdk import Context
 
+from kafkats.counts import counted
 from kafkats_airflow.results import PlanResult
 from kafkats_airflow.run_params import params_of
 from kafkats_airflow.sentences import size
@@ -110,10 +111,12 @@ def of_recover(context: Context, plans: Plans) -> str:
     ]
     if dropped:
         sentences.append(
-            f"{dropped} segments behind a corrupt one are LOST, as by Kafka's recovery."
+            f"LOST, as by Kafka's recovery: {counted(dropped, 'segment')} behind a corrupt one."
         )
     if blocked := sum(one["blocked"] for one in totals):
-        sentences.append(f"{blocked} partitions are NOT recovered: a broker does it at its start.")
+        sentences.append(
+            f"NOT recovered: {counted(blocked, 'partition')}: a broker does it at its start."
+        )
     return f"{_of_plans(plans)}\n\n{' '.join(sentences)}"
 
 
@@ -123,8 +126,10 @@ def of_ending(context: Context, plans: Plans) -> str:
     files = sum(plan["totals"]["files"] for plan in plans)
     of = f"{code(params['of_run'])} of {code(params['of_dag'])}"
     if params["verb"] == "purge":
-        return f"The old files of run {of} are deleted ({files} files); no undo after that."
-    return f"Every file of run {of} is put back ({files} files)."
+        return (
+            f"The old files of run {of} are deleted ({counted(files, 'file')}); no undo after that."
+        )
+    return f"Every file of run {of} is put back ({counted(files, 'file')})."
 
 
 def code(value: object) -> str:

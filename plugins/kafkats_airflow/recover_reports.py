@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import Context
 
+from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks, overview, reports
 from kafkats_airflow.applications import START
@@ -125,8 +126,9 @@ def outcome(folder: Path, params: RunParams, plans: Sequence[PlanResult]) -> str
     if not plans:
         return reports.UNFINISHED
     blocked = sum(plan["totals"]["blocked"] for plan in plans)
-    left = f"{reports.left_out(plans)}, {blocked} partitions {LEFT}" if blocked else ""
+    left = f"{reports.left_out(plans)}, {counted(blocked, 'partition')} {LEFT}" if blocked else ""
     left = left or reports.left_out(plans)
     if params["dry_run"]:
-        return "dry run" if not blocked else f"dry run of a plan with {blocked} blocked rows"
+        of = f" of a plan with {counted(blocked, 'blocked row')}" if blocked else ""
+        return f"dry run{of}"
     return reports.ended(folder, OPERATIONS["recover"], plans, left)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
+from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats.plans.operation import Operation
 from kafkats_airflow import checks, overview, tries
@@ -134,7 +135,7 @@ def outcome(folder: Path, params: RunParams, operation: str, plans: Plans) -> st
     }
     words = _ending(folder, params, OPERATIONS[operation], plans)
     if left["damage"] and words != UNFINISHED:
-        words += f", {left['damage']} damages not repaired"
+        words += f", damage not repaired: {counted(left['damage'], 'finding')}"
     if words != UNFINISHED:
         words += left_out(plans)
     return f"{words}, {UNSAFE}" if left["danger"] else words
@@ -259,7 +260,7 @@ def left_out(plans: Plans) -> str:
     if not skipped:
         return ""
     holders = ", ".join(dict.fromkeys(str(one["holder"]) for one in skipped))
-    return f", {len(skipped)} volumes left out: reserved by {holders}"
+    return f", {counted(len(skipped), 'volume')} left out: reserved by {holders}"
 
 
 def common(folder: Path, plans: Plans, stages: Mapping[str, Results]) -> Common:

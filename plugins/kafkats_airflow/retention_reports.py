@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.config import Policy
+from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks, overview, reports
 from kafkats_airflow.applications import listed
@@ -188,9 +189,9 @@ def outcome(folder: Path, params: RunParams, operation: str, plans: Plans, *, lo
     if lost:
         return UNFINISHED
     kept = sum(plan.get("over_guard", 0) for plan in plans)
-    left = f", {kept} segments kept by a guard" if kept else ""
+    left = f", {counted(kept, 'segment')} kept by a guard" if kept else ""
     if blocked := sum(plan["totals"]["blocked"] for plan in plans):
-        left += f", {blocked} segments left as they were"
+        left += f", {counted(blocked, 'segment')} left as before"
     left += reports.left_out(plans)
     if params["dry_run"]:
         return f"dry run{left}"

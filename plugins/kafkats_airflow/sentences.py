@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from kafkats.counts import counted
 from kafkats.errors import KafkatsError
 from kafkats_airflow.results import JobResult, Progress
 
@@ -47,7 +48,8 @@ def of_findings(job: str, result: JobResult) -> str:
         )
     if result.get("unreadable"):
         return (
-            f"{job}: {result['unreadable']} partitions could not be searched, see this task's log"
+            f"{job}: {counted(result['unreadable'], 'partition')} could not be searched, see this"
+            " task's log"
             " for each reason"
         )
     if "statement" in result:
@@ -75,7 +77,7 @@ def of_timeout(job: str, limit: str) -> str:
 
 def of_progress(progress: Progress) -> str:
     """Such as `plan: 12 of 30 units, 1.2 GiB of 4.0 GiB, 310.0 MiB/s, about 9 s left`."""
-    words = [f"{progress['stage']}: {progress['units']} of {progress['of_units']} units"]
+    words = [f"{progress['stage']}: {progress['units']} of {counted(progress['of_units'], 'unit')}"]
     words.append(f"{size(progress['bytes'])} of {size(progress['of_bytes'])}")
     if progress.get("bytes_per_second"):
         words.append(f"{size(progress['bytes_per_second'])}/s")
@@ -83,7 +85,7 @@ def of_progress(progress: Progress) -> str:
     if left is not None and progress["units"] < progress["of_units"]:
         words.append(f"about {duration(left)} left")
     if repeated := progress.get("failed_tasks"):
-        words.append(f"{repeated} tasks repeated")
+        words.append(f"{counted(repeated, 'task')} repeated")
     return ", ".join(words)
 
 
@@ -110,9 +112,9 @@ def duration(seconds: float) -> str:
 def _not_applied(job: str, result: JobResult) -> str:
     outcomes = result["outcomes"]
     left = [f"{outcomes[word]} {word}" for word in ("refused", "failed") if outcomes.get(word)]
-    files = f"{' and '.join(left)} of {sum(outcomes.values())} files"
+    files = f"{' and '.join(left)} of {counted(sum(outcomes.values()), 'file')}"
     where = (
-        f" in {result['left_partitions']} of {result['partitions']} partitions"
+        f" in {result['left_partitions']} of {counted(result['partitions'], 'partition')}"
         if result.get("partitions")
         else ""
     )
@@ -127,7 +129,7 @@ def _not_as_planned(job: str, result: JobResult) -> str:
     wrong = result["files"] - result["equal"]
     report = f" {result['report']} and" if result.get("report") else ""
     return (
-        f"{job}: {wrong} of {result['files']} files are not as planned:"
+        f"{job}: {wrong} of {counted(result['files'], 'file')} not as planned:"
         f" {_some(result['not_equal'])}; see{report} this task's log, and undo the run if that is"
         " not explained"
     )

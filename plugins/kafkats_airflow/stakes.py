@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow.sentences import size
 
@@ -58,8 +59,8 @@ def _sentence(operation: str, stakes: Sequence[Stake]) -> str:
 
 
 def _stake(operation: str, totals: Mapping[str, int], on_disk: int | None) -> str:
-    files = _counted(totals["files"], "file")
-    partitions = _counted(totals["partitions"], "partition")
+    files = counted(totals["files"], "file")
+    partitions = counted(totals["partitions"], "partition")
     of_disk = "" if on_disk is None else f" of {size(on_disk)} on disk"
     if operation == UNDO:
         return f"Put back {files} in {partitions}, as they were before"
@@ -100,7 +101,3 @@ def on_disk(plan: Path) -> int | None:
 def _number(totals: Mapping[str, object], name: str) -> int:
     found = totals.get(name)
     return found if isinstance(found, int) else 0
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

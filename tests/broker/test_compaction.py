@@ -89,7 +89,7 @@ def test_the_files_are_those_that_the_broker_left(
         {**step("create", config=config, **{"from": str(before)}), "partition": partition},
         {**step("compact"), "partition": partition},
     )
-    assert "segments into" in str(rows[2]["outcome"])
+    assert " into " in str(rows[2]["outcome"])
     ours = tmp_path / "out/broker-1" / partition
     for kind in KINDS:
         names = {path.name for path in after.glob(f"*{kind}")}
@@ -146,7 +146,7 @@ def test_the_last_record_of_each_key_stays(kafka: str, tmp_path: Path) -> None:
     assert rows[4]["outcome"] == "nothing to clean", "the active segment"
     assert rows[-2] | {"line": 0} == {
         "line": 0, "do": "compact", "broker": "1", "partition": "t-0",
-        "outcome": "1 segments into 1", "first_offset": 0, "last_offset": 3, "log_end_offset": 5,
+        "outcome": "1 segment into 1", "first_offset": 0, "last_offset": 3, "log_end_offset": 5,
         "bytes": rows[-2]["bytes"], "stored_bytes": rows[-2]["stored_bytes"],
     }  # fmt: skip
     assert offsets(tmp_path) == [1, 2, 3, 4], "b of the active segment does not count"
@@ -169,7 +169,7 @@ def test_a_log_that_is_clean_enough_waits(tmp_path: Path) -> None:
         step("compact", at=NOW + DAY + 1),
     )
     outcomes = [row["outcome"] for row in rows if row["do"] == "compact"]
-    assert outcomes == ["1 segments into 1", "clean enough", "2 segments into 1"]
+    assert outcomes == ["1 segment into 1", "clean enough", "2 segments into 1"]
 
 
 def test_young_records_wait(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ SETS = (
 def test_message_sets_become_one_with_holes(codec: str, replay: Replay) -> None:
     """K31-14: only the relative offsets change."""
     *_, row = replay(broker(), created(), *cleaned(*({**one, "codec": codec} for one in SETS)))
-    assert (row["outcome"], row["first_offset"], row["last_offset"]) == ("1 segments into 1", 0, 6)
+    assert (row["outcome"], row["first_offset"], row["last_offset"]) == ("1 segment into 1", 0, 6)
     data = replay.file().read_bytes()
     (merged,) = dispatch.batches(data)
     assert merged.last_offset == 6

@@ -81,7 +81,7 @@ def test_magic_0_has_no_entries_and_counts_by_the_file(play: Played) -> None:
     )  # fmt: skip
     assert [row["outcome"] for row in rows if row["do"] == "retain"] == [
         "0 segments deleted",
-        "1 segments deleted",
+        "1 segment deleted",
     ]
     assert play.times(2) == []
 
@@ -113,7 +113,7 @@ def test_timestamps_are_loaded_from_format_0_10_on(
         *begin(**{"retention.ms": 7 * DAY}), send(-8 * DAY), step("roll"), send(0),
         restart(config={"message.format.version": version}), step("retain"),
     )  # fmt: skip
-    assert rows[-1]["outcome"] == f"{deleted} segments deleted"
+    assert rows[-1]["outcome"] == f"{deleted} segment{'s' * (deleted != 1)} deleted"
 
 
 def test_after_a_hard_failure_the_active_log_is_scanned_to_its_end(play: Played) -> None:
@@ -172,7 +172,7 @@ def test_segments_of_only_the_old_format_go_by_their_file(play: Played) -> None:
         *begin("0.9.0"), old(at=5), step("roll"), old(at=HOUR), restart(kafka="kip"),
         *(step("retain", at=T + time) for time in times),
     )  # fmt: skip
-    assert [r["outcome"] for r in rows[-2:]] == ["0 segments deleted", "1 segments deleted"]
+    assert [r["outcome"] for r in rows[-2:]] == ["0 segments deleted", "1 segment deleted"]
 
 
 def test_one_message_with_a_timestamp_decides(play: Played) -> None:
@@ -182,7 +182,7 @@ def test_one_message_with_a_timestamp_decides(play: Played) -> None:
         send(-3 * DAY, at=HOUR), step("roll"), send(4 * DAY),
         step("retain", at=T + 4 * DAY), step("retain", at=T + 4 * DAY + 1),
     )  # fmt: skip
-    assert [r["outcome"] for r in rows[-2:]] == ["0 segments deleted", "1 segments deleted"]
+    assert [r["outcome"] for r in rows[-2:]] == ["0 segments deleted", "1 segment deleted"]
 
 
 # ---------------------------------------------------------------- truncation
@@ -210,7 +210,7 @@ def test_retention_goes_by_the_time_index(play: Played) -> None:
     rows = play(
         *begin(**{"retention.ms": 7 * DAY}), send(-8 * DAY), step("roll"), send(0), step("retain")
     )
-    assert rows[-1]["outcome"] == "1 segments deleted" and play.bases() == [1]
+    assert rows[-1]["outcome"] == "1 segment deleted" and play.bases() == [1]
 
 
 def test_retention_stops_at_the_first_segment_that_is_not_expired(play: Played) -> None:
@@ -218,7 +218,7 @@ def test_retention_stops_at_the_first_segment_that_is_not_expired(play: Played) 
         *begin(**{"retention.ms": 7 * DAY}), send(-9 * DAY), step("roll"), send(-DAY), step("roll"),
         send(-9 * DAY), step("roll"), send(0), step("retain"),
     )  # fmt: skip
-    assert rows[-1]["outcome"] == "1 segments deleted" and play.bases() == [1, 2, 3]
+    assert rows[-1]["outcome"] == "1 segment deleted" and play.bases() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("after", "rolls"), [(HOUR, ""), (HOUR + 1, "yes")])
@@ -244,7 +244,7 @@ def test_largest_timestamp_minus_1(play: Played) -> None:
         step("retain", at=T + HOUR + DAY), step("retain", at=T + HOUR + DAY + 1),
     )  # fmt: skip
     assert [row["rolled"] for row in rows[2:5]] == ["", "", "yes"]
-    assert [row["outcome"] for row in rows[5:]] == ["0 segments deleted", "1 segments deleted"]
+    assert [row["outcome"] for row in rows[5:]] == ["0 segments deleted", "1 segment deleted"]
 
 
 # ---------------------------------------------------------------- search

@@ -207,7 +207,7 @@ def test_a_segment_is_deleted_by_the_timestamp_of_its_last_message(replay: Repla
         produce(2, "none", BEGIN - 60_000, BEGIN - 9_000), step("roll"), produce(2, "none", BEGIN),
         step("retain", at=BEGIN + 500),
     )  # fmt: skip
-    assert (rows[-1]["outcome"], rows[-1]["first_offset"]) == ("1 segments deleted", 1)
+    assert (rows[-1]["outcome"], rows[-1]["first_offset"]) == ("1 segment deleted", 1)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -238,7 +238,7 @@ def test_the_cleaner_merges_message_sets(codec: str, replay: Replay) -> None:
         broker(), create(**config), keyed(codec, "a", "b", "c"), keyed(codec, "a", "d", at=BEGIN + 1),
         keyed(codec, "e", "d", at=BEGIN + 5), step("roll"), step("compact"),
     )  # fmt: skip
-    assert rows[-1]["outcome"] == "1 segments into 1"
+    assert rows[-1]["outcome"] == "1 segment into 1"
     found = replay.dump(replay.file())
     (merged,) = of_kind(found, "batch")
     assert (merged["last_offset"], merged["max_timestamp"]) == (6, BEGIN + 5)

@@ -230,7 +230,7 @@ def test_retention_goes_by_the_last_time_index_entry(replay: Replay) -> None:
         step("retain", at=BEGIN + 50_000), step("retain", at=BEGIN + 50_001),
     )  # fmt: skip
     assert [row["outcome"] for row in rows if row["do"] == "retain"] == [
-        "0 segments deleted", "1 segments deleted",
+        "0 segments deleted", "1 segment deleted",
     ]  # fmt: skip
 
 
@@ -243,7 +243,7 @@ def test_retention_depends_on_the_other_messages_of_the_segment(
         broker(), create(retention_ms=1000, segment_ms=10**12), produce("none", BEGIN - 10**9),
         produce("none", last), produce("none", BEGIN - 10**9), step("roll"), produce("none", BEGIN), step("retain"),
     )  # fmt: skip
-    assert rows[-1]["outcome"] == f"{deleted} segments deleted"
+    assert rows[-1]["outcome"] == f"{deleted} segment{'s' * (deleted != 1)} deleted"
 
 
 def test_a_segment_rolls_when_nothing_came_for_long(replay: Replay) -> None:

@@ -115,7 +115,7 @@ def test_failover(
             "-o",
             csv,
         )
-        assert (code, "1 partitions" in err) == (0, True)
+        assert (code, "1 partition" in err) == (0, True)
         topic, number, offset = csv.read_text().strip().split(",")
         assert (topic, number) == ("by-bytes", "0")
         found.append(int(offset))

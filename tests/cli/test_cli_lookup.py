@@ -58,8 +58,7 @@ def test_a_high_watermark_that_was_left_behind(
     set_back(root, "ts-falling 0", 0)
     code, out, _ = run(capsys, *asked)
     assert (
-        code == 0
-        and "70 offsets are above the checkpointed high watermark (ts-falling-0 70)" in out
+        code == 0 and "above the checkpointed high watermark: 70 offsets (ts-falling-0 70)" in out
     )
     *rows, summary = objects(run(capsys, *asked, "--json")[1])
     assert summary["summary"]["above_high_watermark"] == 70
@@ -79,7 +78,7 @@ def test_a_table_leaves_open_what_lies_above_the_high_watermark(
     closed = tables.closed(tables.read(tmp_path / "whole").rows).sum()
     assert (
         code == 0
-        and f"{closed} cells stay open: their records are above the checkpointed high watermark"
+        and f"left open, as their records are above the checkpointed high watermark: {closed} cells"
         in out
     )
     words = set(tables.read(tmp_path / "table").rows["reason"].to_pylist())
@@ -152,9 +151,7 @@ def test_a_table_is_asked_as_a_directory_is(
         same = ("topic", "partition", "target_ms", "offset", "timestamp", "reason")
         assert {name: ours[name] for name in same} == {name: theirs[name] for name in same}
     code, out, _ = run(capsys, "lookup", tmp_path / "table", "--at", UNTIL, "--at", TARGET)
-    assert (
-        code == 1 and "not-covered" in out and "1 partitions, 2 times: 1 could not be told" in out
-    )
+    assert code == 1 and "not-covered" in out and "1 partition, 2 times: 1 could not be told" in out
 
 
 def test_a_table_knows_what_is_gone(

@@ -299,7 +299,7 @@ def test_a_head_over_the_guard_goes_only_after_a_yes(
     )
     assert str(run.state) == "success"
     assert logs(volume, "time-all-0") == [starts]
-    kept = "" if answer == YES else ", 1 segments kept by a guard"
+    kept = "" if answer == YES else ", 1 segment kept by a guard"
     assert report(volume)["outcome"] == (
         "deleted and proved" if answer == YES else f"nothing to delete{kept}"
     )

@@ -134,7 +134,7 @@ def test_volumes_of_others_are_left_out_and_the_rest_goes_on(
     run = rebuild(bag, damaged, policy=str(policy), need_approval=False)
     assert str(run.state) == "success"
     said = report(damaged)
-    assert said["outcome"] == "rebuilt and proved, 1 volumes left out: reserved by ada@host plan"
+    assert said["outcome"] == "rebuilt and proved, 1 volume left out: reserved by ada@host plan"
     assert said["volumes"] == [str(damaged)] and (damaged / DAMAGED[0]).exists()
     assert (data(theirs), holder(theirs), holder(damaged)) == (before, "ada@host plan", "")
 

@@ -455,7 +455,7 @@ def test_how_a_run_ended(tmp_path: Path) -> None:
         return outcome(tmp_path, PARAMS | params, "rebuild", plans)
 
     assert said() == "not finished", "planning itself failed"
-    assert said(plan(0, 3)) == "nothing to rebuild, 3 damages not repaired"
+    assert said(plan(0, 3)) == "nothing to rebuild, damage not repaired: 3 findings"
     assert said(plan(0, 0), plan(1, 0)).endswith(UNSAFE), "a danger must not end green"
     assert said(plan(0, 0, 2), dry_run=True) == "dry run"
     assert said(plan(0, 0, 2)) == "not finished", "nothing was applied"
@@ -465,7 +465,7 @@ def test_how_a_run_ended(tmp_path: Path) -> None:
     write_json(run / "report.json", {"exit_code": 0})
     assert said(plan(0, 0, 2)) == "not finished", "and not proved"
     write_json(run / "proof.json", {"files": 2})
-    assert said(plan(1, 2, 2)) == f"rebuilt and proved, 2 damages not repaired, {UNSAFE}"
+    assert said(plan(1, 2, 2)) == f"rebuilt and proved, damage not repaired: 2 findings, {UNSAFE}"
     write_json(run / "report.json", {"exit_code": 3})
     assert said(plan(0, 0, 2)) == "not finished", "applied again since, and refused in part"
     write_json(run / "proof.json", {"files": 1})

@@ -91,7 +91,7 @@ def test_a_volume_with_a_blocked_row_is_not_reported_as_done(
     found = states(run)
     assert found["apply"] == found["verify"] == "success" and found["report"] == "failed"
     [report] = reports(folder)
-    assert report["outcome"] == f"recovered and proved, 1 partitions {LEFT}"
+    assert report["outcome"] == f"recovered and proved, 1 partition {LEFT}"
 
 
 def test_no_plan_is_no_success(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_findings_that_end_a_job_fail_the_task(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(AirflowFailException) as raised:
         run(monkeypatch, [f"KAFKATS_RESULT {json.dumps(found)}"], code=1)
     assert str(raised.value) == (
-        "plan: 2 of 30 files are not as planned: /data/a-0/x.timeindex (and 1 more); see /r and this task's log, and undo the"
+        "plan: 2 of 30 files not as planned: /data/a-0/x.timeindex (and 1 more); see /r and this task's log, and undo the"
         " run if that is not explained"
     )
 

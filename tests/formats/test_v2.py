@@ -97,10 +97,10 @@ class TestRefused:
         refused(raw_batch(RECORD, record_count=2), "inside a varint", 69)
 
     def test_bytes_after_the_last_record(self) -> None:
-        refused(raw_batch(RECORD + b"\0"), "1 bytes left after 1 records", 69)
+        refused(raw_batch(RECORD + b"\0"), "1 byte left after 1 record", 69)
         refused(
             raw_batch(compress(Codec.GZIP, RECORD + b"\0"), attributes=1),
-            "1 bytes left .* after decompression",
+            "1 byte left .* after decompression",
             0,
         )
 

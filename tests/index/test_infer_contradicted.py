@@ -78,7 +78,7 @@ def test_a_plan_says_so(
     [*_, last] = said(capsys, *words, "--policy", policy)
     [remark] = last["summary"]["remarks"]
     assert remark.startswith(
-        "index.interval.bytes is given as 4096, and indexes of 1 partitions that this plan writes to have 256"
+        "index.interval.bytes is given as 4096, and indexes of 1 partition that this plan writes to have 256"
     )
     assert "sparser" in remark
     for true in (("--config", "index.interval.bytes=256"), ()):

@@ -146,7 +146,7 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert summary["summary"]["late"] == 0
     assert run("layouts", tmp_path / "data", "--at", T0 - 1, "--at", "1s")[0] == 2
     code, out, _ = run("layouts", tmp_path / "data", "--at", T0, "-o", tmp_path / "out")
-    assert code == 0 and "create-time" in out and "1 segments: 6 searches" in out
+    assert code == 0 and "create-time" in out and "1 segment, 6 searches" in out
     (one.path / f"{0:020d}.log").write_bytes((one.path / f"{0:020d}.log").read_bytes()[:-1] + b"?")
     code, out, _ = run("layouts", tmp_path / "data")
-    assert code == 1 and "1 segments could not be read" in out
+    assert code == 1 and "1 segment could not be read" in out

@@ -98,7 +98,7 @@ def test_exceptions_are_named(volume: Path) -> None:
         0,
         [1, 0, 10],
     )
-    assert "1 batches in 1 segments break it" in made.statement
+    assert "against it: 1 batch in 1 segment;" in made.statement
 
 
 def turned(log: Path) -> None:
@@ -137,7 +137,7 @@ def test_what_is_not_read_or_corrupt_refuses(
     refused = certified(volume, min_magic=2)
     assert not refused.certified
     assert [(f["partition_dir"], f["severity"]) for f in refused.refusals] == [("a-0", "damage")]
-    assert refused.statement.startswith("refused: 1 findings")
+    assert refused.statement.startswith("refused because of 1 finding:")
     with pytest.raises(UsageError, match="refused"):
         write_certificate(refused, tmp_path / "cert", at=AT)
     assert not (tmp_path / "cert").exists()
