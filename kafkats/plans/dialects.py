@@ -22,7 +22,7 @@ from kafkats.plans.units import Unit
 
 _HEAD: Final = 1 << 20
 """Bytes of a log that are looked at, unless its first message is larger."""
-_LARGEST: Final = 64 << 20
+_LARGEST: Final = 8 << 20
 """Of a first message."""
 _TIME_INDEX: Final = paths.SEGMENT_KINDS.index(paths.TIME_INDEX)
 _HOW: Final = {
