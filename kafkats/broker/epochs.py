@@ -5,28 +5,22 @@ Source: LeaderEpochFileCache and UnifiedLog.append of Kafka 0.11 to 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kafkats.formats import v2
 from kafkats.formats.model import Batch
 from kafkats.logdir.checkpoints import EpochStart
 
 
-def begun_by(epochs: list[EpochStart], batches: Sequence[Batch]) -> list[EpochStart]:
-    """Return the epochs with those that the batches begin.
+def begun_by(epochs: list[EpochStart], batch: Batch) -> list[EpochStart]:
+    """Return the epochs with the one that the batch begins.
 
     A batch of another epoch than the last one begins it, and replaces entries with an epoch or a
     start that is not lower. A batch of an older format deletes all entries.
     """
-    for batch in batches:
-        if batch.magic < v2.MAGIC:
-            epochs = []
-        elif batch.leader_epoch >= 0:
-            epochs = _begun(epochs, EpochStart(batch.leader_epoch, batch.base_offset))
-    return epochs
-
-
-def _begun(epochs: list[EpochStart], new: EpochStart) -> list[EpochStart]:
+    if batch.magic < v2.MAGIC:
+        return []
+    if batch.leader_epoch < 0:
+        return epochs
+    new = EpochStart(batch.leader_epoch, batch.base_offset)
     last = epochs[-1] if epochs else None
     if last and new.epoch == last.epoch and new.start_offset >= last.start_offset:
         return epochs

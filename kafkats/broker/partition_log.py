@@ -165,7 +165,8 @@ class PartitionLog:
         """
         settings, rule = self.topic.rolling, self.generation.roll
         if self.generation.epochs:
-            self.keep_epochs(begun_by(self.epochs, batches), now_ms)
+            for batch in batches:  # each change is written: a file that was never one stays empty
+                self.keep_epochs(begun_by(self.epochs, batch), now_ms)
         if len(data) > settings.segment_bytes:
             reason = f"{len(data)} bytes, segment.bytes is {settings.segment_bytes}"
             raise Rejected(f"{RECORD_LIST_TOO_LARGE}: {reason}", path=self.directory)

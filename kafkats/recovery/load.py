@@ -103,7 +103,7 @@ class Load:
 
     def _assign_epochs(self, log: Path, done: Recovery) -> None:
         """Note the epochs that a recovered log begins. Raises StorageFailed."""
-        latest = self.epochs[-1].epoch if self.epochs else -1
+        latest = self.epochs[-1].epoch if self.epochs else self.rule.lowest_epoch - 1
         if self.rule.epochs and done.highest_epoch > latest:
             for begun in epochs_in(log, done.cut_to, latest):
                 self.epochs = assigned(self.epochs, begun)

@@ -27,6 +27,8 @@ from kafkats.recovery.rules import StartRule
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _RESERVED: Final = 100
+_FROM_2_3_TO_3_6: Final = ("2.3", "2.6", "3.0")
+"""Names of the start rules of these releases."""
 """Directory ids below this number are no directory's own."""
 _UNREAD: Final = "Error while reading meta.properties file"
 _ONLY_0: Final = (
@@ -204,7 +206,7 @@ def _wrong_cluster(rule: StartRule, file: str, expected: str, found: str) -> lis
     """Return the words for meta.properties of another cluster; brokers before 2.3 do not look."""
     if rule.marker_epoch:
         return [f"Invalid cluster.id in: {file}. Expected {expected}, but read {found}"]
-    if rule.name not in ("2.3", "3.0"):
+    if rule.name not in _FROM_2_3_TO_3_6:
         return []
     return [
         f"The Cluster ID {expected} doesn't match stored clusterId Some({found}) in"
@@ -220,7 +222,7 @@ def _wrong_node(rule: StartRule, file: str, expected: int, found: int | None) ->
             " moved your data, make sure your configured node id matches. If you intend to create"
             " a new node, you should remove all data in your data directories."
         ]
-    stored = f"Some({found})" if rule.name in ("2.3", "3.0") else str(found)
+    stored = f"Some({found})" if rule.name in _FROM_2_3_TO_3_6 else str(found)
     return [
         f"Configured broker.id {expected} doesn't match stored broker.id {stored} in"
         " meta.properties. If you moved your data, make sure your configured broker.id matches. If"
@@ -231,7 +233,7 @@ def _wrong_node(rule: StartRule, file: str, expected: int, found: int | None) ->
 
 def _inconsistent(rule: StartRule, first: MetaProperties, other: MetaProperties) -> list[str]:
     """Return the words for a meta.properties that differs from another log directory's."""
-    if rule.name in ("2.3", "3.0"):
+    if rule.name in _FROM_2_3_TO_3_6:
         return [
             "BrokerMetadata is not consistent across log.dirs. This could happen if multiple"
             " brokers shared a log directory (log.dirs) or partial data was manually copied from"

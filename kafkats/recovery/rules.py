@@ -38,6 +38,8 @@ class StartRule:
     """A start on an unreadable recovery point or log start offset."""
     epochs: Unreadable | None
     """A start on an unreadable leader-epoch-checkpoint; None: there is none."""
+    lowest_epoch: int
+    """The lowest leader epoch that a recovery assigns. 2.1.0 and 2.6.0 count as their patches."""
     strict_sizes: bool
     """A batch size below 14 at the log's end is an error. Otherwise the log ends there."""
     producers: bool
@@ -80,6 +82,7 @@ _RULE_4_0: Final = StartRule(
     numbered=_ALL,
     checkpoint="offline",
     epochs="offline",
+    lowest_epoch=0,
     strict_sizes=True,
     producers=True,
     deleting_loaded=False,
@@ -99,21 +102,29 @@ _RULE_3_0: Final = replace(
     states=_STATES[:2],
     marker_epoch=False,
 )
-_RULE_2_3: Final = replace(
+_RULE_2_6: Final = replace(
     _RULE_3_0,
-    name="2.3",
-    kafka="2.3 to 2.8",
-    releases=("2.3", "2.4", "2.5", "2.6", "2.7", "2.8"),
+    name="2.6",
+    kafka="2.6 to 2.8",
+    releases=("2.6", "2.7", "2.8"),
     swaps_renamed=False,
 )
-_RULE_2_0: Final = replace(
+_RULE_2_3: Final = replace(
+    _RULE_2_6,
+    name="2.3",
+    kafka="2.3 to 2.5",
+    releases=("2.3", "2.4", "2.5"),
+    lowest_epoch=1,
+)
+_RULE_2_1: Final = replace(
     _RULE_2_3,
-    name="2.0",
-    kafka="2.0 to 2.2",
-    releases=("2.0", "2.1", "2.2"),
+    name="2.1",
+    kafka="2.1 and 2.2",
+    releases=("2.1", "2.2"),
     index_checks=True,
     missing_index_rebuilt=False,
 )
+_RULE_2_0: Final = replace(_RULE_2_1, name="2.0", kafka="2.0", releases=("2.0",), lowest_epoch=0)
 _RULE_1_0: Final = replace(
     _RULE_2_0,
     name="1.0",
@@ -167,7 +178,9 @@ START_RULES: Final = {
         _RULE_4_0,
         _RULE_3_7,
         _RULE_3_0,
+        _RULE_2_6,
         _RULE_2_3,
+        _RULE_2_1,
         _RULE_2_0,
         _RULE_1_0,
         _RULE_0_11,

@@ -182,6 +182,18 @@ def test_an_older_format_forgets_the_epochs(tmp_path: Path) -> None:
     assert log.epochs == read_epochs(log.directory / paths.LEADER_EPOCH) == []
 
 
+def test_an_epoch_that_one_append_begins_and_deletes_was_written(tmp_path: Path) -> None:
+    """As in Kafka: the file has a header then, where one of a new partition is empty."""
+    from kafkats.formats import v1
+
+    log = log_of(tmp_path / "t-0", kafka="2.8")
+    checkpoint = log.directory / paths.LEADER_EPOCH
+    assert checkpoint.read_bytes() == b""
+    old = v1.encode_batch([Record(1, NOW, TimestampType.CREATE_TIME, b"k", b"v")])
+    log.append_as_follower(batch(0, NOW) + old, now_ms=NOW)
+    assert checkpoint.read_bytes() == b"0\n0\n"
+
+
 @pytest.mark.parametrize(("kafka", "entries"), [("4.3", 2), ("3.9.0", 1), ("2.8", 1), ("1.1", 1)])
 def test_a_batch_or_an_append_gets_an_index_entry(kafka: str, entries: int, tmp_path: Path) -> None:
     log = log_of(tmp_path / "t-0", 0, kafka=kafka, **{"internal.segment.bytes": 4096})

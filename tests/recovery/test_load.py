@@ -77,3 +77,21 @@ def test_a_log_without_index_assigns_epochs_from_3_0_on(
     start = _start(directory, version, clean=clean)
     assert start.recovered[0].why == "missing-index"
     assert (start.outcome, start.epochs) == ("loads", after)
+
+
+@pytest.mark.parametrize(
+    ("version", "after"),
+    [
+        ("2.0.1", ((0, 0), (1, 1))),
+        ("2.1.1", ((1, 1),)),
+        ("2.4.1", ((1, 1),)),
+        ("2.5.1", ((1, 1),)),
+        ("2.6.3", ((0, 0), (1, 1))),
+    ],
+)
+def test_from_2_1_to_2_5_a_recovery_assigns_no_epoch_0(
+    version: str, after: _Epochs, tmp_path: Path
+) -> None:
+    directory = tmp_path / "p-0"
+    write_log(directory, ["22"], epochs=[0, 1])
+    assert _start(directory, version).epochs == after
