@@ -216,7 +216,7 @@ CHECKPOINTS: Final[dict[str, tuple[Wrong, str]]] = {
     "high watermarks that are none": (junk(paths.HIGH_WATERMARK), "no log end is compared"),
     "log starts that are none": (junk(paths.LOG_START), "each log starts at its first segment"),
     "cleaner points that are none": (junk(paths.CLEANER), "a broker cleans"),
-    "a high watermark above the log end": (checkpoint(paths.HIGH_WATERMARK, END + 20), "below their high watermark"),
+    "a high watermark above the log end": (checkpoint(paths.HIGH_WATERMARK, END + 20), "below its high watermark"),
 }  # fmt: skip
 
 
