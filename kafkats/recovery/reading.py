@@ -179,7 +179,8 @@ def newest_magic(log: Path, index: Path | None, end: int) -> int:
     last = _ends(index, OFFSET_ENTRY)[2] if index is not None else None
     start = last[1] if last is not None and 0 <= last[1] <= end else 0
     with open_source(log) as source:
-        newest = max(source.read(0, min(end, MAGIC_AT + 1))[MAGIC_AT:], default=-1)
+        first = source.read(0, min(end, MAGIC_AT + 1))[MAGIC_AT:]
+        newest = max(int.from_bytes(first or b"\xff", "big", signed=True), -1)
         for rows in headers_read_on(source, end, start=start):
             newest = max(newest, int(rows[:, k.MAGIC].max()))
     return newest

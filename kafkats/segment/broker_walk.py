@@ -75,7 +75,7 @@ def _until_magic_2(source: Source, base_offset: int, start: int, span: Span) -> 
     from kafkats.kernels import headers as k
 
     end = start
-    for rows in batch_headers(source, start=start, end=span.end):
+    for rows in headers_read_on(source, span.end, start=start):
         newer = rows[rows[:, k.MAGIC] >= v2.MAGIC]
         if len(newer):
             end = int(newer[0, k.AT])
@@ -169,16 +169,13 @@ def _unknown_magic(source: Source, seen: Span, checksums: bool) -> Span | None:
     head = source.read(seen.end, v2.HEADER_BYTES)
     if len(head) <= MAGIC_AT:
         return None
-    size = OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
-    legacy = head[MAGIC_AT] > 127
+    size = _size(head)
+    magic, _, last, epoch = _unknown_header(head)
+    legacy = magic < v2.MAGIC
     if size < OVERHEAD + MIN_SIZE or seen.end + size > source.size:
         return None
     if checksums and (legacy or not _sound(source, seen.end, size)):
         return seen._replace(stop=StopReason.BAD_CRC)
-    last, epoch = int.from_bytes(head[:8], "big", signed=True), -1
-    if not legacy and len(head) == v2.HEADER_BYTES:
-        fields = v2.BatchHeader(*v2.HEADER.unpack(head))
-        last, epoch = last + fields.last_offset_delta, fields.leader_epoch
     return seen._replace(
         end=seen.end + size,
         next_offset=last + 1,
@@ -192,8 +189,8 @@ def _unknown_magic(source: Source, seen: Span, checksums: bool) -> Span | None:
 def headers_read_on(source: Source, end: int, *, start: int = 0) -> Iterator[Rows]:
     """Yield the headers of the batches from byte `start` to `end`, which a broker reads.
 
-    As `batch_headers`, but a batch with a magic above 2 has a row, too. Raises Changed,
-    StorageFailed.
+    As `batch_headers`, but a batch with a magic above 2 has a row, too, and one with a negative
+    magic has one of magic 0. Raises Changed, StorageFailed.
     """
     position = start
     while True:
@@ -201,25 +198,41 @@ def headers_read_on(source: Source, end: int, *, start: int = 0) -> Iterator[Row
             yield from batch_headers(source, start=position, end=end)
         except CorruptBatch as e:
             head = source.read(e.position or 0, v2.HEADER_BYTES)
-            if len(head) < v2.HEADER_BYTES or not v2.MAGIC < head[MAGIC_AT] <= 127:
+            if (
+                len(head) <= MAGIC_AT
+                or head[MAGIC_AT] <= v2.MAGIC
+                or _size(head) < OVERHEAD + MIN_SIZE
+            ):
                 return
-            position = (e.position or 0) + OVERHEAD + int.from_bytes(head[8:12], "big")
-            yield _row(e.position or 0, v2.BatchHeader(*v2.HEADER.unpack(head)))
+            yield _row(e.position or 0, head)
+            position = (e.position or 0) + _size(head)
         else:
             return
 
 
-def _row(position: int, fields: v2.BatchHeader) -> Rows:
+def _size(head: bytes) -> int:
+    return OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
+
+
+def _unknown_header(head: bytes) -> tuple[int, int, int, int]:
+    """Return magic, first and last offset, and epoch of an unknown format as a broker reads it."""
+    first = int.from_bytes(head[:8], "big", signed=True)
+    if head[MAGIC_AT] > 127:
+        return 0, first, first, -1
+    if len(head) < v2.HEADER_BYTES:
+        return head[MAGIC_AT], first, first, -1
+    fields = v2.BatchHeader(*v2.HEADER.unpack(head))
+    return fields.magic, first, first + fields.last_offset_delta, fields.leader_epoch
+
+
+def _row(position: int, head: bytes) -> Rows:
     """Return the row of one header, as `batch_headers` has it."""
     from kafkats.kernels import headers as k
 
     row = np.full((1, k.COLUMNS), k.UNKNOWN)
     row[0, [k.AT, k.MAGIC, k.FIRST_OFFSET, k.LAST_OFFSET, k.LEADER_EPOCH]] = (
         position,
-        fields.magic,
-        fields.base_offset,
-        fields.base_offset + fields.last_offset_delta,
-        fields.leader_epoch,
+        *_unknown_header(head),
     )
     return row
 

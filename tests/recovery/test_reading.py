@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafkats.evidence.claims import Claims
+from kafkats.formats.framing import MAGIC_AT, OVERHEAD
 from kafkats.logdir.partition import scan_partition
 from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.partition_start import predict
@@ -107,3 +108,38 @@ def test_compressed_messages_of_magic_1_mostly_stop_a_recovery_by_0_9(golden: Un
     assert "compressed messages of magic 1" in start.words
     start = _start(root / "none-ct-0", "0.9.0", 0, clean=False)
     assert (start.outcome, start.log_end_offset, start.cut_bytes) == ("loads", 200, 0)
+
+
+def _with_magic(directory: Path, magics: str, number: int, magic: int) -> None:
+    write_log(directory, [magics])
+    log = next(directory.glob("*.log"))
+    data, at = bytearray(log.read_bytes()), 0
+    for _ in range(number):
+        at += OVERHEAD + int.from_bytes(data[at + 8 : at + OVERHEAD], "big")
+    data[at + MAGIC_AT] = magic
+    log.write_bytes(data)
+
+
+@pytest.mark.parametrize("kafka", _OLDER)
+@pytest.mark.parametrize(("magics", "number"), [("2222", 0), ("1122", 2)])
+def test_a_recovery_cuts_at_a_magic_above_2_as_at_2(
+    magics: str, number: int, kafka: str, tmp_path: Path
+) -> None:
+    """No checksum of magic 2 covers the magic, so brokers from 0.11 on read the batch."""
+    _with_magic(tmp_path / "p-0", magics, number, 5)
+    start = _start(tmp_path / "p-0", kafka, 0, clean=False)
+    assert (start.outcome, start.log_end_offset) == ("loads", number)
+    assert "bad-crc" in {finding.kind for finding in start.findings}
+
+
+@pytest.mark.parametrize("kafka", _OLDER)
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("magic", [5, 128, 255])
+def test_a_log_end_lies_behind_batches_of_any_magic(
+    magic: int, number: int, kafka: str, tmp_path: Path
+) -> None:
+    _with_magic(tmp_path / "p-0", "1222", number, magic)
+    start = _start(tmp_path / "p-0", kafka, 0, clean=True)
+    assert (start.outcome, start.log_end_offset) == ("loads", 4)
+    newest = [f.reason.split(",")[0] for f in start.findings if f.kind == "bad-magic"]
+    assert newest == [f"1 segment has batches of magic {5 if magic == 5 else 2}"]
