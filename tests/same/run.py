@@ -189,6 +189,8 @@ def unpacked(into: Path, case: golden.Case, state: str) -> Path:
     data.mkdir(parents=True)
     case.unpack(state, data)
     (data / ".lock").touch()  # as every broker leaves it; else the first apply makes it
+    for directory in data.iterdir():
+        os.utime(directory)  # or a process would take it for the one that it saw here before
     return data
 
 
