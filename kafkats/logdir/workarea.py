@@ -117,8 +117,6 @@ def work_area(
     """
     home = Path(os.path.realpath(root))
     with storage(home, "looking at the log directory"):
-        if not os.path.lexists(home):
-            raise UsageError("does not exist", path=home)
         st = home.stat()
         if not stat.S_ISDIR(st.st_mode):
             raise UsageError("not a directory", path=home)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
-from kafkats.errors import KafkatsError
+from kafkats.errors import KafkatsError, UsageError, exists
 from kafkats.logdir.reservation import read_reservation, release, reservation_area, time_in_words
 from kafkats.reserving.record import root_of
 
@@ -49,6 +49,8 @@ def release_all(
             "exit_code": 0,
         }
         try:
+            if not exists(Path(root), "looking for the log directory"):
+                raise UsageError("does not exist", path=root)
             area = reservation_area(root, place)
             released = release(area, holder=holder)
             known = released or read_reservation(area)
