@@ -185,6 +185,9 @@ def _recover(
             settings.index_interval_bytes,
             settings.segment_index_bytes,
         )
+    if built.blocked == "index-full":
+        reason = f"Kafka {generation.kafka} does not load it: {built.blocked_reason}"
+        raise BadInput(reason, path=log)
     files.write(
         directory / paths.segment_file(base, paths.OFFSET_INDEX), built.offset_index, now_ms
     )

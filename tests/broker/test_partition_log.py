@@ -12,7 +12,7 @@ from kafkats.broker.partition_log import PartitionLog, create
 from kafkats.broker.requests import list_offsets
 from kafkats.broker.settings import settings_from, topic_of
 from kafkats.broker.starting import start
-from kafkats.errors import CorruptBatch, Rejected
+from kafkats.errors import BadInput, CorruptBatch, Rejected
 from kafkats.formats import dispatch, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.logdir.checkpoints import EpochStart, read_epochs
@@ -123,6 +123,20 @@ def test_a_start_after_a_kill_cuts_what_is_torn(lost: int, end: int, tmp_path: P
         else not again.active.size
     )
     assert again.active.largest.timestamp == (whole.active.largest.timestamp if end > 8 else -1)
+
+
+def test_a_start_fails_at_a_time_index_that_its_recovery_fills(tmp_path: Path) -> None:
+    """Kafka throws: `Attempt to append to a full time index`. In 48 bytes fit 3 and the last one."""
+    small = {"internal.segment.bytes": 9999, "segment.index.bytes": 48, "index.interval.bytes": 0}
+    log = log_of(tmp_path / "t-0", **small)
+    sets = [batch(n, NOW + n) for n in range(5)]
+    log.append_as_follower(b"".join(sets[:4]), now_ms=NOW)
+    again = start(log, log.topic, log.generation, NOW, clean=False)
+    assert again.active.time_entries == 3
+    path = again.active.path(paths.LOG)
+    path.write_bytes(path.read_bytes() + sets[4])
+    with pytest.raises(BadInput, match="6 offset or 3 time entries"):
+        start(again, log.topic, log.generation, NOW, clean=False)
 
 
 def test_a_clean_start_changes_no_index(tmp_path: Path) -> None:
