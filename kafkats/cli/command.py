@@ -64,7 +64,7 @@ def cli(context: click.Context, master: str | None) -> None:
     directory, and only while no broker runs on it.
 
     Exit codes: 0 fine, 1 findings (defects, blocked rows of a plan), 2 bad usage or bad input, 3
-    refused for safety.
+    refused for safety, 130 interrupted (Ctrl-C).
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in (
         "",
@@ -103,7 +103,7 @@ add_examples(cli)
 
 def main(argv: Sequence[str] | None = None, end: Callable[[int], NoReturn] = sys.exit) -> NoReturn:
     """Run the command line. Ends with 0 fine, 1 findings, 2 bad usage or input, 3 refused for
-    safety.
+    safety, 130 interrupted.
     """
     end(run(sys.argv[1:] if argv is None else argv, Session()))
 
@@ -124,7 +124,7 @@ def run(words: Sequence[str], session: Session) -> int:
         if isinstance(e, click.exceptions.NoArgsIsHelpError):
             e.show()
             return 2
-        said = shown(e.format_message())
+        said = shown(e.format_message().replace("\n\t", " "))  # click has a line per choice
         click.echo(f"kafkats: {said}", err=True)
         if isinstance(e, click.UsageError) and e.ctx is not None:
             click.echo(f"the options: {e.ctx.command_path} --help", err=True)

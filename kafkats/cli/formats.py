@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.execution import Executor
-    from kafkats.migration.certificate import Certificate
+    from kafkats.migration.certificate import Certificate, CertifiedRow
     from kafkats.plans.proof import Proof
     from kafkats.plans.units import Unit
 
@@ -60,6 +61,7 @@ _COLUMNS = (
     "records",
 )
 _WHERE = ("partition_dir", "base_offset")
+_BY_MAGIC = tuple(f"magic_{magic}_{what}" for what in ("batches", "bytes") for magic in range(3))
 _ZERO_COPY = (
     "log_dir",
     "topic",
@@ -200,7 +202,8 @@ def certify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_jso
     proof, about = _proof(executor, given, units)
     certificate = looking.certify(executor, units, options)
     show_rows(certificate.refusals, (*_WHERE, "kind", "reason"), as_json)
-    show_rows(certificate.exceptions, (*_WHERE, "magic_batches", "magic_bytes"), as_json)
+    exceptions = certificate.exceptions if as_json else _by_magic(certificate.exceptions)
+    show_rows(exceptions, (*_WHERE, *_BY_MAGIC), as_json)
     kept, statement = keep_certificate(certificate, asked.output)
     summary = {"log_dirs": list(options.log_dirs), **about, **kept, "digest": certificate.digest}
     if asked.report:
@@ -246,6 +249,14 @@ def _tell_certified(given: Given, certificate: Certificate) -> None:
     )
 
 
+def _by_magic(rows: Sequence[CertifiedRow]) -> list[dict[str, object]]:
+    """Return segments with a number in each column: batches and bytes of magic 0, 1 and 2."""
+    return [
+        dict(row) | dict(zip(_BY_MAGIC, (*row["magic_batches"], *row["magic_bytes"]), strict=True))
+        for row in rows
+    ]
+
+
 def keep_certificate(
     certificate: Certificate, folder: Path | None
 ) -> tuple[dict[str, Any], list[str]]:
@@ -260,7 +271,9 @@ def keep_certificate(
         write_certificate(
             certificate, folder, at=datetime.now(tz=UTC).isoformat(timespec="seconds")
         )
-        sentences.append(f"certificate {folder}; to look again: kafkats certify --check {folder}")
+        sentences.append(
+            f"certificate {folder}; to look again: kafkats certify --check {quote(str(folder))}"
+        )
     return {
         "certificate": str(folder) if written else "",
         "certified": certificate.certified,

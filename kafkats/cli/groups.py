@@ -133,7 +133,7 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
             "there is no partition to measure"
             + (f" that matches {topics!r}" if topics != "*" else "")
         )
-    table = operation.latency(progress(units, "measuring", lambda _: 1))
+    table = operation.latency(progress(units, "measuring"))
     rows = table.to_pylist()
     show_rows(rows, _LATENCY, as_json)
     most = {source: operation.most_ms(table, source) for source in ("append-time", "mtime")}

@@ -14,6 +14,7 @@ _WIDEST: Final = 1000
 _LEAST_TEXT: Final = 30
 """Columns of a terminal in which sentences are wrapped beside the other cells."""
 _GAP: Final = "  "
+_SMALL_GAP: Final = " "
 _INDENT: Final = "    "
 
 Heads: TypeAlias = Sequence[tuple[Sequence[str], bool]]
@@ -26,8 +27,8 @@ def table_text(head: Mapping[str, bool], rows: Rows, *, columns: int | None) -> 
 
     `columns` is the width of a terminal, None for a pipe: its lines are whole, for grep. For a
     terminal that is too narrow, names of columns take several lines; then the last column is
-    wrapped, or goes below its row, if it has sentences; then each row becomes names and values.
-    No other cell is cut. Neither cells nor lines end with spaces.
+    wrapped, or goes below its row, if it has sentences; then columns are one space apart; then each
+    row becomes names and values. No other cell is cut. Neither cells nor lines end with spaces.
     """
     rows = [[cell.rstrip() for cell in row] for row in rows]
     heads: Heads = [([name], number) for name, number in head.items()]
@@ -42,7 +43,10 @@ def _narrow(heads: Heads, rows: Rows, columns: int) -> Iterator[str]:
     """Yield the lines of a table that is wider than the terminal."""
     room = columns - _needed(heads[:-1], [row[:-1] for row in rows]) - len(_GAP)
     if not any(" " in row[-1] for row in rows) or len(heads) == 1 or room < -len(_GAP):
-        yield from _named(heads, rows, columns)
+        if _needed(heads, rows, _SMALL_GAP) <= columns:
+            yield from _lines(heads, rows, bold=True, gap=_SMALL_GAP)
+        else:
+            yield from _named(heads, rows, columns)
     elif room >= _LEAST_TEXT:
         wrapped = [
             [*([""] * (len(row) - 1) if n else row[:-1]), text]
@@ -57,45 +61,62 @@ def _narrow(heads: Heads, rows: Rows, columns: int) -> Iterator[str]:
         for line, row in zip(lines[first:], rows, strict=True):
             yield line
             text = f"{name}: {row[-1]}" if row[-1] else ""
-            yield from (_INDENT + part for part in textwrap.wrap(text, columns - len(_INDENT)))
+            yield from _indented(text, columns)
 
 
 def _named(heads: Heads, rows: Rows, columns: int) -> Iterator[str]:
-    """Yield each row as names and values, without what is empty."""
+    """Yield each row as names and values, without what is empty. The first column has no name."""
     for row in rows:
-        line = ""
-        for (name, _), cell in zip(heads, row, strict=True):
-            part = f"{' '.join(name)}: {cell}" if line else cell
-            if line and cell and _width(line) + len(_GAP) + _width(part) > columns:
-                yield line
+        line = row[0]
+        for (name, _), cell in zip(heads[1:], row[1:], strict=True):
+            part = f"{' '.join(name)}: {cell}"
+            if not cell:
+                continue
+            if line and _width(line) + len(_GAP) + _width(part) > columns:
+                yield from _wrapped(line, columns)
                 line = f"{_INDENT}{part}"
-            elif cell:
+            else:
                 line += f"{_GAP if line else ''}{part}"
+        yield from _wrapped(line, columns)
+
+
+def _wrapped(line: str, columns: int) -> Iterator[str]:
+    """Yield a line, or the lines of a sentence that does not fit below its row."""
+    if _width(line) > columns and line.startswith(_INDENT):
+        yield from _indented(line.strip(), columns)
+    else:
         yield line
 
 
-def _lines(heads: Heads, rows: Rows, *, bold: bool) -> Iterator[str]:
+def _indented(text: str, columns: int) -> Iterator[str]:
+    """Yield the lines of a text below its row. A word that is too long stays whole."""
+    room = columns - len(_INDENT)
+    parts = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    yield from (_INDENT + part for part in parts)
+
+
+def _lines(heads: Heads, rows: Rows, *, bold: bool, gap: str = _GAP) -> Iterator[str]:
     widths = _widths(heads, rows)
     numbers = [number for _, number in heads]
     for names in zip_longest(*(name for name, _ in heads), fillvalue=""):
-        line = _line(names, widths, numbers)
+        line = _line(names, widths, numbers, gap)
         yield click.style(line, bold=True) if bold else line
     for row in rows:
-        yield _line(row, widths, numbers)
+        yield _line(row, widths, numbers, gap)
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
+def _line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool], gap: str) -> str:
     blanks = (" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True))
     padded = (
         f"{blank}{cell}" if number else f"{cell}{blank}"
         for cell, blank, number in zip(cells, blanks, numbers, strict=True)
     )
-    return _GAP.join(padded).rstrip()
+    return gap.join(padded).rstrip()
 
 
-def _needed(heads: Heads, rows: Rows) -> int:
+def _needed(heads: Heads, rows: Rows, gap: str = _GAP) -> int:
     """Return the columns of a terminal that a table needs."""
-    return sum(_widths(heads, rows)) + len(_GAP) * max(len(heads) - 1, 0)
+    return sum(_widths(heads, rows)) + len(gap) * max(len(heads) - 1, 0)
 
 
 def _widths(heads: Heads, rows: Rows) -> list[int]:

@@ -7,9 +7,10 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -82,11 +83,10 @@ def formats_sentences(
         if size
     )
     sentences = [f"{_looked_at(summary)}: {held or 'no batches'}"]
-    sentences += [
-        f"{p['problem']}: {Path(p['log_dir'], p['partition_dir'])} from offset {p['base_offset']}:"
-        f" {p['reason']}"
-        for p in problems[:20]
-    ]
+    for p in problems[:20]:
+        start = "" if p["base_offset"] < 0 else f" from offset {p['base_offset']}"
+        where = f"{Path(p['log_dir'], p['partition_dir'])}{start}"
+        sentences.append(f"{p['problem']}: {where}: {p['reason']}")
     return sentences + ([f"and {len(problems) - 20} more"] if len(problems) > 20 else [])
 
 
@@ -126,7 +126,9 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
     sentences += operation.sentences(made.header) if operation else []
     sentences.append(f"digest {made.digest}")
     if totals["files"]:
-        sentences.append(f"to do it: kafkats apply {folder} --digest {made.digest[:12]}")
+        sentences.append(
+            f"to do it: kafkats apply {quote(str(folder))} --digest {made.digest[:12]}"
+        )
     return sentences
 
 
@@ -174,8 +176,9 @@ def run_sentences(
     sentences += [summary["note"]] if "note" in summary else []
     sentences += proved
     if summary["outcomes"].keys() & {"done", "already"}:
+        run = quote(str(folder))
         sentences.append(
-            f"next: kafkats undo {folder} takes it back; kafkats purge {folder} frees the old bytes"
+            f"next: kafkats undo {run} takes it back; kafkats purge {run} frees the old bytes"
         )
     return [*sentences, f"run {folder}"]
 
@@ -283,9 +286,12 @@ def progress_bar(stage: str, total: int) -> Generator[Callable[[int], None]]:
         yield lambda size: progress.advance(task, size)
 
 
-def progress(items: Sequence[T], what: str, size: Callable[[T], int]) -> Iterator[T]:
-    """Yield `items`, and show bytes done, rate and time left on standard error meanwhile."""
-    with progress_bar(what, sum(map(size, items))) as advance:
-        for item in items:
-            yield item
-            advance(size(item))
+def progress(items: Sequence[T], what: str) -> Iterable[T]:
+    """Return `items`, and show the share done and the time left on standard error meanwhile."""
+    if not sys.stderr.isatty():
+        return items
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(items, what, console=console, transient=True, disable=not console.is_terminal)

@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Final
 
 from kafkats import paths
-from kafkats.errors import Refused, StorageFailed, Vanished, storage
+from kafkats.errors import CorruptFile, Refused, StorageFailed, Vanished, storage
 from kafkats.formats import enriched
 from kafkats.formats.enriched_proof import are_enriched
 from kafkats.formats.framing import FRAME, MAGIC_AT, MIN_LEFT, OVERHEAD
 from kafkats.generations import ENRICHED, KIP228
+from kafkats.logdir.text import read_small
 from kafkats.plans.units import Unit
 
 _HEAD: Final = 1 << 20
 """Bytes of a log that are looked at, unless its first message is larger."""
 _LARGEST: Final = 8 << 20
 """Of a first message."""
+_LONGEST_NAME: Final = 40
 _TIME_INDEX: Final = paths.SEGMENT_KINDS.index(paths.TIME_INDEX)
 _HOW: Final = {
     ENRICHED: "kafkats dump --dialect enriched shows them, and kafkats plan migrate --dialect"
@@ -51,14 +53,21 @@ def read_as(units: Iterable[Unit], dialect: str | None = None) -> Iterator[Unit]
 
 
 def refuse_marked(log_dir: Path, dialect: str | None = None) -> None:
-    """Raise Refused for a log directory that names another dialect; StorageFailed."""
+    """Raise Refused for a log directory that names another dialect.
+
+    Raises CorruptFile for a file that names none that is known: nothing else tells how the logs are
+    to be read. Raises StorageFailed.
+    """
     mark = log_dir / paths.DIALECT
     try:
-        with storage(mark, "reading"):
-            name = mark.read_bytes()[:40].decode(errors="replace").strip()
+        name = read_small(mark)[:_LONGEST_NAME].decode(errors="replace").strip()
     except Vanished:
+        if mark.is_symlink():
+            raise
         return
-    if name in _HOW and name != dialect:
+    if name not in _HOW:
+        raise CorruptFile("names no dialect that this release knows", path=mark)
+    if name != dialect:
         raise _refusal(log_dir, name)
 
 

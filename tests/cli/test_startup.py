@@ -38,6 +38,34 @@ def process(words: Sequence[str | Path], entry: str = "__main__") -> tuple[int, 
     return done.returncode, done.stdout, done.stderr.splitlines()[-1]
 
 
+INTERRUPTED = """
+import os, signal, sys
+from kafkats.__main__ import main
+class Press:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Press)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if the tests run in a script
+sys.argv = ["kafkats", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["kafkats.cli.startup", "kafkats.lookup.latency"])
+def test_ctrl_c_is_one_line_and_130(module: str, golden: Unpacked) -> None:
+    """While a process starts, and while its command runs."""
+    root = golden("matrix-2.8.2-v1", "data")
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(module=module), "latency", str(root)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nkafkats: interrupted\n")
+
+
 @pytest.mark.parametrize(
     "words", [["--version"], ["--help"], ["apply", "--help"], ["plan", "rebuild", "--help"]]
 )

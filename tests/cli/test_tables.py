@@ -82,6 +82,26 @@ def test_a_row_that_does_not_fit_becomes_names_and_values() -> None:
     ]
 
 
+def test_columns_come_closer_before_a_row_becomes_names_and_values() -> None:
+    head, rows = {"dir": False, "first": True, "last": True}, [["orders-0", "16000", "16009"]]
+    assert BOLD.sub("", table_text(head, rows, columns=20)).splitlines() == [
+        "dir      first  last",
+        "orders-0 16000 16009",
+    ]
+
+
+def test_names_and_values_begin_with_the_first_that_there_is_and_wrap_sentences() -> None:
+    head = {"dir": False, "first ms": True, "reason": False}
+    rows = [["", "1600000000000", "no file has it"], ["a" * 30, "1", ""]]
+    assert table_text(head, rows, columns=24).splitlines() == [
+        "first ms: 1600000000000",
+        "    reason: no file has",
+        "    it",
+        "a" * 30,
+        "    first ms: 1",
+    ]
+
+
 def test_no_cell_and_no_line_ends_with_spaces() -> None:
     for word in ("word", "wörd"):  # the second needs the library
         text = table_text(

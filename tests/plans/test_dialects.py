@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -133,11 +135,43 @@ def test_a_broker_that_shipped_takes_no_copy(
 
 
 def test_what_shipped_is_read(tmp_path: Path, capsys: Capture) -> None:
-    """Without a time index, too; and a file of that name that names no dialect is nothing."""
+    """Without a time index, too."""
     root = replayed(tmp_path, capsys, "0.8.2", version=0)
-    (root / paths.DIALECT).write_text("esperanto\n")
     code, _, err = run(capsys, "verify", root)
     assert code == 0, err
+
+
+def _large(mark: Path) -> None:
+    mark.touch()
+    os.truncate(mark, 1 << 30)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda mark: mark.write_text("esperanto\n"), "names no dialect"),
+        (lambda mark: mark.write_bytes(bytes(range(256))), "names no dialect"),
+        (os.mkfifo, "not a regular file"),
+        (Path.mkdir, "not a regular file"),
+        (_large, "larger than"),
+        (lambda mark: mark.symlink_to("/dev/zero"), "not a regular file"),
+        (lambda mark: mark.symlink_to("nowhere"), "No such file"),
+        (lambda mark: mark.symlink_to(mark.name), "symbolic links"),
+    ],
+    ids=["unknown", "binary", "pipe", "folder", "large", "endless", "dangling", "loop"],
+)
+@pytest.mark.parametrize("words", [("verify",), ("preflight", "--kafka", "4.3")])
+def test_a_mark_that_names_nothing_known_is_an_error(
+    make: Callable[[Path], object],
+    says: str,
+    words: tuple[str, ...],
+    tmp_path: Path,
+    capsys: Capture,
+) -> None:
+    root = replayed(tmp_path, capsys, "2.8.2", version=3)
+    make(root / paths.DIALECT)
+    code, _, err = run(capsys, *words, root)
+    assert code == 2 and f"{paths.DIALECT}: " in err and says in err
 
 
 def test_a_broker_that_changes_its_dialect_names_it(tmp_path: Path, capsys: Capture) -> None:
