@@ -16,7 +16,7 @@ the `.log`:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 INDEX_INTERVAL_BYTES: Final = 4096
 """Kafka's default of `index.interval.bytes`."""
@@ -316,10 +316,11 @@ class LeaderRule:
     stamped: bool
     """A CreateTime topic takes batches that are marked LogAppendTime, if their times are in range.
     """
-    renumbers: bool
-    """A compressed batch of magic 2 whose offsets have holes gets new ones, as a wrapper does.
+    holes: Literal["renumbered", "rejected", "unread"]
+    """Offsets in a compressed set that are not 0, 1, 2 ... become so, or the set is rejected.
 
-    2.4 and later answer with an error.
+    `unread`: only a batch of magic 2 that stays as it is, since its values were not read. Checked
+    by the sources, and on Log of 2.3.1, 2.4.1, 2.5.0, 2.5.1, 2.6.0, and LogValidator of 2.8, 4.3.
     """
     record_of_maximum: bool
     """In an uncompressed set the largest timestamp is that of a record, not of a batch."""
@@ -340,7 +341,7 @@ _LEADER_4_0: Final = LeaderRule(
     after_max_ms=3_600_000,
     untimed=True,
     stamped=True,
-    renumbers=False,
+    holes="unread",
     record_of_maximum=False,
     delete_horizon=True,
     out_of_range="INVALID_TIMESTAMP",
@@ -352,8 +353,10 @@ _LEADER_3_6: Final = replace(_LEADER_3_7, name="3.6", kafka="3.6", record_of_max
 _LEADER_3_1: Final = replace(
     _LEADER_3_6, name="3.1", kafka="3.1 to 3.5", bounds=False, stamped=False
 )
-_LEADER_2_4: Final = replace(_LEADER_3_1, name="2.4", kafka="2.4 to 3.0", delete_horizon=False)
-_LEADER_0_11: Final = replace(_LEADER_2_4, name="0.11", kafka="0.11 to 2.3", renumbers=True)
+_LEADER_2_6: Final = replace(_LEADER_3_1, name="2.6", kafka="2.6 to 3.0", delete_horizon=False)
+_LEADER_2_5_1: Final = replace(_LEADER_2_6, name="2.5.1", kafka="2.5.1", holes="renumbered")
+_LEADER_2_4: Final = replace(_LEADER_2_5_1, name="2.4", kafka="2.4 and 2.5.0", holes="rejected")
+_LEADER_0_11: Final = replace(_LEADER_2_4, name="0.11", kafka="0.11 to 2.3", holes="renumbered")
 _LEADER_0_10: Final = replace(_LEADER_0_11, name="0.10", kafka="0.10", magics=(0, 1), untimed=False)
 _LEADER_0_8: Final = replace(_LEADER_0_10, name="0.8", kafka="0.8 and 0.9", magics=(0,))
 _LEADER_KIP32: Final = replace(
@@ -373,6 +376,8 @@ LEADER_RULES: Final = {
         _LEADER_3_7,
         _LEADER_3_6,
         _LEADER_3_1,
+        _LEADER_2_6,
+        _LEADER_2_5_1,
         _LEADER_2_4,
         _LEADER_0_11,
         _LEADER_0_10,

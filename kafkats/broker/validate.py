@@ -216,17 +216,23 @@ def _check_records(
 
 
 def _check_offsets(sent: MessageSet, topic: Topic, rule: LeaderRule) -> None:
-    """Raise Rejected for a compressed batch of magic 2 whose offsets are not 0, 1, 2 ...
+    """Raise Rejected for offsets that are not 0, 1, 2 ..., where they do not become so.
 
-    Kafka 2.4 and later give up such a batch, because its records were read without their values.
-    Where a conversion is due anyway they get new offsets, as in wrappers.
+    2.4.0 to 2.5.0 look at each set that is compressed or will be, unless one side is magic 0. 2.6
+    and later give up a compressed batch of magic 2 that stays as it is.
     """
-    first = sent.batches[0]
-    unchanged = topic.target.codec in {None, first.codec} and topic.target.magic == first.magic
-    skipped = first.magic == v2.MAGIC and first.codec != Codec.NONE and unchanged
-    if skipped and not rule.renumbers and not contiguous(sent.records):
+    first, target = sent.batches[0], topic.target
+    error = INVALID_RECORD
+    if rule.holes == "rejected":
+        compressed = sent.codec != Codec.NONE or target.codec not in {None, Codec.NONE}
+        judged = compressed and min(first.magic, target.magic) > 0
+    else:
+        error = UNKNOWN_ERROR
+        unchanged = target.codec in {None, first.codec} and target.magic == first.magic
+        judged = first.magic == v2.MAGIC and first.codec != Codec.NONE and unchanged
+    if judged and rule.holes != "renumbered" and not contiguous(sent.records):
         reason = "the offsets in a compressed batch are not 0, 1, 2 ..."
-        raise Rejected(f"{UNKNOWN_ERROR}: {reason}", position=first.position)
+        raise Rejected(f"{error}: {reason}", position=first.position)
 
 
 def _check_negative(sent: MessageSet) -> None:

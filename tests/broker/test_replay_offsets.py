@@ -152,7 +152,7 @@ def test_offsets_with_holes_are_reassigned(replay: Replay) -> None:
 
 
 def test_the_other_way_rejects_offsets_with_holes(replay: Replay) -> None:
-    """As brokers from 2.4 on do with compressed batches of magic 2."""
+    """As brokers from 2.6 on do with compressed batches of magic 2."""
     of = [Record(n, BEGIN, TimestampType.CREATE_TIME, b"k", b"v") for n in HOLES]
     data = bytearray(v2.encode_batch(of, codec=Codec.GZIP))
     struct.pack_into(">i", data, 23, 2)  # a client's batch counts its records
