@@ -47,11 +47,11 @@ def _narrow(heads: Heads, rows: Rows, columns: int) -> Iterator[str]:
             yield from _lines(heads, rows, bold=True, gap=_SMALL_GAP)
         else:
             yield from _named(heads, rows, columns)
-    elif room >= _LEAST_TEXT:
+    elif room >= max(_LEAST_TEXT, *(len(word) for row in rows for word in row[-1].split())):
         wrapped = [
             [*([""] * (len(row) - 1) if n else row[:-1]), text]
             for row in rows
-            for n, text in enumerate(textwrap.wrap(row[-1], room) or [""])
+            for n, text in enumerate(_wrap(row[-1], room) or [""])
         ]
         yield from _lines(heads, wrapped, bold=True)
     else:
@@ -89,10 +89,13 @@ def _wrapped(line: str, columns: int) -> Iterator[str]:
 
 
 def _indented(text: str, columns: int) -> Iterator[str]:
-    """Yield the lines of a text below its row. A word that is too long stays whole."""
-    room = columns - len(_INDENT)
-    parts = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
-    yield from (_INDENT + part for part in parts)
+    """Yield the lines of a text below its row."""
+    yield from (_INDENT + part for part in _wrap(text, columns - len(_INDENT)))
+
+
+def _wrap(text: str, columns: int) -> list[str]:
+    """Return the lines of a text. A word that is too long, such as a path, stays whole."""
+    return textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False)
 
 
 def _lines(heads: Heads, rows: Rows, *, bold: bool, gap: str = _GAP) -> Iterator[str]:

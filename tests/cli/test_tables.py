@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,6 +72,17 @@ def test_sentences_are_wrapped_beside_the_row_or_below_it() -> None:
         "    reason: the file of its",
         "    index is empty",
     ]
+
+
+@pytest.mark.parametrize("columns", [46, 60, 70])
+def test_no_path_is_cut(columns: int) -> None:
+    path = "/data/orders-0/00000000000000000042.timeindex"
+    text = table_text(
+        {"dir": False, "why": False},
+        [["orders-0", f"it is not {path}, and too large to be shown"], ["a-0", "gone"]],
+        columns=columns,
+    )
+    assert f"{path}," in text.split()
 
 
 def test_a_row_that_does_not_fit_becomes_names_and_values() -> None:
