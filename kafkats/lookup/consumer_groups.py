@@ -27,6 +27,7 @@ _NUMBER: Final = r"-?[0-9]+|-|unknown"
 _NUMBERS: Final = {"LEADER-EPOCH", "LAG"}
 _SAID: Final = re.compile(r"Consumer group '.*' has no active members|(Note|Warn|Warning): ")
 """Lines that the tool prints between the rows."""
+_CSV_LINE: Final = "[GROUP,]TOPIC,PARTITION,OFFSET"
 _LONGEST: Final = 80
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -111,7 +112,10 @@ def _csv(lines: Sequence[str], path: str, group: str) -> Iterator[Committed]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        fields = next(csv.reader([line]))
+        try:
+            fields = next(csv.reader([line]))
+        except csv.Error:  # a field of more than 128 KiB
+            raise _refused(line, number, path, _CSV_LINE) from None
         name, words = (group, fields) if len(fields) == 3 else (fields[0], fields[1:])
         if (
             len(words) != 3
@@ -121,7 +125,7 @@ def _csv(lines: Sequence[str], path: str, group: str) -> Iterator[Committed]:
         ):
             if _SAID.match(line):
                 continue
-            raise _refused(line, number, path, "[GROUP,]TOPIC,PARTITION,OFFSET")
+            raise _refused(line, number, path, _CSV_LINE)
         yield Committed(name, words[0], int(words[1]), int(words[2]))
 
 

@@ -78,6 +78,7 @@ def test_forms(text: str, group: str, expected: list[Committed]) -> None:
         (NOW + "Error: the coordinator is not there\n", "line 8 is not"),
         ("a b/c,0,5\n", "line 1 is not"),
         ("\x00\n", "line 1 is not"),
+        ("t" * 200_000 + ",0,5\n", "line 1 is not"),
     ],
 )
 def test_what_is_neither(text: str, reason: str) -> None:
