@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -36,10 +37,16 @@ def spark_executor(master: str) -> LazyExecutor:
 
 
 def _opened(spark: Any, master: str) -> AbstractContextManager[Executor]:
+    logging.getLogger().addFilter(_is_no_interrupt)
     opened: AbstractContextManager[Executor] = spark.open_executor(
         "kafkats", master=master, progress=_show_progress
     )
     return opened
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Return False for the traceback that py4j logs at Ctrl-C, and then raises."""
+    return not (record.exc_info and record.exc_info[0] is KeyboardInterrupt)
 
 
 def _show_progress(progress: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import shutil
 import sys
 from collections.abc import Generator, Sequence
@@ -243,6 +244,29 @@ def test_without_pyspark_spark_is_a_plain_message(
     assert run(["--spark", "local[1]", "verify", str(volume)], Session()) == 2
     said = capsys.readouterr().err
     assert "pip install 'kafkats[spark]'" in said and "Traceback" not in said
+
+
+def test_what_py4j_logs_of_ctrl_c_is_not_shown(
+    volume: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Interrupted:
+        @staticmethod
+        def open_executor(*_: str, **__: object) -> None:
+            for stop in (OSError, KeyboardInterrupt):
+                try:
+                    raise stop
+                except stop:
+                    logging.exception("%s while sending command.", stop.__name__)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib, "import_module", lambda _: Interrupted)
+    monkeypatch.setattr(logging.getLogger(), "filters", [])
+    assert run(["--spark", "local[1]", "verify", str(volume)], Session()) == 130
+    assert capsys.readouterr().err.endswith("\nkafkats: interrupted\n")
+    assert caplog.messages == ["OSError while sending command."]
 
 
 @pytest.mark.slow(20)
