@@ -50,6 +50,7 @@ _ERRORS: Final = {
     "InvalidTimestampException": "INVALID_TIMESTAMP",
     "RecordValidationException": "INVALID_TIMESTAMP",
     "InvalidRecordException": "INVALID_RECORD",
+    "org.apache.kafka.common.record.InvalidRecordException": "CORRUPT_MESSAGE",
     "CorruptRecordException": "CORRUPT_MESSAGE",
     "KafkaException": "UNKNOWN_SERVER_ERROR",
     "UnknownProducerIdException": "UNKNOWN_PRODUCER_ID",
@@ -61,7 +62,7 @@ _ERRORS: Final = {
 }
 _STATE: Final = ("log_start", "log_end", "recovery_point", "segments", "snapshots")
 _UNCOMPARED: Final = ("partition.metadata",)
-_SCALA_2_12: Final = ("1.1.1", "2.4.1")
+_SCALA_2_12: Final = ("1.1.1", "2.3.1", "2.4.1")
 DOES_NOT_START: Final = "does not start"
 _FAILED: Final = "Kafka itself failed"
 _CUT_OFF: Final = (
@@ -153,7 +154,7 @@ def _brief(step: Step) -> str:
 def _told(step: Step, told: dict[str, Any]) -> list[Any]:
     answer = told.get("answer")
     if "error" in told:
-        known = _ERRORS.get(told["error"].rpartition(".")[2])
+        known = _ERRORS.get(told["error"]) or _ERRORS.get(told["error"].rpartition(".")[2])
         answer = known or f"{_FAILED}: {told['error']}: {told['message']}"
     elif step["do"] == "fetch":
         answer = _whole(bytes.fromhex(answer)).hex()

@@ -163,7 +163,7 @@ public class JudgeSequence {
                 }
                 case "fetch": {
                     Object read = by(log, "read", Long.parseLong(step.get("offset")), Integer.parseInt(step.get("bytes")), some((Long) call(log, "logEndOffset")),
-                        value("FetchIsolation", "HIGH_WATERMARK", "kafka.server.FetchHighWatermark$"), true, value("IsolationLevel", "READ_UNCOMMITTED"));
+                        value("FetchIsolation", "HIGH_WATERMARK", "kafka.server.FetchHighWatermark$"), true, false, value("IsolationLevel", "READ_UNCOMMITTED"));
                     return hex(bytes(get(read, "records")));
                 }
                 case "stop": stop(); start(true); return null;

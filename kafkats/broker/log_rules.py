@@ -51,6 +51,15 @@ class LogRule:
     replaces_empty: bool
     """An empty last segment is replaced by one of the same offset; before, an error (KAFKA-6388).
     """
+    forgets_epochs: bool
+    """A batch of an older format deletes all leader epochs (KAFKA-7897, 2.2)."""
+    always_cuts_epochs: bool
+    """A truncation to the log end or above deletes the epochs that begin there (2.6.1)."""
+    falling_epochs: bool
+    """A batch with a lower epoch begins it. It replaces what is not below (2.0).
+
+    Before, it begins none, and epochs may begin at the same offset.
+    """
 
 
 _NEWEST: Final = LogRule(
@@ -68,17 +77,21 @@ _NEWEST: Final = LogRule(
     deletes_own_snapshot=False,
     snapshot_at_end=True,
     replaces_empty=True,
+    forgets_epochs=True,
+    always_cuts_epochs=True,
+    falling_epochs=True,
 )
 _2_8: Final = replace(_NEWEST, name="2.8", kafka="2.8", deletes_own_snapshot=True)
-_2_5: Final = replace(
+_2_6: Final = replace(
     _2_8,
     deletes_own_snapshot=False,
-    name="2.5",
-    kafka="2.5 to 2.7",
+    name="2.6",
+    kafka="2.6.1 to 2.7",
     keeps_recovery_point=False,
     skips_empty_transactions=False,
     keeps_snapshots=False,
 )
+_2_5: Final = replace(_2_6, name="2.5", kafka="2.5 and 2.6.0", always_cuts_epochs=False)
 _2_4: Final = replace(
     _2_5,
     name="2.4",
@@ -86,32 +99,38 @@ _2_4: Final = replace(
     unknown_producer=UNKNOWN_PRODUCER,
     unknown_sequence=UNKNOWN_PRODUCER,
 )
-_2_1: Final = replace(
+_2_2: Final = replace(
     _2_4,
-    name="2.1",
-    kafka="2.1 to 2.3",
+    name="2.2",
+    kafka="2.2 and 2.3",
     rolls_before_producers=False,
     marker_timestamp=False,
     moves_recovery_point=False,
     keeps_producers=False,
 )
-_2_0: Final = replace(_2_1, name="2.0", kafka="2.0", replaces_empty=False)
+_2_1: Final = replace(_2_2, name="2.1", kafka="2.1.1", forgets_epochs=False)
+_2_0: Final = replace(_2_1, name="2.0", kafka="2.0 and 2.1.0", replaces_empty=False)
 _1_0: Final = replace(
     _2_0,
     name="1.0",
     kafka="1.0 and 1.1",
     unknown_sequence=OUT_OF_ORDER_SEQUENCE,
     snapshot_at_end=False,
+    falling_epochs=False,
 )
 _0_11: Final = replace(_1_0, name="0.11", kafka="0.11", unknown_producer=OUT_OF_ORDER_SEQUENCE)
 _0_8: Final = replace(_0_11, name="0.8", kafka="0.8 to 0.10")
-LOG_RULES: Final = {r.name: r for r in (_NEWEST, _2_8, _2_5, _2_4, _2_1, _2_0, _1_0, _0_11, _0_8)}
+LOG_RULES: Final = {
+    r.name: r for r in (_NEWEST, _2_8, _2_6, _2_5, _2_4, _2_2, _2_1, _2_0, _1_0, _0_11, _0_8)
+}
 """By name, newest first. Each rule names only its differences from the next newer one."""
 SINCE: Final[tuple[tuple[tuple[int, ...], str], ...]] = (
     ((3, 0), "3.0"),
     ((2, 8), "2.8"),
+    ((2, 6, 1), "2.6"),
     ((2, 5), "2.5"),
     ((2, 4), "2.4"),
+    ((2, 2), "2.2"),
     ((2, 1, 1), "2.1"),
     ((2, 0), "2.0"),
     ((1, 0), "1.0"),

@@ -166,7 +166,7 @@ class PartitionLog:
         settings, rule = self.topic.rolling, self.generation.roll
         if self.generation.epochs:
             for batch in batches:  # each change is written: a file that was never one stays empty
-                self.keep_epochs(begun_by(self.epochs, batch), now_ms)
+                self.keep_epochs(begun_by(self.epochs, batch, self.generation.log), now_ms)
         if len(data) > settings.segment_bytes:
             reason = f"{len(data)} bytes, segment.bytes is {settings.segment_bytes}"
             raise Rejected(f"{RECORD_LIST_TOO_LARGE}: {reason}", path=self.directory)
@@ -250,6 +250,8 @@ class PartitionLog:
             self.high_watermark = min(self.high_watermark, offset)
             if self.cleaned_to is not None:
                 self.cleaned_to = min(self.cleaned_to, offset)
+        elif not self.generation.log.always_cuts_epochs:
+            return self.log_end_offset
         self.keep_epochs(until(self.epochs, self.log_end_offset), now_ms)
         return self.log_end_offset
 

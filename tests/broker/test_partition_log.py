@@ -127,8 +127,9 @@ def test_a_start_after_a_kill_cuts_what_is_torn(lost: int, end: int, tmp_path: P
 
 def test_a_start_fails_at_a_time_index_that_its_recovery_fills(tmp_path: Path) -> None:
     """Kafka throws: `Attempt to append to a full time index`. In 48 bytes fit 3 and the last one."""
-    small = {"internal.segment.bytes": 9999, "segment.index.bytes": 48, "index.interval.bytes": 0}
-    log = log_of(tmp_path / "t-0", **small)
+    log = log_of(
+        tmp_path / "t-0", **{"internal.segment.bytes": 9999}, **{"segment.index.bytes": 48}
+    )
     sets = [batch(n, NOW + n) for n in range(5)]
     log.append_as_follower(b"".join(sets[:4]), now_ms=NOW)
     again = start(log, log.topic, log.generation, NOW, clean=False)
@@ -186,14 +187,29 @@ def test_a_follower_takes_only_what_comes_next(tmp_path: Path) -> None:
     assert log.log_end_offset == 8
 
 
-def test_an_older_format_forgets_the_epochs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kafka", "left"), [("2.8", []), ("2.2.0", []), ("2.1.1", [EpochStart(0, 0), EpochStart(1, 5)])]
+)
+def test_an_older_format_forgets_the_epochs(
+    kafka: str, left: list[EpochStart], tmp_path: Path
+) -> None:
     from kafkats.formats import v1
 
-    log = log_of(tmp_path / "t-0", 0, 5, kafka="2.8")
+    log = log_of(tmp_path / "t-0", 0, 5, kafka=kafka)
     assert log.epochs == [EpochStart(0, 0), EpochStart(1, 5)]
     old = v1.encode_batch([Record(6, NOW, TimestampType.CREATE_TIME, b"k", b"v")])
     log.append_as_follower(old, now_ms=NOW)
-    assert log.epochs == read_epochs(log.directory / paths.LEADER_EPOCH) == []
+    assert log.epochs == read_epochs(log.directory / paths.LEADER_EPOCH) == left
+
+
+@pytest.mark.parametrize(
+    ("kafka", "left"), [("2.0.1", [EpochStart(2, 6)]), ("1.1.1", [EpochStart(3, 5)])]
+)
+def test_a_lower_epoch_begins_since_2_0(kafka: str, left: list[EpochStart], tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", kafka=kafka)
+    for offset, epoch in ((5, 3), (6, 2)):
+        log.append_as_follower(batch(offset, NOW, epoch=epoch), now_ms=NOW)
+    assert log.epochs == left
 
 
 def test_an_epoch_that_one_append_begins_and_deletes_was_written(tmp_path: Path) -> None:
@@ -218,14 +234,22 @@ def test_a_batch_or_an_append_gets_an_index_entry(kafka: str, entries: int, tmp_
     assert first == (2 if kafka in ("3.9.0", "2.8") else 1)
 
 
-def test_a_rejected_append_has_begun_its_epoch(tmp_path: Path) -> None:
-    """As in Kafka: the epoch is written before the size is judged. A truncation without effect deletes it."""
-    log = log_of(tmp_path / "t-0", 0)
+@pytest.mark.parametrize(
+    ("kafka", "cut"), [("4.3", [EpochStart(0, 0)]), ("2.6.0", [EpochStart(0, 0), EpochStart(3, 1)])]
+)
+def test_a_rejected_append_has_begun_its_epoch(
+    kafka: str, cut: list[EpochStart], tmp_path: Path
+) -> None:
+    """As in Kafka: the epoch is written before the size is judged.
+
+    From 2.6.1 on a truncation without effect deletes it.
+    """
+    log = log_of(tmp_path / "t-0", 0, kafka=kafka)
     with pytest.raises(Rejected):
         log.append_as_follower(batch(1, NOW, epoch=3, value=b"v" * 900), now_ms=NOW)
     assert read_epochs(log.directory / paths.LEADER_EPOCH) == [EpochStart(0, 0), EpochStart(3, 1)]
     assert log.truncate(1, NOW) == 1
-    assert read_epochs(log.directory / paths.LEADER_EPOCH) == [EpochStart(0, 0)]
+    assert read_epochs(log.directory / paths.LEADER_EPOCH) == cut
 
 
 def test_batches_may_overlap(tmp_path: Path) -> None:
