@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,9 +70,9 @@ class LogStages:
             return look(self.executor, units, options, depth=depth)
         return look_with_report(self.executor, units, options, read_report(report))
 
-    def ends(self, units: Sequence[Unit]) -> pa.Table:
+    def ends(self, units: Iterable[Unit]) -> pa.Table:
         """Read the ends of logs and indexes: facts.SEGMENTS of depth tail."""
-        return look_at_ends(self.executor, units)
+        return look_at_ends(self.executor, tuple(units))
 
 
 def verify(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:

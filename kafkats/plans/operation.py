@@ -60,7 +60,7 @@ class Stages(Protocol):
         report that cannot be read.
         """
 
-    def ends(self, units: Sequence[Unit]) -> pa.Table:
+    def ends(self, units: Iterable[Unit]) -> pa.Table:
         """Read the ends of logs and indexes: facts.SEGMENTS of depth tail."""
 
 

@@ -250,10 +250,7 @@ def test_there_and_back(tmp_path: Path, name: str, options: SplitOptions, least:
         if file in before and file.split("/")[0] not in cut
     )
     assert {p: aborted(p) for p in partitions(root)} == transactions
-    states = {
-        (r["partition_dir"], r["base_offset"]): (r["offset_index"], r["time_index"])
-        for r in after.to_pylist()
-    }
+    seen = {(r["partition_dir"], r["base_offset"]): r for r in after.to_pylist()}
     for item in made.items.to_pylist():
         path = root / item["partition_dir"] / item["file"]
         if item["action"] == "remove":
@@ -264,7 +261,14 @@ def test_there_and_back(tmp_path: Path, name: str, options: SplitOptions, least:
                 dispatch.first_offset(data, next(dispatch.batches(data))) == item["base_offset"]
                 or item["before"]
             )
-            assert set(states[item["partition_dir"], item["base_offset"]]) <= {"equal", "missing"}
+            row = seen[item["partition_dir"], item["base_offset"]]
+            # a short segment shows no interval: the one of its neighbours may be another by now
+            same = row["index_interval_bytes"] == item["index_interval_bytes"]
+            assert {row["offset_index"], row["time_index"]} <= {
+                "equal",
+                "missing",
+                *(() if same else ("sound",)),
+            }
         elif path.suffix == ".snapshot":
             continue
         if path.exists():
