@@ -92,9 +92,11 @@ def adopt(
         if not bases:
             raise BadInput("it has no segments", path=source)
         names = sorted(path.name for path in source.iterdir() if _is_of_partition(path))
+        logs = ((base, source / paths.segment_file(base, paths.LOG)) for base in bases)
+        filled = next((base for base, log in logs if log.stat().st_size), bases[0])
     refuse_marked(source.parent)
-    if paths.segment_file(bases[0], paths.TIME_INDEX) not in names:
-        refuse_enriched(source, bases[0])
+    if paths.segment_file(filled, paths.TIME_INDEX) not in names:
+        refuse_enriched(source, filled)
     files.make_directory(directory)
     for name in names:
         files.copy(source / name, directory / name)

@@ -109,23 +109,36 @@ def test_a_partition_of_its_own_tells_one_dialect_only(
     assert run(capsys, "verify", tmp_path / "copy-of-kip228/t-0")[0] == 0
 
 
+def _move_to_offset_1(partition: Path) -> None:
+    """The segment at offset 0 is empty then."""
+    for kind in (paths.LOG, paths.OFFSET_INDEX):
+        file = partition / paths.segment_file(0, kind)
+        shutil.copy(file, partition / paths.segment_file(1, kind))
+        file.write_bytes(b"")
+
+
 def test_a_segment_without_messages_tells_nothing(enriched: Path, tmp_path: Path) -> None:
     """The next one does, also where a time index says that a broker that shipped wrote it."""
     log = enriched / "t-0" / paths.segment_file(0, paths.LOG)
-    for kind in (paths.LOG, paths.OFFSET_INDEX):
-        shutil.copy(log.with_suffix(kind), log.with_name(paths.segment_file(1, kind)))
-    log.write_bytes(b"")
+    _move_to_offset_1(enriched / "t-0")
     with pytest.raises(Refused, match="enriched"):
         list(read_as(list_units([enriched])))
     log.with_name(paths.segment_file(1, paths.TIME_INDEX)).write_bytes(b"")
     assert list(read_as(list_units([enriched])))
 
 
+@pytest.mark.parametrize("empty_first", [False, True])
 @pytest.mark.parametrize("dialect", ["enriched", "kip228"])
 def test_a_broker_that_shipped_takes_no_copy(
-    dialect: str, tmp_path: Path, capsys: Capture, request: pytest.FixtureRequest
+    dialect: str,
+    empty_first: bool,
+    tmp_path: Path,
+    capsys: Capture,
+    request: pytest.FixtureRequest,
 ) -> None:
-    request.getfixturevalue(dialect)
+    root: Path = request.getfixturevalue(dialect)
+    if empty_first:
+        _move_to_offset_1(root / "t-0")
     script = tmp_path / "copies.jsonl"
     copied = {"do": "create", **HERE, "from": f"{dialect}/broker-1/t-0"}
     steps = ({"do": "broker", "broker": "1", "kafka": "2.8.2"}, copied)
