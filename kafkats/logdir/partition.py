@@ -258,8 +258,8 @@ def _judge_name(
         others.append(facts)
     elif name.endswith(_PARSED_BY_KAFKA) and not starts_with_number(name):
         reason = (
-            f"{printable(name.partition('.')[0])!r} is not an offset: {_versions(name)}"
-            " do not start with this name here"
+            f"{printable(name.partition('.')[0])!r} is not an offset: {_refusing(name)}"
+            " with this name here"
         )
         findings.append(Finding("stops-the-broker", printable(name), reason))
     elif name.endswith(_PARSED_BY_KAFKA):
@@ -274,14 +274,14 @@ def _judge_name(
         findings.append(Finding("stray", printable(name), "not a file that Kafka writes here"))
 
 
-def _versions(name: str) -> str:
-    """Return which brokers reject a name without a number before the dot.
+def _refusing(name: str) -> str:
+    """Return which brokers do not start with a name without a number before the dot.
 
     Tried on six versions from 0.10.2 on.
     """
     if name.endswith(paths.LOG):
-        return "all brokers"
-    return "brokers from 2.0 on" if name.endswith(".cleaned") else "brokers from 1.1 on"
+        return "no broker starts"
+    return f"brokers from {'2.0' if name.endswith('.cleaned') else '1.1'} on do not start"
 
 
 def _segments(
