@@ -61,15 +61,16 @@ def encode_offsets(offsets: Mapping[PartitionName, int]) -> bytes:
 
 
 def read_epochs(path: str | os.PathLike[str]) -> list[EpochStart]:
-    """Return the entries of a `leader-epoch-checkpoint` (0.11+). Epochs and offsets rise strictly.
+    """Return the entries of a `leader-epoch-checkpoint` (0.11+). Epochs rise, offsets do not fall.
 
+    1.0 and 1.1 write two epochs at one offset where an append of the first was rejected.
     Raises CorruptFile with the line's number and position, Vanished when the file does not exist.
     """
     epochs: list[EpochStart] = []
     for line, (epoch, start) in _entries(path, 2):
         entry = EpochStart(_number(line, epoch, _INT32), _number(line, start, _INT64))
         if epochs and not (
-            entry.epoch > epochs[-1].epoch and entry.start_offset > epochs[-1].start_offset
+            entry.epoch > epochs[-1].epoch and entry.start_offset >= epochs[-1].start_offset
         ):
             raise line.corrupt(f"{line.text!r} does not lie above the line before")
         epochs.append(entry)

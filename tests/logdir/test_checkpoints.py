@@ -130,11 +130,17 @@ def test_damaged_offsets(scratch: Path, text: str | bytes, line: int, position: 
 
 
 @pytest.mark.parametrize(
-    "text", ["0\n2\n1 5\n1 6\n", "0\n2\n1 5\n2 5\n", "0\n2\n1 5\n2 4\n", "0\n1\n1\n", "0\n1\na 1\n"]
+    "text", ["0\n2\n1 5\n1 6\n", "0\n2\n1 5\n2 4\n", "0\n1\n1\n", "0\n1\na 1\n"]
 )
 def test_damaged_epochs(scratch: Path, text: str) -> None:
     with pytest.raises(CorruptFile, match="line"):
         read_epochs(written(scratch, text))
+
+
+def test_two_epochs_may_begin_at_one_offset(scratch: Path) -> None:
+    """As in 1.0 and 1.1, after an append that was rejected."""
+    read = read_epochs(written(scratch, "0\n2\n1 5\n2 5\n"))
+    assert read == [EpochStart(1, 5), EpochStart(2, 5)]
 
 
 def test_meta_properties(scratch: Path) -> None:
