@@ -17,11 +17,10 @@ import click
 
 from kafkats.cli.session import session
 from kafkats.cli.tables import table_text
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats.errors import StorageFailed
 from kafkats.findings import SEVERITIES
 from kafkats.operations import OPERATIONS
-from kafkats.plans.operation import size_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -266,16 +265,22 @@ def progress_bar(stage: str, total: int) -> Generator[Callable[[int], None]]:
         BarColumn,
         DownloadColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TextColumn,
         TimeRemainingColumn,
-        TransferSpeedColumn,
     )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{size_text(task.speed)}/s" if task.speed else "")
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
+        DownloadColumn(binary_units=True),
+        Rate(),
         TimeRemainingColumn(),
     )
     console = Console(stderr=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats.errors import UsageError
 from kafkats.migration.client_costs import (
     PhaseCost,
@@ -17,7 +17,6 @@ from kafkats.migration.client_costs import (
     measured,
 )
 from kafkats.migration.clients import Clients, read_clients
-from kafkats.plans.operation import size_text
 from kafkats.plans.units import Unit
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from kafkats.config.given import Given, stored
 from kafkats.config.options import Dialect
 from kafkats.config.settings_read import INDEXES
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats.migration.options import Back, ClientMix, Migrate, Step, ToDialect
 from kafkats.paths import OFFSET_INDEX, TIME_INDEX
 from kafkats.plans.operation import (
@@ -21,7 +21,6 @@ from kafkats.plans.operation import (
     Stages,
     Writer,
     always,
-    size_text,
 )
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats.paths import LOG
-from kafkats.plans.figure import LABELLED_ROWS, TALLEST_INCHES, begin_figure, size_text
+from kafkats.plans.figure import LABELLED_ROWS, TALLEST_INCHES, begin_figure, size_axis
 
 _MAGIC_COLOURS: Final = ("#b2182b", "#f4a582", "#92c5de")
 """Colours of magic 0, 1 and 2."""
@@ -80,7 +80,7 @@ def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
             times, sizes[:, magic], color=colour, marker="o", markersize=4, label=f"magic {magic}"
         )
     axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(lambda size, _: size_text(size))
+    size_axis(axes.yaxis)
     axes.set_xlabel("time of the census (UTC)")
     axes.legend(fontsize=8, frameon=False)
     figure.autofmt_xdate()
@@ -110,7 +110,7 @@ def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
                 color=_SERIES[name],
             )
         axes.set_xlabel(panel)
-    sizes.xaxis.set_major_formatter(lambda size, _: size_text(size))
+    size_axis(sizes.xaxis)
     sizes.set_yticks(range(len(rows)), [row.name for row in rows], fontsize=7)
     sizes.invert_yaxis()
     figure.legend(

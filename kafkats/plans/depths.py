@@ -9,8 +9,7 @@ from typing import Final, NamedTuple, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.counts import counted
-from kafkats.plans.operation import size_text
+from kafkats.counts import counted, size_text
 
 DEPTHS: Final = pa.schema([
     ("log_dir", pa.string()),

@@ -1,29 +1,25 @@
-"""Shared by all pictures: a figure without a display, saved as PNG; sizes as text."""
+"""Shared by all pictures: a figure without a display, saved as PNG; axes of times and of sizes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kafkats.counts import size_text
 from kafkats.errors import UsageError, storage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 LABELLED_ROWS: Final = 60
 """Rows of a picture that carry a label; the rest are added up or left out."""
 TALLEST_INCHES: Final = 40.0
-
-
-def size_text(size: float) -> str:
-    """Return a size in bytes with three digits, for axes."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"
+_SIZE_STEPS: Final = 6
+"""At most so many steps on an axis of sizes."""
 
 
 def short(name: str, most: int = 60) -> str:
@@ -48,6 +44,23 @@ def date_axis(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(formatter)
     axes.xaxis.get_offset_text().set_fontsize(7)
     axes.tick_params(axis="x", labelsize=6)
+
+
+def size_axis(axis: Axis) -> None:
+    """Label an axis with bytes. The steps are powers of two, so that binary units are round."""
+    from matplotlib.ticker import Locator
+
+    class Steps(Locator):
+        def tick_values(self, vmin: float, vmax: float) -> list[float]:
+            step = 2 ** max(math.ceil(math.log2(max(vmax - vmin, 1) / _SIZE_STEPS)), 0)
+            return [n * step for n in range(math.floor(vmin / step), math.ceil(vmax / step) + 1)]
+
+        def __call__(self) -> list[float]:
+            least, most = self.axis.get_view_interval()  # type: ignore[union-attr]
+            return self.tick_values(least, most)
+
+    axis.set_major_locator(Steps())
+    axis.set_major_formatter(lambda size, _: size_text(size))
 
 
 def state_legend(figure: Figure, states: Mapping[str, str]) -> None:

@@ -110,13 +110,6 @@ class Proving(NamedTuple):
     later: Collection[tuple[str, str]] = ()
 
 
-def size_text(count: int) -> str:
-    """Return bytes as a person writes them, such as 1.2 GB."""
-    from rich.filesize import decimal
-
-    return str(decimal(count))
-
-
 def always(settings: frozenset[str]) -> Callable[[Given], frozenset[str]]:
     """Return a function that returns the same topic settings for any options."""
     return lambda _: settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kafkats.config.given import Given, stored
 from kafkats.config.options import MissingRecords, Topics
 from kafkats.config.settings_read import INDEXES
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats.plans.operation import (
     Decide,
     Operation,
@@ -17,7 +17,6 @@ from kafkats.plans.operation import (
     Stages,
     Writer,
     always,
-    size_text,
 )
 from kafkats.recovery.options import Recover
 

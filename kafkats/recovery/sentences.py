@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats.recovery.facts import BrokerStart, PartitionStart, Recovered, RootStart, Why
 from kafkats.recovery.rates import measured_rate
 
@@ -137,7 +137,7 @@ def _root_lines(
     recovery_rate: int | None,
 ) -> Iterator[str]:
     segments = sum(p.segments for p in own)
-    size = _bytes(sum(p.log_bytes for p in own))
+    size = size_text(sum(p.log_bytes for p in own))
     held = f"{counted(len(own), 'partition')}, {counted(segments, 'segment')}, {size}"
     yield f"{root.log_dir}: {held}, {_stop(root)}"
     if root.words and root.outcome != "stops":
@@ -152,10 +152,10 @@ def _root_lines(
     cut, deleted = sum(p.cut_bytes for p in own), sum(len(p.deleted) for p in own)
     if cut:
         partitions = sum(bool(p.cut_bytes) for p in own)
-        yield f"  cuts {_bytes(cut)} from {counted(partitions, 'partition')}"
+        yield f"  cuts {size_text(cut)} from {counted(partitions, 'partition')}"
     if deleted:
         deleted_bytes = sum(p.deleted_bytes for p in own)
-        yield f"  deletes {counted(deleted, 'segment')}, {_bytes(deleted_bytes)}"
+        yield f"  deletes {counted(deleted, 'segment')}, {size_text(deleted_bytes)}"
     removed, renamed = sum(len(p.removed) for p in own), sum(len(p.renamed) for p in own)
     if removed or renamed:
         done = [f"removes {counted(removed, 'file')}"] if removed else []
@@ -171,7 +171,7 @@ def _root_lines(
         replayed_bytes = sum(p.replay_bytes for p in replayed)
         yield (
             f"  replays producer state in {counted(len(replayed), 'partition')},"
-            f" reading at most {_bytes(replayed_bytes)}"
+            f" reading at most {size_text(replayed_bytes)}"
         )
 
 
@@ -185,7 +185,7 @@ def _recovered(own: Sequence[PartitionStart]) -> str:
     some = "each" if twice == len(times) else f"{twice} of them"
     again = f", {some} twice" if twice else ""
     why = ", ".join(f"{reasons[why]} {words}" for why, words in _REASONS.items() if reasons[why])
-    read = _bytes(sum(p.recovered_bytes for p in own))
+    read = size_text(sum(p.recovered_bytes for p in own))
     return f"{counted(len(times), 'segment')}{again}, {read}" + (
         f": {why}" if set(reasons) != {"unflushed"} else ""
     )
@@ -201,7 +201,7 @@ def _time(start: BrokerStart, recovered: Sequence[Recovered], given: int | None)
     """Return how long a recovery takes, and where the rate is from."""
     if given is not None:
         seconds = sum(one.log_bytes for one in recovered) / given
-        return f"that takes {_duration(seconds)}, at {_bytes(given)} a second as given"
+        return f"that takes {_duration(seconds)}, at {size_text(given)} a second as given"
     rate = measured_rate(start.rule)
     batches = sum(one.batches + one.messages for one in recovered)
     return (
@@ -267,12 +267,3 @@ def _partition_lines(one: PartitionStart) -> Iterator[str]:
 
 def _offsets(begin: int, end: int) -> str:
     return f"offset {begin}" if end - begin == 1 else f"offsets {begin} to {end - 1}"
-
-
-def _bytes(size: int) -> str:
-    value = float(size)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
-            break
-        value /= 1024
-    return f"{size} bytes" if unit == "bytes" else f"{value:.1f} {unit}"

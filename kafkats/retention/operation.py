@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from kafkats.config.given import Given
 from kafkats.config.options import MissingRecords
 from kafkats.config.settings_read import INDEXES
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats.generations import RETENTION_RULES, rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, SEGMENT_KINDS
-from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer, size_text
+from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer
 from kafkats.retention.options import Beyond, Retain
 
 if TYPE_CHECKING:

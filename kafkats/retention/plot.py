@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats.counts import counted
-from kafkats.plans.figure import begin_figure, date_axis, short, size_text, state_legend
+from kafkats.counts import counted, size_text
+from kafkats.plans.figure import begin_figure, date_axis, short, size_axis, state_legend
 from kafkats.plans.rows import PartitionKey, SegmentKey, key_of, partition_of
 from kafkats.retention.plan import VerdictRow
 from kafkats.retention.vetoes import keeps_last
@@ -133,7 +133,7 @@ def plot_reclaimable(
         fontsize=7,
     )
     axes.invert_yaxis()
-    axes.xaxis.set_major_formatter(lambda size, _: size_text(size))
+    size_axis(axes.xaxis)
     figure.legend(
         *axes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False
     )

@@ -14,10 +14,9 @@ from typing import TypedDict
 
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats.errors import Changed, CorruptPlan, KafkatsError
 from kafkats.logdir.strict_json import Json
-from kafkats.plans.operation import size_text
 from kafkats_airflow import checks, overview, removal
 from kafkats_airflow.cleaning_rules import (
     Kept,

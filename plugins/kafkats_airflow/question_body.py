@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats.errors import CorruptPlan, KafkatsError, storage
 from kafkats.operations import OPERATIONS
 from kafkats_airflow.links import page_of
 from kafkats_airflow.questions import code, table
 from kafkats_airflow.results import PlanResult
-from kafkats_airflow.sentences import size
 from kafkats_airflow.stakes import Stake, together
 
 if TYPE_CHECKING:
@@ -112,8 +111,8 @@ def _row(item: Item) -> list[str]:
         code(item["file"]),
         item["action"],
         code(item["reason"]),
-        size(before["size"]) if before else "no file",
-        "gone" if gone else size(after) if after >= 0 else "known when it is built",
+        size_text(before["size"]) if before else "no file",
+        "gone" if gone else size_text(after) if after >= 0 else "known when it is built",
     ]
 
 

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats_airflow.results import PlanResult
 from kafkats_airflow.run_params import params_of
-from kafkats_airflow.sentences import size
 
 if TYPE_CHECKING:
     from kafkats_airflow.migration_reports import Summary
@@ -85,8 +84,8 @@ def of_guards(within: Plans, beyond: Plans, *, answers_itself: bool) -> str:
         shown = [one, more] if one["digest"] != more["digest"] else [one]
         rows.append([
             _codes(one["log_dirs"]),
-            f"{one['totals']['segments']}, {size(one['totals']['freed_bytes'])}",
-            f"{_more(one, more, 'segments')}, {size(_more(one, more, 'freed_bytes'))}",
+            f"{one['totals']['segments']}, {size_text(one['totals']['freed_bytes'])}",
+            f"{_more(one, more, 'segments')}, {size_text(_more(one, more, 'freed_bytes'))}",
             ", ".join(code(plan["digest"][:16]) for plan in shown),
             ", ".join(code(plan["plan"]) for plan in shown),
         ])
@@ -107,7 +106,7 @@ def of_recover(context: Context, plans: Plans) -> str:
     totals = [plan["totals"] for plan in plans]
     dropped = sum(one["dropped_segments"] for one in totals)
     sentences = [
-        f"{size(sum(one['cut_bytes'] for one in totals))} that are no batches are cut off."
+        f"{size_text(sum(one['cut_bytes'] for one in totals))} that are no batches are cut off."
     ]
     if dropped:
         sentences.append(
@@ -162,7 +161,7 @@ def _of_plans(plans: Plans, left: str = "", counts: Counts = "losses") -> str:
         rows.append([
             _codes(plan["log_dirs"]),
             f"{totals['files']}",
-            size(totals["write_bytes"]),
+            size_text(totals["write_bytes"]),
             f"{totals['blocked']}",
             *([_counted(totals[counts])] if left else []),
             code(plan["digest"][:16]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats.errors import KafkatsError
 from kafkats_airflow.results import JobResult, Progress
 
@@ -78,24 +78,15 @@ def of_timeout(job: str, limit: str) -> str:
 def of_progress(progress: Progress) -> str:
     """Such as `plan: 12 of 30 units, 1.2 GiB of 4.0 GiB, 310.0 MiB/s, about 9 s left`."""
     words = [f"{progress['stage']}: {progress['units']} of {counted(progress['of_units'], 'unit')}"]
-    words.append(f"{size(progress['bytes'])} of {size(progress['of_bytes'])}")
+    words.append(f"{size_text(progress['bytes'])} of {size_text(progress['of_bytes'])}")
     if progress.get("bytes_per_second"):
-        words.append(f"{size(progress['bytes_per_second'])}/s")
+        words.append(f"{size_text(progress['bytes_per_second'])}/s")
     left = progress.get("seconds_left")
     if left is not None and progress["units"] < progress["of_units"]:
         words.append(f"about {duration(left)} left")
     if repeated := progress.get("failed_tasks"):
         words.append(f"{counted(repeated, 'task')} repeated")
     return ", ".join(words)
-
-
-def size(count: float) -> str:
-    """Bytes in the unit that people would use."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
 
 
 def duration(seconds: float) -> str:

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats.counts import counted
+from kafkats.counts import counted, size_text
 from kafkats.operations import OPERATIONS
-from kafkats_airflow.sentences import size
 
 UNDO: Final = "undo"
 PURGE: Final = "purge"
@@ -61,7 +60,7 @@ def _sentence(operation: str, stakes: Sequence[Stake]) -> str:
 def _stake(operation: str, totals: Mapping[str, int], on_disk: int | None) -> str:
     files = counted(totals["files"], "file")
     partitions = counted(totals["partitions"], "partition")
-    of_disk = "" if on_disk is None else f" of {size(on_disk)} on disk"
+    of_disk = "" if on_disk is None else f" of {size_text(on_disk)} on disk"
     if operation == UNDO:
         return f"Put back {files} in {partitions}, as they were before"
     if operation == PURGE:
@@ -71,11 +70,11 @@ def _stake(operation: str, totals: Mapping[str, int], on_disk: int | None) -> st
     verb = OPERATIONS[operation].verb or operation
     said = f"{verb.capitalize()} {files} in {partitions}"
     if operation == "retain":
-        return f"{said}, {size(totals['freed_bytes'])}{of_disk}"
-    said += f": {size(totals['write_bytes'])} to write"
+        return f"{said}, {size_text(totals['freed_bytes'])}{of_disk}"
+    said += f": {size_text(totals['write_bytes'])} to write"
     if cut := totals["cut_bytes"] + totals["dropped_bytes"]:
-        said += f", {size(cut)} to cut off"
-    return f"{said}; {size(on_disk)} on disk" if on_disk is not None else said
+        said += f", {size_text(cut)} to cut off"
+    return f"{said}; {size_text(on_disk)} on disk" if on_disk is not None else said
 
 
 def on_disk(plan: Path) -> int | None:

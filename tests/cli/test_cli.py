@@ -117,7 +117,7 @@ def test_purge_ends_the_undo_window(
     run(capsys, "plan", "rebuild", damaged, "-o", plan)
     run(capsys, "apply", plan, "--digest", "any")
     code, out, _ = run(capsys, "purge", f"{plan}.run")
-    assert (code, out.splitlines()[-1]) == (0, "0 bytes freed")  # the indexes had been missing
+    assert (code, out.splitlines()[-1]) == (0, "0 B freed")  # the indexes had been missing
     code, out, _ = run(capsys, "undo", f"{plan}.run")
     assert code == 3
     assert "undo window" in out

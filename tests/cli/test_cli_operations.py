@@ -416,5 +416,5 @@ def test_a_retention_without_limits_says_where_the_reasons_are(
     full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, text = run_mixed(capsys, "plan", "retain", full, "-o", tmp_path / "plan")
-    assert code == 0 and "0 bytes in 0 segments to delete" in text
+    assert code == 0 and "0 B in 0 segments to delete" in text
     assert "kafkats simulate retain gives the reason for each partition" in text

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+from kafkats.counts import size_text
+
 _SPANS: Final = ((1, 60, "s"), (60, 120, "min"), (3_600, 72, "h"))
 """Seconds of a unit, and the most of it that are shown; longer spans are days."""
 _SPACE: Final = "\u00a0"
@@ -18,11 +19,7 @@ def of_bytes(size: int | None) -> str:
     """Return a size, such as 1.5 GiB; a dash where it is unknown."""
     if size is None:
         return "–"
-    amount, unit = float(size), 0
-    while abs(amount) >= 1023.95 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    number = str(size) if unit == 0 else f"{amount:.1f}"
-    return f"{number}{_SPACE}{_UNITS[unit]}"
+    return size_text(size).replace(" ", _SPACE)
 
 
 def of_count(count: int | None) -> str:
