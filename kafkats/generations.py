@@ -328,6 +328,16 @@ class LeaderRule:
     """Bit 6 of a batch's attributes stays where its header is written anew (KIP-534)."""
     out_of_range: str
     """The error for a timestamp out of range."""
+    invalid: str
+    """The error for a record or a header that breaks a rule.
+
+    Up to 2.3 the exception for it was one of a corrupt record.
+    """
+    one_kind: bool
+    """All batches of a set have one magic, and a compressed set is one batch (2.4).
+
+    Before, a set of older formats is built anew as one.
+    """
     dialect: str | None = None
     """One of DIALECTS: the format in which it writes, if it never shipped."""
 
@@ -345,6 +355,8 @@ _LEADER_4_0: Final = LeaderRule(
     record_of_maximum=False,
     delete_horizon=True,
     out_of_range="INVALID_TIMESTAMP",
+    invalid="INVALID_RECORD",
+    one_kind=True,
 )
 _LEADER_3_7: Final = replace(
     _LEADER_4_0, name="3.7", kafka="3.7 to 3.9", magics=(0, 1, 2), after_max_ms=_FOREVER
@@ -356,7 +368,14 @@ _LEADER_3_1: Final = replace(
 _LEADER_2_6: Final = replace(_LEADER_3_1, name="2.6", kafka="2.6 to 3.0", delete_horizon=False)
 _LEADER_2_5_1: Final = replace(_LEADER_2_6, name="2.5.1", kafka="2.5.1", holes="renumbered")
 _LEADER_2_4: Final = replace(_LEADER_2_5_1, name="2.4", kafka="2.4 and 2.5.0", holes="rejected")
-_LEADER_0_11: Final = replace(_LEADER_2_4, name="0.11", kafka="0.11 to 2.3", holes="renumbered")
+_LEADER_0_11: Final = replace(
+    _LEADER_2_4,
+    name="0.11",
+    kafka="0.11 to 2.3",
+    holes="renumbered",
+    invalid="CORRUPT_MESSAGE",
+    one_kind=False,
+)
 _LEADER_0_10: Final = replace(_LEADER_0_11, name="0.10", kafka="0.10", magics=(0, 1), untimed=False)
 _LEADER_0_8: Final = replace(_LEADER_0_10, name="0.8", kafka="0.8 and 0.9", magics=(0,))
 _LEADER_KIP32: Final = replace(

@@ -25,6 +25,7 @@ from kafkats.index import offset_index, time_index, txn_index
 from kafkats.primitives import wrap_int64
 from kafkats.retention.rules import Segment
 from kafkats.rolling.rules import Active, Append, Settings
+from kafkats.rolling.rules import Batch as Part
 from kafkats.segment.reader import open_source
 
 
@@ -35,6 +36,20 @@ class Unit(NamedTuple):
     last_offset: int
     bytes: int
     largest: Largest
+
+
+def append_of(units: Sequence[Unit], first_offset: int, now_ms: int) -> Append:
+    """Return the append of the units, as rolling sees it. The first begins at `first_offset`."""
+    parts = (
+        Part(
+            first_offset if n == 0 else unit.first_offset,
+            unit.last_offset,
+            unit.bytes,
+            unit.largest.timestamp,
+        )
+        for n, unit in enumerate(units)
+    )
+    return Append((*parts,), now_ms)
 
 
 @dataclass
@@ -169,6 +184,20 @@ class ActiveSegment:
         `end_offset` is the next segment's base offset, or the log end offset.
         """
         self.add(b"", self._time_entry(end_offset), now_ms)
+
+    def lose(self, end_offset: int, now_ms: int) -> None:
+        """Lose the log: brokers to 2.1.0 delete files that are there already, and then close them.
+
+        Closing brings the indexes back, with zeros. Raises CorruptIndex, StorageFailed.
+        """
+        self.close(end_offset, now_ms)
+        files.write(self.path(paths.LOG), b"", now_ms)
+        files.delete(self.path(paths.TXN_INDEX))
+        for path in map(self.path, (paths.OFFSET_INDEX, paths.TIME_INDEX)):
+            if size := files.size_of(path):
+                files.write(path, bytes(size), now_ms)
+        self.size, self.created_ms, self.first_timestamp = 0, now_ms, None
+        _read_entries(self)
 
 
 def create_active(

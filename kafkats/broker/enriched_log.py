@@ -54,7 +54,7 @@ def judge(data: bytes, *, now_ms: int, offset: int, compacted: bool) -> Judged:
     No wrapper is decompressed. Raises Rejected with the position for a batch that is not whole, a
     wrapper without tag 32, and in a compacted topic for what says that it lacks a key.
     """
-    batches = whole_batches(data, reader(ENRICHED))
+    batches = whole_batches(data, reader(ENRICHED), INVALID_RECORD)
     parts, ends = [], []
     for batch in batches:
         tags = enriched.decode_tags(data, batch)

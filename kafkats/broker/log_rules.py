@@ -48,6 +48,11 @@ class LogRule:
 
     Before 2.0 at each segment that it reads.
     """
+    reloads_producers: bool
+    """A truncation of all segments loads the producers anew (KAFKA-12153, 2.7.1).
+
+    So the next snapshot is of a higher offset; before, of the same.
+    """
     replaces_empty: bool
     """An empty last segment is replaced by one of the same offset; before, an error (KAFKA-6388).
     """
@@ -55,11 +60,6 @@ class LogRule:
     """A batch of an older format deletes all leader epochs (KAFKA-7897, 2.2)."""
     always_cuts_epochs: bool
     """A truncation to the log end or above deletes the epochs that begin there (2.6.1)."""
-    falling_epochs: bool
-    """A batch with a lower epoch begins it. It replaces what is not below (2.0).
-
-    Before, it begins none, and epochs may begin at the same offset.
-    """
 
 
 _NEWEST: Final = LogRule(
@@ -76,21 +76,22 @@ _NEWEST: Final = LogRule(
     keeps_snapshots=True,
     deletes_own_snapshot=False,
     snapshot_at_end=True,
+    reloads_producers=True,
     replaces_empty=True,
     forgets_epochs=True,
     always_cuts_epochs=True,
-    falling_epochs=True,
 )
 _2_8: Final = replace(_NEWEST, name="2.8", kafka="2.8", deletes_own_snapshot=True)
-_2_6: Final = replace(
+_2_7: Final = replace(
     _2_8,
     deletes_own_snapshot=False,
-    name="2.6",
-    kafka="2.6.1 to 2.7",
+    name="2.7",
+    kafka="2.7.1 and 2.7.2",
     keeps_recovery_point=False,
     skips_empty_transactions=False,
     keeps_snapshots=False,
 )
+_2_6: Final = replace(_2_7, name="2.6", kafka="2.6.1 to 2.7.0", reloads_producers=False)
 _2_5: Final = replace(_2_6, name="2.5", kafka="2.5 and 2.6.0", always_cuts_epochs=False)
 _2_4: Final = replace(
     _2_5,
@@ -116,17 +117,17 @@ _1_0: Final = replace(
     kafka="1.0 and 1.1",
     unknown_sequence=OUT_OF_ORDER_SEQUENCE,
     snapshot_at_end=False,
-    falling_epochs=False,
 )
 _0_11: Final = replace(_1_0, name="0.11", kafka="0.11", unknown_producer=OUT_OF_ORDER_SEQUENCE)
 _0_8: Final = replace(_0_11, name="0.8", kafka="0.8 to 0.10")
 LOG_RULES: Final = {
-    r.name: r for r in (_NEWEST, _2_8, _2_6, _2_5, _2_4, _2_2, _2_1, _2_0, _1_0, _0_11, _0_8)
+    r.name: r for r in (_NEWEST, _2_8, _2_7, _2_6, _2_5, _2_4, _2_2, _2_1, _2_0, _1_0, _0_11, _0_8)
 }
 """By name, newest first. Each rule names only its differences from the next newer one."""
 SINCE: Final[tuple[tuple[tuple[int, ...], str], ...]] = (
     ((3, 0), "3.0"),
     ((2, 8), "2.8"),
+    ((2, 7, 1), "2.7"),
     ((2, 6, 1), "2.6"),
     ((2, 5), "2.5"),
     ((2, 4), "2.4"),

@@ -8,19 +8,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from kafkats import paths
 from kafkats.broker import files
 from kafkats.broker.active import (
     ActiveSegment,
     Unit,
+    append_of,
     create_active,
     cut,
     open_active,
     retention_facts,
 )
-from kafkats.broker.epochs import after, begun_by, until
+from kafkats.broker.epochs import begun_by
 from kafkats.broker.error_names import (
     OFFSET_OUT_OF_RANGE,
     OUT_OF_ORDER,
@@ -39,6 +40,7 @@ from kafkats.errors import Rejected
 from kafkats.formats import v2
 from kafkats.formats.model import NO_TIMESTAMP, Batch
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs
+from kafkats.logdir.epochs import after, until
 from kafkats.primitives import view
 from kafkats.retention.rules import Decision, decide
 from kafkats.rolling import rules as rolling
@@ -166,7 +168,7 @@ class PartitionLog:
         settings, rule = self.topic.rolling, self.generation.roll
         if self.generation.epochs:
             for batch in batches:  # each change is written: a file that was never one stays empty
-                self.keep_epochs(begun_by(self.epochs, batch, self.generation.log), now_ms)
+                self.keep_epochs(begun_by(self.epochs, batch, self.generation), now_ms)
         if len(data) > settings.segment_bytes:
             reason = f"{len(data)} bytes, segment.bytes is {settings.segment_bytes}"
             raise Rejected(f"{RECORD_LIST_TOO_LARGE}: {reason}", path=self.directory)
@@ -178,7 +180,7 @@ class PartitionLog:
                 Unit(b.base_offset, b.last_offset, b.size, largest_of_batches(iter((b,)), none))
                 for b in batches
             ]
-        append = _append_of(units, first, now_ms)
+        append = append_of(units, first, now_ms)
         why = rolling.should_roll(self.active.facts(), append, settings, rule)
         base = new_base_offset(append, self.log_end_offset, rule)
         rolls_first = self.generation.log.rolls_before_producers
@@ -206,14 +208,17 @@ class PartitionLog:
         """Begin a segment at `base_offset`, or at the log end if that is higher.
 
         An empty one at that offset is replaced. The old one is flushed. Raises Rejected if the last
-        segment begins above; StorageFailed.
+        segment begins above, or is filled and begins there, which it can after a start that an
+        index has misled; StorageFailed.
         """
         base = max(base_offset, self.log_end_offset)
         old = self.active
         if base < old.base_offset:  # after an append above the log end that was rejected
             reason = f"a segment at {base} cannot follow the one at {old.base_offset}"
             raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
-        replaced = old.size == 0 and old.base_offset == base
+        replaced = old.base_offset == base
+        if replaced and (old.size or not self.generation.log.replaces_empty):
+            self._refuse_roll(base, now_ms)
         if replaced:
             self._delete([old])
         else:
@@ -224,9 +229,15 @@ class PartitionLog:
             self.producers.take_snapshot(now_ms, base)
             if replaced and self.generation.log.deletes_own_snapshot:
                 self.producers.delete_snapshots([base])
-        if replaced and not self.generation.log.replaces_empty:
-            reason = f"an empty segment at {base} is there already"
-            raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
+
+    def _refuse_roll(self, base: int, now_ms: int) -> NoReturn:
+        """Raise Rejected: the active segment begins at the new offset. To 2.1.0 it loses all."""
+        if not self.generation.log.replaces_empty:
+            self.active.lose(base, now_ms)
+            if self.producers is not None:
+                self.producers.take_snapshot(now_ms, base)
+        reason = f"a segment at {base} is there already"
+        raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
 
     def truncate(self, offset: int, now_ms: int) -> int:
         """Delete all batches that end at `offset` or above. Returns the new log end offset.
@@ -300,7 +311,8 @@ class PartitionLog:
             return
         if anew:
             self.producers.clear(offset)
-            return
+            if not self.generation.log.reloads_producers:
+                return
         bases = [one.base_offset for one in self.segments]
         self.producers.rebuild(bases, self.log_start_offset, offset, now_ms)
 
@@ -349,7 +361,8 @@ class PartitionLog:
             self.log_start_offset = offset
             if self.generation.log.moves_recovery_point:
                 self.recovery_point = max(self.recovery_point, offset)
-            self.keep_epochs(after(self.epochs, offset), now_ms)
+            falling = self.generation.start.falling_epochs
+            self.keep_epochs(after(self.epochs, offset, falling=falling), now_ms)
             if self.producers is not None:
                 self.producers.start_at(offset)
 
@@ -374,19 +387,6 @@ class PartitionLog:
         if epochs != self.epochs:
             self.epochs = epochs
             files.write(self.directory / paths.LEADER_EPOCH, encode_epochs(epochs), now_ms)
-
-
-def _append_of(units: Sequence[Unit], first: int, now_ms: int) -> rolling.Append:
-    parts = (
-        rolling.Batch(
-            first if n == 0 else unit.first_offset,
-            unit.last_offset,
-            unit.bytes,
-            unit.largest.timestamp,
-        )
-        for n, unit in enumerate(units)
-    )
-    return rolling.Append((*parts,), now_ms)
 
 
 def create(directory: Path, topic: Topic, generation: Generation, now_ms: int) -> PartitionLog:

@@ -328,6 +328,8 @@ class ProducerState:
                 self.delete_snapshots([offset])
                 continue
             for entry in entries:
+                if entry.last_offset < log_start and not self._rule.keeps_producers:
+                    continue
                 if entry.txn_first_offset >= 0 or now_ms - entry.timestamp < self._expiry_ms:
                     self._producers[entry.producer_id] = _loaded(entry)
                     if entry.txn_first_offset >= 0:

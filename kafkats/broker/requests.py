@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from kafkats.broker import dialect_search
 from kafkats.broker.error_names import (
     CORRUPT_MESSAGE,
-    INVALID_RECORD,
     OFFSET_OUT_OF_RANGE,
     UNSUPPORTED_COMPRESSION,
     UNSUPPORTED_VERSION,
@@ -42,7 +41,7 @@ from kafkats.formats.versions import (
     last_codec,
     produced_magic,
 )
-from kafkats.generations import SEARCH_RULES
+from kafkats.generations import SEARCH_RULES, LeaderRule
 from kafkats.search import broker as search
 from kafkats.search.answers import Answer, Target, Word
 
@@ -117,7 +116,7 @@ def produce(
 ) -> Produced:
     """Append a message set as the leader. Raises Rejected; UsageError for an unknown version."""
     _check_version("produce", version, log.generation.produce, log.generation)
-    _check_set(version, data)
+    _check_set(version, log.generation.leader, data)
     made = log.append_as_leader(data, now_ms=now_ms, leader_epoch=leader_epoch)
     if made.how == DUPLICATE:
         return Produced(made, made.largest.timestamp)
@@ -165,11 +164,12 @@ def produce_sets(
     carried = carries(version, log.topic.target.magic)
     return append_sets(
         log, sets, ends, now_ms=now_ms, leader_epoch=leader_epoch,
-        check=partial(_check_set, version), last_codec=last_codec(version) if carried else -1,
+        check=partial(_check_set, version, log.generation.leader),
+        last_codec=last_codec(version) if carried else -1,
     )  # fmt: skip
 
 
-def _check_set(version: int, data: bytes) -> None:
+def _check_set(version: int, rule: LeaderRule, data: bytes) -> None:
     """Raise Rejected for a format that the version of the request does not carry.
 
     Raises UsageError for more records in a batch than a replay takes in bounded time.
@@ -183,7 +183,7 @@ def _check_set(version: int, data: bytes) -> None:
             raise UsageError(f"a set of {batch.count} records: at most {_MOST_RECORDS} are played")
         if not carries(version, batch.magic):
             reason = f"produce version {version} does not carry magic {batch.magic}"
-            raise Rejected(f"{INVALID_RECORD}: {reason}", position=batch.position)
+            raise Rejected(f"{rule.invalid}: {reason}", position=batch.position)
         if batch.codec == Codec.ZSTD and last_codec(version) < Codec.ZSTD:
             reason = f"zstd needs produce version {ZSTD_SINCE}, not {version}"
             raise Rejected(f"{UNSUPPORTED_COMPRESSION}: {reason}", position=batch.position)

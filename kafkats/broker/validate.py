@@ -12,6 +12,9 @@ append, or an error. An error rejects the whole set, as in Kafka. The order of t
 6. a key in each record of a compacted topic                          INVALID_RECORD
 7. timestamps: CreateTime in range, none marked as the broker's       INVALID_TIMESTAMP
 
+Up to 2.3 INVALID_RECORD is CORRUPT_MESSAGE, and a set of older formats may have several wrappers
+or magics (`LeaderRule.invalid`, `one_kind`).
+
 Then offsets, and what a conversion changes: `formats/produce.py`. Source: Log.
 analyzeAndValidateRecords and LogValidator of Kafka 0.10 to 4.3; KIP-31 and KIP-32 for their texts.
 
@@ -26,7 +29,6 @@ from typing import Final, NamedTuple
 
 from kafkats.broker.error_names import (
     CORRUPT_MESSAGE,
-    INVALID_RECORD,
     INVALID_TIMESTAMP,
     UNKNOWN_ERROR,
     UNSUPPORTED_FORMAT,
@@ -82,13 +84,13 @@ def validate(
     `now_ms` is the broker's clock. Raises Rejected, with the position of the batch.
     """
     known = reader(rule.dialect)
-    batches = whole_batches(buf, known)
+    batches = whole_batches(buf, known, rule.invalid)
     every: list[list[Record]] = []
     sent = MessageSet(buf, batches, every)
-    _check_count(sent)
+    _check_count(sent, rule)
     for batch in batches:
-        _check_header(batch, batches[0], topic)
-        every.append(_records(buf, batch, known))
+        _check_header(batch, batches[0], topic, rule)
+        every.append(_records(buf, batch, known, rule))
         _check_records(batch, every[-1], topic, rule, now_ms)
     _check_offsets(sent, topic, rule)
     try:
@@ -99,7 +101,7 @@ def validate(
             now_ms=now_ms,
             offset=offset,
             leader_epoch=leader_epoch,
-            **({} if rule.dialect else {"delete_horizon": rule.delete_horizon}),
+            **_of_release(rule),
         )
     except NotConvertible as e:
         where = batches[0].position if e.position is None else e.position
@@ -118,8 +120,18 @@ def validate(
     return Validated(made.data, offset, last, largest, how)
 
 
-def whole_batches(buf: Buffer, known: Reader) -> list[Batch]:
-    """Return the batches of a set, at least one. Raises Rejected unless they are all of it."""
+def _of_release(rule: LeaderRule) -> dict[str, bool]:
+    """Return the arguments of `assign` that a dialect has no use for."""
+    if rule.dialect:
+        return {}
+    return {"delete_horizon": rule.delete_horizon, "one_kind": rule.one_kind}
+
+
+def whole_batches(buf: Buffer, known: Reader, invalid: str) -> list[Batch]:
+    """Return the batches of a set, at least one. Raises Rejected unless they are all of it.
+
+    `invalid` is the error for none.
+    """
     batches: list[Batch] = []
     try:
         batches.extend(known.batches(buf))
@@ -131,24 +143,24 @@ def whole_batches(buf: Buffer, known: Reader) -> list[Batch]:
             f"{CORRUPT_MESSAGE}: {size - end} bytes that are no whole batch", position=end
         )
     if not batches:
-        raise Rejected(f"{INVALID_RECORD}: the set has no batch", position=0)
+        raise Rejected(f"{invalid}: the set has no batch", position=0)
     return batches
 
 
-def _check_count(sent: MessageSet) -> None:
-    first, count = sent.batches[0], len(sent.batches)
-    if count > 1 and (first.magic == v2.MAGIC or sent.codec != Codec.NONE):
+def _check_count(sent: MessageSet, rule: LeaderRule) -> None:
+    count, newest = len(sent.batches), max(batch.magic for batch in sent.batches)
+    if count > 1 and (newest == v2.MAGIC or (rule.one_kind and sent.codec != Codec.NONE)):
         reason = f"{count} batches in a set that must be one"
-        raise Rejected(f"{INVALID_RECORD}: {reason}", position=sent.batches[1].position)
+        raise Rejected(f"{rule.invalid}: {reason}", position=sent.batches[1].position)
 
 
-def _check_header(batch: Batch, first: Batch, topic: Topic) -> None:
-    if batch.magic != first.magic:
+def _check_header(batch: Batch, first: Batch, topic: Topic, rule: LeaderRule) -> None:
+    if rule.one_kind and batch.magic != first.magic:
         reason = f"magic {batch.magic} in a set that begins with magic {first.magic}"
-        raise Rejected(f"{INVALID_RECORD}: {reason}", position=batch.position)
+        raise Rejected(f"{rule.invalid}: {reason}", position=batch.position)
     reason = _header_fault(batch) if batch.magic == v2.MAGIC else ""
     if reason:
-        raise Rejected(f"{INVALID_RECORD}: {reason}", position=batch.position)
+        raise Rejected(f"{rule.invalid}: {reason}", position=batch.position)
     if topic.target.magic < v2.MAGIC and (batch.transactional or batch.producer_id >= 0):
         reason = f"a producer id or a transaction cannot be in magic {topic.target.magic}"
         raise Rejected(f"{UNSUPPORTED_FORMAT}: {reason}", position=batch.position)
@@ -170,23 +182,23 @@ def _header_fault(batch: Batch) -> str:
     return ""
 
 
-def _records(buf: Buffer, batch: Batch, known: Reader) -> list[Record]:
+def _records(buf: Buffer, batch: Batch, known: Reader, rule: LeaderRule) -> list[Record]:
     try:
         if batch.magic < v2.MAGIC and batch.codec != Codec.NONE:
-            _check_inner(buf, batch)
+            _check_inner(buf, batch, rule)
         return known.records(buf, batch)
     except CorruptBatch as e:
         where = batch.position if e.position is None else e.position
-        raise Rejected(f"{INVALID_RECORD}: {e.reason}", position=where) from e
+        raise Rejected(f"{rule.invalid}: {e.reason}", position=where) from e
 
 
-def _check_inner(buf: Buffer, wrapper: Batch) -> None:
+def _check_inner(buf: Buffer, wrapper: Batch, rule: LeaderRule) -> None:
     """Check magic and checksum of the messages in a wrapper. Raises CorruptBatch, Rejected."""
     inner, frames = message_set.wrapped(buf, wrapper, broken_lz4=wrapper.magic == 0)
     for number, frame in enumerate(frames):
         if frame.magic != wrapper.magic:
             reason = f"message {number} in a wrapper of magic {wrapper.magic} has {frame.magic}"
-            raise Rejected(f"{INVALID_RECORD}: {reason}", position=wrapper.position)
+            raise Rejected(f"{rule.invalid}: {reason}", position=wrapper.position)
         end = frame.position + frame.size
         stored = int.from_bytes(inner[frame.position + _CRC_AT :][:4], "big")
         crc = crc32(inner[frame.position + message_set.CRC_FROM : end])
@@ -212,7 +224,7 @@ def _check_records(
             raise Rejected(wrong, position=batch.position)
     if keyless >= 0:
         reason = f"record {keyless} has no key, and the topic is compacted"
-        raise Rejected(f"{INVALID_RECORD}: {reason}", position=batch.position)
+        raise Rejected(f"{rule.invalid}: {reason}", position=batch.position)
 
 
 def _check_offsets(sent: MessageSet, topic: Topic, rule: LeaderRule) -> None:
@@ -222,7 +234,7 @@ def _check_offsets(sent: MessageSet, topic: Topic, rule: LeaderRule) -> None:
     and later give up a compressed batch of magic 2 that stays as it is.
     """
     first, target = sent.batches[0], topic.target
-    error = INVALID_RECORD
+    error = rule.invalid
     if rule.holes == "rejected":
         compressed = sent.codec != Codec.NONE or target.codec not in {None, Codec.NONE}
         judged = compressed and min(first.magic, target.magic) > 0
@@ -299,7 +311,7 @@ def _largest(sent: MessageSet, made: Assigned, topic: Topic, offset: int, now_ms
         one_batch = codec != Codec.NONE or target == v2.MAGIC
     if topic.timestamp_type == TimestampType.LOG_APPEND_TIME:
         return Largest(now_ms, last if one_batch or target == v2.MAGIC else offset)
-    timed = sent.batches[0].magic > 0 and target > 0
+    timed = any(batch.magic > 0 for batch in sent.batches) and target > 0
     newest = max((r.timestamp for r in records), default=NO_TIMESTAMP) if timed else NO_TIMESTAMP
     if newest <= NO_TIMESTAMP:
         return Largest(NO_TIMESTAMP, last if one_batch or not made.in_place else -1)

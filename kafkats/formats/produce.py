@@ -87,28 +87,30 @@ def assign(
     offset: int,
     leader_epoch: int,
     delete_horizon: bool = True,
+    one_kind: bool = True,
 ) -> Assigned:
     """Return a set, of at least one batch, as the leader of the topic appends it at `offset`.
 
     `target` and `timestamp_type` describe the topic. Without a codec in `target` the set keeps its
     own. `now_ms` is the broker's clock; it is written under LogAppendTime. `delete_horizon`: bit 6
     stays where the header of magic 2 is written anew, as from 3.1 on. Raises NotConvertible
-    for forms that a leader refuses: several batches where one is required, mixed magics in a set or
-    a wrapper, an empty batch; headers, transactions, producer ids and zstd below magic 2.
+    for forms that a leader refuses: with `one_kind`, as from 2.4 on, several wrappers or mixed
+    magics in a set; several batches of magic 2, mixed magics in a wrapper, an empty batch;
+    headers, transactions, producer ids and zstd below magic 2.
     """
     batches, codec = sent.batches, sent.codec
     wanted = target_codec(codec, target)
     for batch, records in zip(batches, sent.records, strict=True):
         _check(sent.buf, batch, records, target.magic)
     first = batches[0]
-    if any(batch.magic != first.magic for batch in batches):
+    if one_kind and any(batch.magic != first.magic for batch in batches):
         raise NotConvertible("batches of different magic in one set")
-    if len(batches) > 1 and (first.magic == v2.MAGIC or codec != Codec.NONE):
+    if len(batches) > 1 and (first.magic == v2.MAGIC or (one_kind and codec != Codec.NONE)):
         raise NotConvertible(
             f"{len(batches)} batches in a set that must be one", position=batches[1].position
         )
     append_ms = now_ms if timestamp_type == TimestampType.LOG_APPEND_TIME else None
-    if _in_place(first, codec, wanted, target.magic, sent.records):
+    if _in_place(sent, wanted, target.magic):
         kept = _KEPT_V2_BITS | (v2.DELETE_HORIZON_BIT if delete_horizon else 0)
         return Assigned(_all_stamped(sent, offset, append_ms, leader_epoch, kept), True)
     records = [record for some in sent.records for record in some]
@@ -159,14 +161,13 @@ def _check(buf: Buffer, batch: Batch, records: Sequence[Record], magic: int) -> 
         raise NotConvertible(reason, position=batch.position)
 
 
-def _in_place(
-    first: Batch, codec: int, wanted: int, magic: int, sets: Sequence[list[Record]]
-) -> bool:
+def _in_place(sent: MessageSet, wanted: int, magic: int) -> bool:
+    codec, same = sent.codec, all(batch.magic == magic for batch in sent.batches)
     if codec == wanted == Codec.NONE:
-        return first.magic == magic
-    if codec == Codec.NONE and first.control:
+        return same
+    if codec == Codec.NONE and sent.batches[0].control:
         return True
-    return codec == wanted and first.magic == magic > 0 and contiguous(sets)
+    return codec == wanted and same and magic > 0 and contiguous(sent.records)
 
 
 def contiguous(sets: Sequence[list[Record]]) -> bool:

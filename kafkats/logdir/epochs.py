@@ -1,8 +1,12 @@
-"""Leader epochs as a broker assigns them when it reads batches (LeaderEpochFileCache.assign)."""
+"""The leader epochs of a partition, as a broker assigns and cuts them.
+
+Source: LeaderEpochFileCache of Kafka 0.11 to 4.3.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -88,6 +92,44 @@ def epochs_begun(rows: Rows, latest: int) -> Iterator[EpochStart]:
         yield EpochStart(int(epochs[n]), int(rows[n, k.FIRST_OFFSET]))
 
 
-def assigned(epochs: Sequence[EpochStart], begun: EpochStart) -> list[EpochStart]:
-    """Return the epochs with one that begins above them; it replaces those from its offset on."""
-    return [*(e for e in epochs if e.start_offset < begun.start_offset), begun]
+def assigned(
+    epochs: Sequence[EpochStart], begun: EpochStart, *, falling: bool = True
+) -> list[EpochStart]:
+    """Return the epochs with `begun`, unless it is the last one and begins no earlier.
+
+    It replaces entries with an epoch or a start that is not lower. Not `falling` (to 2.0.0): it
+    replaces none, and begins only above the last epoch, at the same start or above.
+    """
+    if epochs:
+        epoch, start = epochs[-1]
+        if begun.epoch == epoch and begun.start_offset >= start:
+            return [*epochs]
+        if not falling:
+            rises = begun.epoch > epoch and begun.start_offset >= start
+            return [*epochs, begun] if rises else [*epochs]
+    kept = (e for e in epochs if e.epoch < begun.epoch and e.start_offset < begun.start_offset)
+    return [*kept, begun]
+
+
+def assigned_anew(epochs: Iterable[EpochStart]) -> list[EpochStart]:
+    """Return the entries of a checkpoint as a broker of 2.7 or later loads them.
+
+    It assigns one after the other, so the later of two epochs at one offset stays.
+    """
+    return reduce(assigned, epochs, [])
+
+
+def until(epochs: Sequence[EpochStart], end: int) -> list[EpochStart]:
+    """Return the epochs that begin below the log end."""
+    return [one for one in epochs if one.start_offset < end]
+
+
+def after(epochs: Sequence[EpochStart], start: int, *, falling: bool = True) -> list[EpochStart]:
+    """Return the epochs from the log start on. The one that holds there begins there.
+
+    Not `falling`: all that begin there stay.
+    """
+    below = [one for one in epochs if one.start_offset < start + falling]
+    above = [one for one in epochs if one.start_offset >= start + falling]
+    holds = below and (falling or not above or above[0].start_offset > start)
+    return [EpochStart(below[-1].epoch, start), *above] if holds else above

@@ -106,7 +106,7 @@ class Load:
         latest = self.epochs[-1].epoch if self.epochs else self.rule.lowest_epoch - 1
         if self.rule.epochs and done.highest_epoch > latest:
             for begun in epochs_in(log, done.cut_to, latest):
-                self.epochs = assigned(self.epochs, begun)
+                self.epochs = assigned(self.epochs, begun, falling=self.rule.falling_epochs)
 
     def _known(self, log: Path, base: int) -> Recovery | None:
         """Return the recovery of this log that was made before, None if the log is another."""

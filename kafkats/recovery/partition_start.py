@@ -7,7 +7,7 @@
 4. recovery   after an unclean stop: the segment with the recovery point and all later ones. The
               first that is cut ends the log: the segments behind it are deleted
 5. log end    read from the last entry of the last segment's .index; below the log start, all
-              segments are deleted
+              segments are deleted (2.2.1 and later)
 6. epochs, producer snapshots: cut to the log's ends, loaded, replayed
 """
 
@@ -27,6 +27,7 @@ from kafkats.formats import v2
 from kafkats.formats.framing import MAGIC_AT
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.checkpoints import EpochStart
+from kafkats.logdir.epochs import after, assigned_anew, until
 from kafkats.logdir.partition import PartitionDir
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.recovery.checkpoints import EPOCHS, read_failure
@@ -125,7 +126,7 @@ def _loaded(
             lambda base: load.replay(base),
             kept=_has_producers(directory, files, rule),
         ),
-        list(epochs),
+        assigned_anew(epochs) if rule.epochs_anew else list(epochs),
         ahead,
     )  # fmt: skip
     _open_segments(load)
@@ -286,15 +287,15 @@ def _delete(load: Load, bases: list[int]) -> None:
 
 
 def _settled_end(load: Load) -> End:
-    """Return the log end; delete all segments where it lies below the log start."""
+    """Return the log end; by the rule delete all segments where it lies below the log start."""
     if load.bases:
         end = load.end()
         load.reached = max(load.reached, end.readable_to)
-        if end.offset >= load.log_start:
+        if end.offset >= load.log_start or not load.rule.start_wins:
             return end
         _delete(load, list(load.bases))
         load.epochs, load.snapshots.offsets = [], set()
-    start = load.log_start if load.rule.producers else 0
+    start = load.log_start if load.rule.start_wins else 0
     load.bases = [start]
     for kind in _kinds(load.rule):
         load.files.create(paths.segment_file(start, kind))
@@ -312,6 +313,7 @@ def _finished(load: Load, known: PartitionStart, end: End) -> PartitionStart:
     start = max(load.log_start, bases[0]) if bases else load.log_start
     # From 3.7 on the checkpoint cuts the epochs, not the first segment.
     epochs_start = load.log_start if rule.marker_epoch else start
+    kept = until(load.epochs, end.offset)
     loaded = Loaded(-1, -1)
     if rule.producers:
         load.snapshots.remove_strays(bases)
@@ -328,7 +330,7 @@ def _finished(load: Load, known: PartitionStart, end: End) -> PartitionStart:
         removed=tuple(load.files.removed),
         renamed=tuple(load.files.renamed),
         created=tuple(load.files.created),
-        epochs=tuple(_cut_epochs(load.epochs, epochs_start, end.offset)),
+        epochs=tuple(after(kept, epochs_start, falling=rule.falling_epochs)),
         snapshots=tuple(sorted(load.snapshots.offsets)),
         snapshot_offset=loaded.snapshot_offset,
         replay_from=loaded.replay_from,
@@ -347,14 +349,6 @@ def _unknown_formats(load: Load) -> dict[int, int]:
         return {}
     newest = {base: load.newest_magic(base) for base in load.bases}
     return {base: magic for base, magic in newest.items() if magic > known}
-
-
-def _cut_epochs(epochs: list[EpochStart], start: int, end: int) -> list[tuple[int, int]]:
-    """Return the epochs between log start and log end; the first begins at the log start."""
-    kept = [e for e in epochs if e.start_offset < end]
-    below = [e for e in kept if e.start_offset <= start]
-    above = [(e.epoch, e.start_offset) for e in kept if e.start_offset > start]
-    return [(below[-1].epoch, start), *above] if below else above
 
 
 def _bytes_from(load: Load, offset: int) -> int:

@@ -40,6 +40,18 @@ class StartRule:
     """A start on an unreadable leader-epoch-checkpoint; None: there is none."""
     lowest_epoch: int
     """The lowest leader epoch that a recovery assigns. 2.1.0 and 2.6.0 count as their patches."""
+    epochs_anew: bool
+    """A start assigns the leader epochs of the checkpoint anew, one after the other."""
+    falling_epochs: bool
+    """A batch with a lower leader epoch begins it, and replaces what is not below.
+
+    Before, it begins none, and epochs may begin at one offset. 2.0.0 counts as its patch.
+    """
+    start_wins: bool
+    """A log that ends below its log start is emptied, and begins there.
+
+    Before 2.2.1 it stays as it is, and a log without segments begins at 0. 2.2.0 counts as 2.2.1.
+    """
     strict_sizes: bool
     """A batch size below 14 at the log's end is an error. Otherwise the log ends there."""
     producers: bool
@@ -83,6 +95,9 @@ _RULE_4_0: Final = StartRule(
     checkpoint="offline",
     epochs="offline",
     lowest_epoch=0,
+    epochs_anew=True,
+    falling_epochs=True,
+    start_wins=True,
     strict_sizes=True,
     producers=True,
     deleting_loaded=False,
@@ -102,13 +117,14 @@ _RULE_3_0: Final = replace(
     states=_STATES[:2],
     marker_epoch=False,
 )
-_RULE_2_6: Final = replace(
+_RULE_2_7: Final = replace(
     _RULE_3_0,
-    name="2.6",
-    kafka="2.6 to 2.8",
-    releases=("2.6", "2.7", "2.8"),
+    name="2.7",
+    kafka="2.7 and 2.8",
+    releases=("2.7", "2.8"),
     swaps_renamed=False,
 )
+_RULE_2_6: Final = replace(_RULE_2_7, name="2.6", kafka="2.6", releases=("2.6",), epochs_anew=False)
 _RULE_2_3: Final = replace(
     _RULE_2_6,
     name="2.3",
@@ -116,14 +132,15 @@ _RULE_2_3: Final = replace(
     releases=("2.3", "2.4", "2.5"),
     lowest_epoch=1,
 )
-_RULE_2_1: Final = replace(
+_RULE_2_2: Final = replace(
     _RULE_2_3,
-    name="2.1",
-    kafka="2.1 and 2.2",
-    releases=("2.1", "2.2"),
+    name="2.2",
+    kafka="2.2",
+    releases=("2.2",),
     index_checks=True,
     missing_index_rebuilt=False,
 )
+_RULE_2_1: Final = replace(_RULE_2_2, name="2.1", kafka="2.1", releases=("2.1",), start_wins=False)
 _RULE_2_0: Final = replace(_RULE_2_1, name="2.0", kafka="2.0", releases=("2.0",), lowest_epoch=0)
 _RULE_1_0: Final = replace(
     _RULE_2_0,
@@ -131,6 +148,7 @@ _RULE_1_0: Final = replace(
     kafka="1.0 and 1.1",
     releases=("1.0", "1.1"),
     base_entry=False,
+    falling_epochs=False,
     numbered=_FAMILY,
 )
 _RULE_0_11: Final = replace(
@@ -178,8 +196,10 @@ START_RULES: Final = {
         _RULE_4_0,
         _RULE_3_7,
         _RULE_3_0,
+        _RULE_2_7,
         _RULE_2_6,
         _RULE_2_3,
+        _RULE_2_2,
         _RULE_2_1,
         _RULE_2_0,
         _RULE_1_0,

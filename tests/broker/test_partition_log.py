@@ -202,6 +202,22 @@ def test_an_older_format_forgets_the_epochs(
     assert log.epochs == read_epochs(log.directory / paths.LEADER_EPOCH) == left
 
 
+@pytest.mark.parametrize(("kafka", "left"), [("2.7.1", []), ("2.7.0", [10])])
+def test_an_emptied_log_has_no_snapshot_at_its_start(
+    kafka: str, left: list[int], tmp_path: Path
+) -> None:
+    """From 2.7.1 on, because a truncation of all segments loads the producers anew (KAFKA-12153)."""
+    log = log_of(tmp_path / "t-0", 12, kafka=kafka)
+    log.high_watermark = 13
+    log.delete_records(13, NOW)
+    log.roll(13, NOW)
+    log.delete_old_segments(NOW)
+    assert [one.base_offset for one in log.segments] == [13]
+    log.truncate(10, NOW)
+    log.close(NOW)
+    assert [int(path.name[:20]) for path in log.directory.glob("*.snapshot")] == left
+
+
 @pytest.mark.parametrize(
     ("kafka", "left"), [("2.0.1", [EpochStart(2, 6)]), ("1.1.1", [EpochStart(3, 5)])]
 )
@@ -210,6 +226,31 @@ def test_a_lower_epoch_begins_since_2_0(kafka: str, left: list[EpochStart], tmp_
     for offset, epoch in ((5, 3), (6, 2)):
         log.append_as_follower(batch(offset, NOW, epoch=epoch), now_ms=NOW)
     assert log.epochs == left
+
+
+@pytest.mark.parametrize(
+    ("kafka", "left"),
+    [("2.7", [EpochStart(2, 6)]), ("2.6", [EpochStart(1, 6), EpochStart(2, 6)])],
+)
+def test_a_start_assigns_epochs_anew_since_2_7(
+    kafka: str, left: list[EpochStart], tmp_path: Path
+) -> None:
+    """The checkpoint of 1.1 may have two epochs at one offset."""
+    log = log_of(tmp_path / "t-0", 6, kafka=kafka)
+    log.keep_epochs([EpochStart(1, 6), EpochStart(2, 6)], NOW)
+    log.close(NOW)
+    again = start(log, log.topic, log.generation, NOW, clean=True)
+    assert again.epochs == read_epochs(log.directory / paths.LEADER_EPOCH) == left
+
+
+def test_epochs_at_one_log_start_stay_in_1_1(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", 5, 7, kafka="1.1.1")
+    log.keep_epochs([EpochStart(0, 5), EpochStart(1, 7), EpochStart(2, 7)], NOW)
+    log.high_watermark = 8
+    log.delete_records(6, NOW)
+    assert log.epochs == [EpochStart(0, 6), EpochStart(1, 7), EpochStart(2, 7)]
+    log.delete_records(7, NOW)
+    assert log.epochs == [EpochStart(1, 7), EpochStart(2, 7)]
 
 
 def test_an_epoch_that_one_append_begins_and_deletes_was_written(tmp_path: Path) -> None:

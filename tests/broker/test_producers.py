@@ -229,6 +229,52 @@ def test_an_empty_segment_is_not_rolled_before_2_1(tmp_path: Path) -> None:
     log_of(tmp_path / "t-1", "2.1").roll(0, NOW)
 
 
+@pytest.mark.parametrize(("kafka", "lost"), [("2.0", True), ("2.1", False)])
+def test_a_filled_segment_is_not_rolled_at_its_own_offset(
+    kafka: str, lost: bool, tmp_path: Path
+) -> None:
+    """An index can mislead a start to a log end below the last batch. To 2.1.0 all is lost then."""
+    log = log_of(tmp_path / "t-0", kafka, **{"index.interval.bytes": 0})
+    for sequence in range(2):
+        sent(log, sequence)
+    log.log_end_offset = 0
+    with pytest.raises(Rejected, match="UNKNOWN_SERVER_ERROR: a segment at 0 is there already"):
+        log.roll(0, NOW)
+    index = log.active.path(paths.OFFSET_INDEX).read_bytes()
+    size = log.active.path(paths.LOG).stat().st_size
+    assert log.active.size == size
+    assert (size == 0, index == bytes(8)) == (lost, lost)
+
+
+@pytest.mark.parametrize(("kafka", "known"), [("2.4", {P}), ("2.3", set())])
+def test_a_start_forgets_producers_below_the_log_start(
+    kafka: str, known: set[int], tmp_path: Path
+) -> None:
+    """Also those of a snapshot above it, up to 2.3."""
+    log = log_of(tmp_path / "t-0", kafka)
+    sent(log, 0)
+    log.append_as_follower(v2.encode_batch([Record(1, NOW, TimestampType.CREATE_TIME, b"k", b"v")], leader_epoch=0), now_ms=NOW)  # fmt: skip
+    log.close(NOW)
+    log.log_start_offset = 1
+    log = start(log, log.topic, log.generation, NOW, clean=True)
+    assert log.producers is not None
+    assert {*log.producers._producers} == known
+
+
+@pytest.mark.parametrize(("kafka", "bases", "ends"), [("2.2", [3], (3, 3)), ("2.1", [0], (3, 2))])
+def test_a_log_that_ends_below_its_log_start(
+    kafka: str, bases: list[int], ends: tuple[int, int], tmp_path: Path
+) -> None:
+    """From 2.2.1 on it is emptied. Before, it stays."""
+    log = log_of(tmp_path / "t-0", kafka)
+    for sequence in range(2):
+        sent(log, sequence)
+    log.log_start_offset = 3
+    log = start(log, log.topic, log.generation, NOW, clean=False)
+    assert [one.base_offset for one in log.segments] == bases
+    assert (log.log_start_offset, log.log_end_offset) == ends
+
+
 def test_the_recovery_point_of_a_start_and_of_a_log_start(tmp_path: Path) -> None:
     for kafka, moved, loaded in (("2.8", 2, 2), ("2.7", 2, 3), ("2.3", 0, 3)):
         log = log_of(tmp_path / kafka / "t-0", kafka)

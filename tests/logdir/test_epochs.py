@@ -36,3 +36,13 @@ def test_an_epoch_replaces_those_that_begin_at_its_offset_or_above() -> None:
     assert assigned(known, EpochStart(3, 20)) == [*known[:2], EpochStart(3, 20)]
     assert assigned(known, EpochStart(3, 5)) == [known[0], EpochStart(3, 5)]
     assert assigned([], EpochStart(3, 5)) == [EpochStart(3, 5)]
+    assert assigned(known, EpochStart(2, 25)) == known
+    assert assigned(known, EpochStart(2, 15)) == [*known[:2], EpochStart(2, 15)]
+    assert assigned(known, EpochStart(1, 30)) == [known[0], EpochStart(1, 30)]
+
+
+def test_up_to_2_0_0_an_epoch_replaces_none() -> None:
+    known = [EpochStart(0, 0), EpochStart(1, 10)]
+    for begun in (EpochStart(0, 20), EpochStart(1, 5), EpochStart(2, 5)):
+        assert assigned(known, begun, falling=False) == known
+    assert assigned(known, EpochStart(2, 10), falling=False) == [*known, EpochStart(2, 10)]
