@@ -31,6 +31,8 @@ class LogRule:
     """The error for a sequence above 0 after a marker that began the producer's epoch."""
     rolls_before_producers: bool
     """The log rolls before producers are judged, so also for a batch that is rejected then."""
+    judges_markers: bool
+    """A start judges the markers in the log, and fails at an older epoch (up to 2.4.0)."""
     marker_timestamp: bool
     """A marker's timestamp becomes the producer's; before, that of its last batch stays."""
     moves_recovery_point: bool
@@ -70,6 +72,7 @@ _NEWEST: Final = LogRule(
     unknown_producer="",
     unknown_sequence=OUT_OF_ORDER_SEQUENCE,
     rolls_before_producers=True,
+    judges_markers=False,
     marker_timestamp=True,
     moves_recovery_point=True,
     keeps_producers=True,
@@ -96,12 +99,13 @@ _2_5: Final = replace(_2_6, name="2.5", kafka="2.5 and 2.6.0", always_cuts_epoch
 _2_4: Final = replace(
     _2_5,
     name="2.4",
-    kafka="2.4",
+    kafka="2.4.1",
     unknown_producer=UNKNOWN_PRODUCER,
     unknown_sequence=UNKNOWN_PRODUCER,
 )
+_2_4_0: Final = replace(_2_4, name="2.4.0", kafka="2.4.0", judges_markers=True)
 _2_2: Final = replace(
-    _2_4,
+    _2_4_0,
     name="2.2",
     kafka="2.2 and 2.3",
     rolls_before_producers=False,
@@ -121,7 +125,11 @@ _1_0: Final = replace(
 _0_11: Final = replace(_1_0, name="0.11", kafka="0.11", unknown_producer=OUT_OF_ORDER_SEQUENCE)
 _0_8: Final = replace(_0_11, name="0.8", kafka="0.8 to 0.10")
 LOG_RULES: Final = {
-    r.name: r for r in (_NEWEST, _2_8, _2_7, _2_6, _2_5, _2_4, _2_2, _2_1, _2_0, _1_0, _0_11, _0_8)
+    r.name: r
+    for r in (
+        *(_NEWEST, _2_8, _2_7, _2_6, _2_5, _2_4, _2_4_0, _2_2, _2_1, _2_0),
+        *(_1_0, _0_11, _0_8),
+    )
 }
 """By name, newest first. Each rule names only its differences from the next newer one."""
 SINCE: Final[tuple[tuple[tuple[int, ...], str], ...]] = (
@@ -130,7 +138,8 @@ SINCE: Final[tuple[tuple[tuple[int, ...], str], ...]] = (
     ((2, 7, 1), "2.7"),
     ((2, 6, 1), "2.6"),
     ((2, 5), "2.5"),
-    ((2, 4), "2.4"),
+    ((2, 4, 1), "2.4"),
+    ((2, 4), "2.4.0"),
     ((2, 2), "2.2"),
     ((2, 1, 1), "2.1"),
     ((2, 0), "2.0"),

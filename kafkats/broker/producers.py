@@ -145,11 +145,13 @@ class ProducerState:
     def check_marker(self, batch: Batch, coordinator_epoch: int) -> None:
         """Raise Rejected for a marker of an older producer or coordinator."""
         known = self._producers.get(batch.producer_id)
-        if known is None:
-            return
-        self._check_epoch(known.entry, batch.producer_epoch)
-        if known.entry.coordinator_epoch > coordinator_epoch:
-            reason = f"coordinator epoch {coordinator_epoch}, after {known.entry.coordinator_epoch}"
+        if known is not None:
+            self._check_marker(known.entry, batch.producer_epoch, coordinator_epoch)
+
+    def _check_marker(self, entry: ProducerEntry, epoch: int, coordinator_epoch: int) -> None:
+        self._check_epoch(entry, epoch)
+        if entry.coordinator_epoch > coordinator_epoch:
+            reason = f"coordinator epoch {coordinator_epoch}, after {entry.coordinator_epoch}"
             raise Rejected(f"{FENCED}: {reason}", path=self._directory)
 
     def _check_epoch(self, entry: ProducerEntry, epoch: int) -> None:
@@ -172,7 +174,8 @@ class ProducerState:
     def judged(self, data: Buffer) -> Judged:
         """Return what the batches `data` of one append change.
 
-        Raises CorruptBatch for a batch outside of its producer's open transaction.
+        Raises CorruptBatch for a batch outside of its producer's open transaction, and by the rule
+        Rejected as `check_marker`.
         """
         changed: dict[int, _Producer] = {}
         ended: list[tuple[ProducerEntry, int, Marker]] = []
@@ -208,6 +211,9 @@ class ProducerState:
         if row[k.ATTRIBUTES] & CONTROL_BIT:
             if row[k.COUNT]:
                 marker = read_marker(row, source)
+                if self._rule.judges_markers:
+                    epochs = row[k.PRODUCER_EPOCH], marker.coordinator_epoch
+                    self._check_marker(known.entry, *epochs)
                 if known.entry.txn_first_offset >= 0:
                     ended.append((known.entry, offset, marker))
                 elif not self._rule.skips_empty_transactions:
@@ -298,7 +304,7 @@ class ProducerState:
     ) -> None:
         """Load the state at `end` from the newest snapshot and the segments at `bases`.
 
-        Raises CorruptBatch, StorageFailed.
+        Raises as `judged`, StorageFailed.
         """
         due = {*bases[-2:], end}
         if not self._kept or (clean and not self._snapshots):
@@ -353,7 +359,7 @@ class ProducerState:
         """Note the batches of a segment with offsets in [start, end), one after the other.
 
         Only those of magic 2 count, also for the offset of the next snapshot. Returns as `note`.
-        Raises CorruptBatch, StorageFailed.
+        Raises as `judged`, StorageFailed.
         """
         found = b""
         for place in places(source, 0):

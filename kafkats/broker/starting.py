@@ -16,7 +16,7 @@ from kafkats.broker.generation import Generation
 from kafkats.broker.partition_log import PartitionLog
 from kafkats.broker.producers import ProducerState, producer_state
 from kafkats.broker.settings import Topic, loads_timestamps
-from kafkats.errors import BadInput, storage
+from kafkats.errors import BadInput, Rejected, storage
 from kafkats.evidence.claims import Claims, claims_of
 from kafkats.index.build import build_from
 from kafkats.logdir.checkpoints import EpochStart, read_epochs, read_offsets
@@ -50,6 +50,24 @@ def start(
     )
     if told.outcome != "loads":
         raise BadInput(f"Kafka {generation.kafka} does not load it: {told.words}", path=directory)
+    try:
+        return _started(before, told, topic, generation, now_ms, clean=clean)
+    except Rejected as e:
+        reason = f"Kafka {generation.kafka} does not load it: {e.reason}"
+        raise BadInput(reason, path=directory, position=e.position) from e
+
+
+def _started(
+    before: PartitionLog,
+    told: PartitionStart,
+    topic: Topic,
+    generation: Generation,
+    now_ms: int,
+    *,
+    clean: bool,
+) -> PartitionLog:
+    """As `start`, by a predicted load. Raises Rejected for a marker that a producer outran."""
+    directory = before.directory
     _carry_out(directory, told, before.log_start_offset, topic, generation, now_ms)
     if generation.entries.mtime_entry:
         write_first_entries(directory, log_bases(directory), told.created, now_ms)

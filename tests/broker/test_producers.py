@@ -15,7 +15,7 @@ from kafkats.broker.partition_log import DUPLICATE, PartitionLog, create
 from kafkats.broker.replay import BEGIN_MS, Row, replay
 from kafkats.broker.settings import settings_from, topic_of
 from kafkats.broker.starting import start
-from kafkats.errors import Rejected, UsageError
+from kafkats.errors import BadInput, Rejected, UsageError
 from kafkats.formats import v1, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.index import txn_index
@@ -259,6 +259,28 @@ def test_a_start_forgets_producers_below_the_log_start(
     log = start(log, log.topic, log.generation, NOW, clean=True)
     assert log.producers is not None
     assert {*log.producers._producers} == known
+
+
+@pytest.mark.parametrize(
+    ("epoch", "coordinator", "error"),
+    [(0, 1, "INVALID_PRODUCER_EPOCH"), (1, 0, "TRANSACTION_COORDINATOR_FENCED")],
+)
+def test_a_start_judges_markers_up_to_2_4_0(
+    epoch: int, coordinator: int, error: str, tmp_path: Path
+) -> None:
+    """A producer that was forgotten can have an older one: its segment is still read from its start."""
+    for kafka, starts in (("2.4.0", False), ("2.4.1", True)):
+        log = log_of(tmp_path / kafka / "t-0", kafka)
+        log.end_transaction(EndMarker(P, 1, True, 1), now_ms=NOW, leader_epoch=0)
+        assert log.producers is not None
+        log.producers.clear(1)
+        log.end_transaction(EndMarker(P, epoch, True, coordinator), now_ms=NOW, leader_epoch=0)
+        log.recovery_point = 0
+        if starts:
+            assert start(log, log.topic, log.generation, NOW, clean=False).log_end_offset == 2
+            continue
+        with pytest.raises(BadInput, match=f"Kafka 2.4.0 does not load it: {error}"):
+            start(log, log.topic, log.generation, NOW, clean=False)
 
 
 @pytest.mark.parametrize(("kafka", "bases", "ends"), [("2.2", [3], (3, 3)), ("2.1", [0], (3, 2))])
