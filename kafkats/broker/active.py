@@ -255,9 +255,9 @@ def _read_entries(active: ActiveSegment) -> None:
     active.time_entries = files.size_of(times) // time_index.ENTRY_SIZE
     active.forget_largest()
     if active.time_entries:
-        last = time_index.read(times)[-1]
-        offset = active.base_offset + int(last["relative_offset"])
-        active.largest = Largest(int(last["timestamp"]), offset)
+        read = time_index.read(times)
+        timestamp, offset = read[-1].tolist() if len(read) else (0, 0)  # of zeros, after `lose`
+        active.largest = Largest(timestamp, active.base_offset + offset)
     active.last_time = active.largest.timestamp
 
 

@@ -235,7 +235,7 @@ def test_a_filled_segment_is_not_rolled_at_its_own_offset(
 ) -> None:
     """An index can mislead a start to a log end below the last batch. To 2.1.0 all is lost then."""
     log = log_of(tmp_path / "t-0", kafka, **{"index.interval.bytes": 0})
-    for sequence in range(2):
+    for sequence in range(3):
         sent(log, sequence)
     log.log_end_offset = 0
     with pytest.raises(Rejected, match="UNKNOWN_SERVER_ERROR: a segment at 0 is there already"):
@@ -243,7 +243,11 @@ def test_a_filled_segment_is_not_rolled_at_its_own_offset(
     index = log.active.path(paths.OFFSET_INDEX).read_bytes()
     size = log.active.path(paths.LOG).stat().st_size
     assert log.active.size == size
-    assert (size == 0, index == bytes(8)) == (lost, lost)
+    assert (size == 0, index == bytes(16)) == (lost, lost)
+    assert log.active.largest.timestamp == (0 if lost else NOW + 2)
+    log.close(NOW)
+    again = start(log, log.topic, log.generation, NOW, clean=True)
+    assert again.log_end_offset == (0 if lost else 3)
 
 
 @pytest.mark.parametrize(("kafka", "known"), [("2.4", {P}), ("2.3", set())])
