@@ -276,11 +276,9 @@ class ProducerState:
         self._newest = max(self._snapshots, default=log_start)
 
     def _forget_below(self, log_start: int) -> None:
-        """Forget all batches below the log start, and producers that have no other."""
+        """Forget producers without a batch above. The batches below of others stay known."""
         for number, known in [*self._producers.items()]:
-            sent = (*(one for one in known.sent if one.last_offset >= log_start),)
-            self._producers[number] = known._replace(sent=sent)
-            if not sent:
+            if not known.sent or known.sent[-1].last_offset < log_start:
                 del self._producers[number]
                 self._open.pop(known.entry.txn_first_offset, None)
 

@@ -314,8 +314,11 @@ def list_offsets(
 
 
 def check_offset(log: PartitionLog | EnrichedLog, offset: int) -> None:
-    """Raise Rejected for an offset outside of the log, which a fetch cannot ask for."""
-    if not log.log_start_offset <= offset <= log.log_end_offset:
+    """Raise Rejected for an offset outside of the log, which a fetch cannot ask for.
+
+    The log end never is, also where it lies below the log start (`StartRule.start_wins`).
+    """
+    if offset != log.log_end_offset and not log.log_start_offset <= offset < log.log_end_offset:
         reason = f"{offset} is not within {log.log_start_offset} to {log.log_end_offset}"
         raise Rejected(f"{OFFSET_OUT_OF_RANGE}: {reason}", path=log.directory)
 

@@ -13,6 +13,7 @@ from kafkats.broker.generation import generation
 from kafkats.broker.markers import EndMarker
 from kafkats.broker.partition_log import DUPLICATE, PartitionLog, create
 from kafkats.broker.replay import BEGIN_MS, Row, replay
+from kafkats.broker.requests import fetch
 from kafkats.broker.settings import settings_from, topic_of
 from kafkats.broker.starting import start
 from kafkats.errors import BadInput, Rejected, UsageError
@@ -287,6 +288,18 @@ def test_a_start_judges_markers_up_to_2_4_0(
             start(log, log.topic, log.generation, NOW, clean=False)
 
 
+def test_batches_below_the_log_start_stay_known_up_to_2_3(tmp_path: Path) -> None:
+    """Those of a producer that has one above it. One without is forgotten."""
+    log = log_of(tmp_path / "t-0", "2.3")
+    first = sent(log, 0)
+    sent(log, 0, producer=8)
+    sent(log, 1)
+    log.high_watermark = 3
+    log.delete_records(2, NOW)
+    assert sent(log, 0) == (*first[:2], DUPLICATE)
+    assert sent(log, 0, producer=8) == (3, 3, "in place")
+
+
 @pytest.mark.parametrize(("kafka", "bases", "ends"), [("2.2", [3], (3, 3)), ("2.1", [0], (3, 2))])
 def test_a_log_that_ends_below_its_log_start(
     kafka: str, bases: list[int], ends: tuple[int, int], tmp_path: Path
@@ -299,6 +312,9 @@ def test_a_log_that_ends_below_its_log_start(
     log = start(log, log.topic, log.generation, NOW, clean=False)
     assert [one.base_offset for one in log.segments] == bases
     assert (log.log_start_offset, log.log_end_offset) == ends
+    assert fetch(log, 4, ends[1], 100).data == b""
+    with pytest.raises(Rejected, match="OFFSET_OUT_OF_RANGE"):
+        fetch(log, 4, 0, 100)
 
 
 def test_the_recovery_point_of_a_start_and_of_a_log_start(tmp_path: Path) -> None:
