@@ -26,7 +26,7 @@ triggered by hand adds the last full hour, or everything from `from` to `to`.
 
 **When it fails.**
 
-- `Locked`: another run writes the table. The task is retried.
+- Another run writes the table: the task is tried again.
 - A `step` other than the table's is refused: use another folder.
 - A corrupt table is named and not changed. Restore it, or build it again by a backfill while the
   data exists.

@@ -56,7 +56,8 @@ value.
 After a job's time limit its JVM, its driver and their Python processes are killed. Clear the task
 to continue with the rest.
 
-**Failures.** The first line of a failed task says what failed, where and why, and what to do.
+**Failures.** The first line of a failed task says what failed, where and why, what to do, and whether another try can help. It names params, not
+options of commands.
 `report.json` repeats it in `failures`, and the failed `report` task begins with it. Failures that
 only a person can correct (the policy, a volume, a connection, the folder) are not retried. `remarks`
 in `report.json` are no failures, such as a glob that matches no topic.

@@ -201,7 +201,7 @@ class Export(Options):
     group: Annotated[
         str | None,
         Option(
-            "For group-csv: the group in the first column",
+            "For group-csv: the group in the first column, such as billing",
             "--group",
             "GROUP",
             unset="no such column",

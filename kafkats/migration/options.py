@@ -146,7 +146,8 @@ class ClientMix(Options):
     clients: Annotated[
         Path | None,
         Option(
-            "A file that says which versions of requests the clients have, by share; the plan's"
+            "A file that says which versions of requests the clients have, by share, such as"
+            " /etc/kafkats/clients.yaml; the plan's"
             " summary then has an estimate of what each phase costs the brokers",
             "--clients",
             "FILE",

@@ -74,8 +74,8 @@ class Recover(Options):
     copy_readable: Annotated[
         Path | None,
         Option(
-            "Copy the good batches that lie behind a corrupt place to this folder, which is in no"
-            " log directory",
+            "Copy the good batches that lie behind a corrupt place to this folder, such as"
+            " /var/tmp/copies, which is in no log directory",
             "--copy-readable",
             "DIR",
             unset="they are not copied",

@@ -29,15 +29,18 @@ class Split(Options):
         Option(
             "Needed by rolled, unless a time is given: parts are at most this large",
             "--segment-bytes",
+            unset="no limit",
         ),
     ] = None
     segment_ms: Annotated[
         int | None,
         Field(ge=1),
         Option(
-            "Needed by rolled, unless a size is given: the timestamps of a part span at most this",
+            "Needed by rolled, unless a size is given: the timestamps of a part span at most so"
+            " many ms, such as 86400000",
             "--segment-ms",
             "MS",
+            unset="no limit",
         ),
     ] = None
     earliest: Annotated[

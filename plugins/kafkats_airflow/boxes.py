@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, Required, TypedDict
 
-from kafkats.config.option import FILES, REQUIRED, Declared
+from kafkats.config.option import FILES, REQUIRED, Declared, Parsed, Worded
 from kafkats_airflow.forms import DEPLOYMENT, LOSES, RARE, Form, declared_in
 from kafkats_airflow.writing_options import DRY_RUN, NEED_APPROVAL, by_default
 
 _SECTIONS: Final = ("", LOSES, RARE, FILES)
+_EXAMPLES: Final = {"TIME": "2026-01-31T10:00:00Z", "SIZE": "1GiB", "DURATION": "10m"}
+"""How a value of a type is written, by the type's word."""
 
 
 class Labels(TypedDict, total=False):
@@ -72,6 +74,9 @@ def _labels(one: Declared, form: Form) -> Labels:
 def _description(one: Declared, loses: str, *, required: bool) -> str:
     """Return the sentences below a box; `loses` says what is lost by it."""
     option, text = one.option, one.option.sentence
+    word = one.kind.text.metavar if isinstance(one.kind.text, Parsed | Worded) else ""
+    if word in _EXAMPLES and not option.examples and option.initial is None:
+        text += f"{'' if text.endswith('?') else '.'} Written such as {_EXAMPLES[word]}"
     if loses:
         text += f". {loses}"
     if one.kind.many:
@@ -80,4 +85,12 @@ def _description(one: Declared, loses: str, *, required: bool) -> str:
         text += f". Empty: {empty}"
     if one.param in DEPLOYMENT:
         text += f". Default: KAFKATS_{one.param.upper()}"
-    return f"{text} To be given" if required else text
+    return f"{text}. To be given" if required else text
+
+
+def default_in_words(box: Box) -> str:
+    """Return the default of a box for its description, "" where the description has it."""
+    if box.default is REQUIRED or box.default in (None, []) or "efault" in box.description:
+        return ""
+    said = {True: "on", False: "off"}.get(box.default) if isinstance(box.default, bool) else None
+    return f". Default: {said or box.default}"

@@ -17,7 +17,10 @@ class Run(Options):
 
     volumes: Annotated[
         tuple[str, ...],
-        Option("Only these volumes: globs over paths or broker names", unset="all"),
+        Option(
+            "Only these volumes: globs over paths or broker names, such as broker-1 or /kafka/*",
+            unset="all",
+        ),
     ] = ()
     folder: Annotated[
         str,
@@ -31,8 +34,7 @@ class ReadingRun(Run):
     exact: Annotated[
         bool,
         Option(
-            "Read all batch headers and checksums instead of the time indexes (--depth full):"
-            " slower",
+            "Read all batch headers and checksums instead of the time indexes: slower",
             title="Read all batches",
         ),
     ] = False
@@ -46,7 +48,7 @@ class ReadingRun(Run):
     tables: Annotated[
         str | None,
         Option(
-            "Where the tables are",
+            "The folder with the tables of build_lookup_tables, such as /var/lib/kafkats/lookup",
             unset="lookup in the folder",
             title="Folder of the tables",
             section=FILES,
@@ -104,7 +106,11 @@ class MigrationRun(WritingRun):
     ] = "census"
     attested_by: Annotated[
         str | None,
-        Option("Phase 1: the name of the person who vouches that the brokers understand to_magic"),
+        Option(
+            "Phase 1: the name of the person who vouches that the brokers understand to_magic, such"
+            " as Ada",
+            unset="nobody vouches in this run",
+        ),
     ] = None
     need_approval: Annotated[
         bool, writing_options.need_approval(". After a canary, a person is asked once more")
@@ -174,15 +180,25 @@ class EndingRun(WritingRun):
         ),
     ] = "undo"
     of_dag: Annotated[
-        str | None, Option("The DAG whose run is to be undone or purged", title="DAG of the run")
+        str | None,
+        Option(
+            "The DAG whose run is to be undone or purged, such as apply_retention. Never empty",
+            title="DAG of the run",
+        ),
     ] = None
-    of_run: Annotated[str | None, Option("The run of that DAG, by its run id", title="Run id")] = (
-        None
-    )
+    of_run: Annotated[
+        str | None,
+        Option(
+            "The run of that DAG, by its run id, such as manual__2026-01-31T10:00:00+00:00. Never"
+            " empty",
+            title="Run id",
+        ),
+    ] = None
     digest: Annotated[
         str | None,
         Option(
-            "The digest of what the run wrote, as its page shows it; at least 8 digits",
+            "The digest of what the run wrote, as its page shows it: at least 8 digits, such as"
+            " 831c517d. Never empty",
             title="Digest of the run",
         ),
     ] = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from kafkats.config.option import REQUIRED
-from kafkats_airflow.boxes import Box, boxes
+from kafkats_airflow.boxes import Box, boxes, default_in_words
 from kafkats_airflow.forms import form_of
 from kafkats_airflow.suggestions import Suggestions, suggestions
 
@@ -32,10 +32,10 @@ def with_known(name: str, box: Box, known: Suggestions) -> Box:
 
 
 def _param(box: Box) -> Param:
-    schema = {**box.schema, **box.labels}
+    schema, said = {**box.schema, **box.labels}, box.description + default_in_words(box)
     if box.default is REQUIRED:
-        return Param(description=box.description, schema=schema)
-    return Param(box.default, box.description, schema=schema)
+        return Param(description=said, schema=schema)
+    return Param(box.default, said, schema=schema)
 
 
 def digest_field(digest: str) -> Param:

@@ -9,12 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jsonschema
 import pytest
 from kafkats_airflow import settings
-from kafkats_airflow.boxes import boxes
+from kafkats_airflow.boxes import boxes, default_in_words
 from kafkats_airflow.forms import FORMS, LOSES, RARE, form_of
 from kafkats_airflow.writing_options import (
     DRY_RUN,
@@ -68,7 +68,7 @@ def test_what_a_form_shows(bag: Any) -> None:
         None,
         {"type": ["null", "string"], "format": "date-time"},
         "Delete what is older than this moment, instead of applying retention.ms and"
-        " retention.bytes. Lost: records that retention.ms and retention.bytes keep, so that a"
+        " retention.bytes. Written such as 2026-01-31T10:00:00Z. Lost: records that retention.ms and retention.bytes keep, so that a"
         " broker would keep them. Empty: by retention.ms and retention.bytes",
     )
     assert retain["free"].schema == {"type": ["null", "string"]}
@@ -77,14 +77,15 @@ def test_what_a_form_shows(bag: Any) -> None:
     assert retain["volumes"][:3] == (
         [],
         {"type": ["null", "array"], "items": {"type": "string"}},
-        "Only these volumes: globs over paths or broker names. One per line. Empty: all",
+        "Only these volumes: globs over paths or broker names, such as broker-1 or /kafka/*. One per"
+        " line. Empty: all",
     )
     assert migrate["from_magic"][:2] == (1, {"type": "integer", "enum": [0, 1]})
     assert migrate["rule"].schema["enum"] == ["last-offset", "first-offset"], "a broker reads it"
     assert export["time"][:3] == (
         REQUIRED,
         {"type": "string", "format": "date-time"},
-        "Which offset was it at this time? To be given",
+        "Which offset was it at this time? Written such as 2026-01-31T10:00:00Z. To be given",
     )
     param = bag.dags["apply_retention"].params.get_param("before")
     before = retain["before"]
@@ -104,6 +105,25 @@ def test_each_box_has_a_title_of_its_own(name: str) -> None:
     assert files <= {one for one, box in shown.items() if "section" in box.labels}
 
 
+@pytest.mark.parametrize("name", FORMS)
+def test_each_box_says_its_default_and_how_a_value_is_written(name: str) -> None:
+    for param, box in boxes(FORMS[name]).items():
+        said = box.description + default_in_words(box)
+        assert (
+            "Default: " in said
+            or any(
+                word in said
+                for word in ("Empty: ", "To be given", "Never empty", "default of this")
+            )
+            or (param, box.default) in NO_DEFAULT
+        ), said
+        if box.schema["type"] in ("string", ["null", "string"]) and "enum" not in box.schema:
+            shown = box.default not in (None, REQUIRED) or "examples" in box.labels
+            assert shown or "such as " in said or "lookup" in said or "ledger.jsonl" in said, said
+
+
+NO_DEFAULT: Final = {("before", None), ("to", None)}
+"""Options that another option asks for: their sentence says which."""
 READS = {
     "topics": topic_filter,
     "free": parse_size,
@@ -183,7 +203,7 @@ def test_a_form_says_what_its_defaults_do(name: str) -> None:
 
 FORMS_SAID = """
 import json
-from kafkats_airflow.boxes import boxes
+from kafkats_airflow.boxes import boxes, default_in_words
 from kafkats_airflow.forms import FORMS
 print(json.dumps({
     name: [(key, box.default, box.description) for key, box in list(boxes(FORMS[name]).items())[:2]]
