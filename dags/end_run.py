@@ -59,7 +59,9 @@ with DAG(
 
     work = changes()
     approve = PlanApproval(
-        task_id="approve", subject="End the undo window?", question=questions.of_ending
+        task_id="approve",
+        subject="Undo or purge what this run wrote?",
+        question=questions.of_ending,
     )
     undo = job_tasks.undo(work)
     purge = job_tasks.purge(work.map(end_run.to_purge))

@@ -53,7 +53,7 @@ with DAG(
     def applications() -> list[Arguments]:
         return lookup.looking(get_current_context())
 
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE)
     def write(looked: list[LookupResult]) -> lookup.ExportSummary:
         return lookup.export(get_current_context(), list(looked or []))
 

@@ -120,7 +120,9 @@ def ask(
         "until_ms": now_ms + timeout_ms,
         "dag_id": context["dag"].dag_id,
         "run_id": context["run_id"],
-        "started": started_of(context),
+        "started": started_of(
+            context, [one for plan in every.values() for one in plan["log_dirs"]]
+        ),
     }
     write_json(path, {**asked, "started": asked["started"].model_dump(mode="json")})
     return asked

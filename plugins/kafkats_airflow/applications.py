@@ -75,8 +75,11 @@ def groups_of(params: RunParams, *, by_broker: bool = False, writes: bool = True
 
 
 def chosen_volumes(params: RunParams) -> list[Volume]:
-    """Return the volumes of the run. Raises as `groups_of`."""
-    return _chosen(checks.policy_of(params).volumes, listed(params["volumes"]))
+    """Return the volumes of the run; all of the policy if the form has no `volumes`.
+
+    Raises as `groups_of`.
+    """
+    return _chosen(checks.policy_of(params).volumes, listed(params.get("volumes")))
 
 
 def listed(given: Sequence[str] | None) -> list[str]:
@@ -157,6 +160,10 @@ def words_of(operation: str, params: RunParams) -> list[str]:
         if value in (None, "", False):
             continue
         word = flag_of(one)
+        if one.kind.base is Path and not Path(str(value)).is_absolute():
+            raise UsageError(
+                f"{name}: {value!r} does not begin with /: workers have no such folder"
+            )
         if value is True:
             words.append(word)
         elif isinstance(value, list):

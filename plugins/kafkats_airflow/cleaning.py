@@ -27,6 +27,7 @@ from kafkats_airflow.cleaning_rules import (
     run_folder,
     why_kept,
 )
+from kafkats_airflow.failed_reports import with_report
 from kafkats_airflow.failing import failed, in_our_words
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.run_params import params_of
@@ -84,6 +85,7 @@ class CleanSummary(TypedDict):
 
 
 @in_our_words
+@with_report
 def choose(context: Context) -> Choice:
     """Look at every folder of a run, and write choice.json. Changes nothing else."""
     from kafkats.plans.files import make_folder, write_json
@@ -101,6 +103,7 @@ def choose(context: Context) -> Choice:
 
 
 @in_our_words
+@with_report
 def remove(context: Context) -> CleanSummary:
     """Remove the chosen folders that may still be removed, and write the report.
 
@@ -138,7 +141,8 @@ def remove(context: Context) -> CleanSummary:
         "report": str(folder),
     }
     write_json(folder / "report.json", content)
-    overview.write(context, folder, content["outcome"], [], failed=bool(failures))
+    bad = bool(failures)
+    overview.write(context, folder, content["outcome"], [], failed=bad, failures=failures)
     if failures:
         raise failed(f"{content['outcome']}: {failures[0]}; see {folder}", retryable=True)
     return {

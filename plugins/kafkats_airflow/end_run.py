@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
 from kafkats.errors import Refused, UsageError
-from kafkats_airflow import checks, deployment, settings, tries
+from kafkats_airflow import checks, deployment, overview, settings, tries
 from kafkats_airflow.answers import SHORTEST_DIGEST, joined
+from kafkats_airflow.failed_reports import UNFINISHED, with_report
 from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of, run_folder
 from kafkats_airflow.results import Arguments, JobResult, PlanResult, PurgeResult
@@ -224,6 +225,7 @@ def to_purge(one: Ending) -> Arguments:
 
 
 @in_our_words
+@with_report
 def report(context: Context, work: Sequence[Ending] | None, stages: StageXComs) -> EndReport:
     """Write report.json of end_run. Fails unless every RUN is ended, or a person rejected it."""
     from kafkats.plans.files import make_folder, write_json
@@ -233,7 +235,7 @@ def report(context: Context, work: Sequence[Ending] | None, stages: StageXComs) 
     runs = [Path(run) for one in work or [] for run in one["plan"]["undo"]]
     left = [run for run in runs if not (run / FILES[verb]).exists()]
     no = tries.rejected(folder)
-    end = "rejected" if no else DONE[verb] if runs and not left else "not finished"
+    end = "rejected" if no else DONE[verb] if runs and not left else UNFINISHED
     undone, purged = stages["undo"] or [], stages["purge"] or []
     content: EndReport = {
         "outcome": end,
@@ -248,7 +250,11 @@ def report(context: Context, work: Sequence[Ending] | None, stages: StageXComs) 
     }
     make_folder(folder, "the report")
     write_json(folder / "report.json", content)
-    if end == "not finished":
+    causes, failed = content["failures"], end == UNFINISHED
+    overview.write(
+        context, folder, end, [], failed=failed, failures=causes, about=content["volumes"]
+    )
+    if failed:
         raise unfinished(end, content)
     return content
 

@@ -6,7 +6,7 @@ The first line of a failure is also kept in the task's XCom FAILURE. The run's r
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Final, ParamSpec, TypedDict, TypeGuard, TypeVar
 
@@ -15,6 +15,7 @@ from airflow.sdk import get_current_context
 
 from kafkats.errors import KafkatsError
 from kafkats_airflow import deployment, sentences, settings
+from kafkats_airflow.run_params import RunParams, given_params
 
 FAILURE: Final = "failure"
 
@@ -30,18 +31,26 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
         try:
             settings.check()
             if deployment.hardened():
-                deployment.check(_context(args))
+                deployment.check(context_of(args))
             return do(*args, **kwargs)
         except KafkatsError as e:
             # Without the cause: the first line of the task's error is the sentence.
-            raise failed(sentences.of(e), retryable=e.retryable) from None
+            raise failed(sentences.of(e, _params(args)), retryable=e.retryable) from None
 
     return checked
 
 
-def _context(args: tuple[object, ...]) -> Context:
+def context_of(args: tuple[object, ...]) -> Context:
     """Return the task's context: the argument if there is one, else Airflow's own."""
     return next(filter(_is_context, args), None) or get_current_context()
+
+
+def _params(args: tuple[object, ...]) -> RunParams | None:
+    """Return the params of the run, None outside of a task."""
+    try:
+        return given_params(context_of(args))
+    except RuntimeError:
+        return None
 
 
 def _is_context(arg: object) -> TypeGuard[Context]:
@@ -69,7 +78,9 @@ def keep(sentence: str, context: Context | None = None) -> None:
 
 
 def failures(context: Context) -> list[str]:
-    """Return the failures of the run's other tasks as `TASK: sentence`, in the tasks' order."""
+    """Return the failures of the run's other tasks as `TASK: sentence`, in the tasks' order, each
+    sentence once.
+    """
     ti, run_id = context["ti"], context["run_id"]
     found: list[str] = []
     states = ti.get_task_states(dag_id=context["dag"].dag_id, run_ids=[run_id]).get(run_id, {})
@@ -85,7 +96,7 @@ def failures(context: Context) -> list[str]:
                 sentence = ti.xcom_pull(task_ids=name, map_indexes=index, key=FAILURE)
                 words = str(sentence or "ended without a word, as if killed; its log has more")
                 found.append(f"{name}: {words.removeprefix(f'{name}: ')}")
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _instance(key: str, task_id: str) -> tuple[str, int]:
@@ -107,7 +118,11 @@ def unfinished(end: str, report: Ended) -> AirflowException:
 
     `report` is report.json.
     """
-    causes = report["failures"]
-    more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
-    why = f": {causes[0]}{more}" if causes else ""
+    why = f": {first_of(report['failures'])}" if report["failures"] else ""
     return failed(f"{end}{why}; see {report['report']}")
+
+
+def first_of(failures: Sequence[str]) -> str:
+    """Return the first failure, and how many more there are; "" for none."""
+    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    return f"{failures[0]}{more}" if failures else ""

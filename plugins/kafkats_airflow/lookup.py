@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Required, TypedDict
@@ -20,10 +19,12 @@ from airflow.sdk import AssetAlias
 
 from kafkats.config import parse_duration
 from kafkats.config.topics import topic_filter
-from kafkats.errors import KafkatsError, UsageError
-from kafkats_airflow import checks, overview, reports, sentences
+from kafkats.counts import counted
+from kafkats.errors import UsageError
+from kafkats_airflow import checks, failed_reports, overview, reports
 from kafkats_airflow.applications import Group, groups_of
-from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
+from kafkats_airflow.failed_reports import UNFINISHED, with_report
+from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.moment import by_schedule, time_of
 from kafkats_airflow.results import Arguments, LookupResult, TableResult
@@ -42,6 +43,7 @@ interval and what was written.
 HOUR: Final = timedelta(hours=1)
 AROUND: Final = timedelta(minutes=30)
 """What a picture of an export shows before and after its time."""
+_LEAST_STEP_MS: Final = 1_000
 _AROUND_MS: Final = AROUND // timedelta(milliseconds=1)
 
 
@@ -110,11 +112,14 @@ def interval(context: Context) -> tuple[datetime, datetime]:
     These are the params `from` and `to` if they are given, else the data interval of its schedule
     or backfill, else the last full hour before its `run_after`.
 
-    Raises UsageError for only one of the two, and for times without their offset from UTC.
+    Raises UsageError for only one of the two, and for times without their offset from UTC
+    or in the wrong order.
     """
     since, until = params_of(context)["from"], params_of(context)["to"]
     if since and until:
-        return time_of(since, "from"), time_of(until, "to")
+        if (first := time_of(since, "from")) >= (last := time_of(until, "to")):
+            raise UsageError(f"to: {until!r} is not after from: {since!r}")
+        return first, last
     if since or until:
         raise UsageError("either both of from and to, or none")
     begin, end = context.get("data_interval_start"), context.get("data_interval_end")
@@ -135,7 +140,8 @@ def building(context: Context) -> list[Arguments]:
     """Return arguments of KafkatsJobOperator(job="lookup"), one dict per table."""
     params = params_of(context)
     checks.writable(params["folder"])
-    checks.amount(parse_duration, params["step"], "step")
+    if checks.amount(parse_duration, params["step"], "step") < _LEAST_STEP_MS:
+        raise UsageError(f"step: {params['step']!r} is less than 1s")
     begin, end = interval(context)
     words = ["--topics", params["topics"], "--every", params["step"]]
     words += ["--from", begin.isoformat(), "--until", end.isoformat()]
@@ -160,6 +166,7 @@ def building(context: Context) -> list[Arguments]:
 
 
 @in_our_words
+@with_report
 def built(
     context: Context,
     asked: Sequence[Arguments] | None,
@@ -184,7 +191,7 @@ def built(
         context["outlet_events"][TABLES].add(asset, extra=extra)
     whole = asked is not None and len(written) == len(asked)
     summary: TableSummary = {
-        "outcome": "built" if whole else reports.UNFINISHED,
+        "outcome": "built" if whole else UNFINISHED,
         "from": begin.isoformat(),
         "to": end.isoformat(),
         "added": sum(one["added"] for one in written),
@@ -199,10 +206,22 @@ def built(
     report: TableReport = {**summary, "failures": failures(context), "tables": written}
     reports.log_remarks(report["remarks"])
     write_json(folder / "report.json", report)
-    overview.write(context, folder, summary["outcome"], [], failed=not whole)
+    causes = report["failures"]
+    overview.write(context, folder, summary["outcome"], [], failed=not whole, failures=causes)
     if not whole:
         raise unfinished(report["outcome"], report)
     return summary
+
+
+def _unanswered(without: int, partitions: int, missing: str) -> list[str]:
+    """Return the remark that an export has partitions without an answer."""
+    if not without:
+        return []
+    return [
+        f"no record of this time for {without} of {counted(partitions, 'partition')}: the export"
+        f" has an end of the log there, or leaves it out (param missing, which was {missing});"
+        " Offsets by time gives each reason"
+    ]
 
 
 def _without_rates(result: TableResult) -> TableResult:
@@ -252,38 +271,17 @@ def looking(context: Context) -> list[Arguments]:
 
 
 @in_our_words
+@with_report
 def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSummary:
     """Write the export of all that was looked up, or of the tables, into the run's folder, with a
-    report. A refusal has a report, too: no later task writes one.
+    report. Fails if an earlier task has failed; that has a report, too.
     """
-    try:
-        return _exported(context, looked)
-    except KafkatsError as e:
-        with suppress(KafkatsError):  # the folder cannot be written: the first reason counts
-            _report_failure(context, e)
-        raise
-
-
-def _report_failure(context: Context, error: KafkatsError) -> None:
-    from kafkats.plans.files import write_json
-
-    folder = folder_of(context)
-    checks.writable(folder)  # no job has made it where a table is read
-    why = sentences.of(error).partition("\n")[0]
-    report: Ended = {
-        "outcome": reports.UNFINISHED,
-        "failures": [f"write: {why}"],
-        "report": str(folder),
-    }
-    write_json(folder / "report.json", report)
-    overview.write(context, folder, report["outcome"], [], failed=True)
-
-
-def _exported(context: Context, looked: Sequence[LookupResult] | None) -> ExportSummary:
     from kafkats.lookup import exports
     from kafkats.plans.files import write_json, write_text
     from kafkats_airflow import lookup_reports
 
+    if causes := failures(context):
+        raise unfinished(UNFINISHED, failed_reports.write(context, causes))
     params = params_of(context)
     starts, ends = (
         _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
@@ -326,8 +324,9 @@ def _exported(context: Context, looked: Sequence[LookupResult] | None) -> Export
         "partitions": made.partitions,
         "report": str(folder),
         "without_answer": len(without),
-        "remarks": [],
+        "remarks": _unanswered(len(without), made.partitions, params["missing"]),
     }
+    reports.log_remarks(summary["remarks"])
     marks = [*starts, *(ends or ())]
     if params["source"] == "tables":
         pictures = lookup_reports.of_export_from_table(folder, _table(params), marks, _AROUND_MS)

@@ -30,9 +30,9 @@ from airflow.providers.common.compat.sdk import Asset, Context
 from kafkats.counts import counted
 from kafkats_airflow import checks, failing, overview, reports, steps, tries
 from kafkats_airflow.burn_down import write_burn_down
+from kafkats_airflow.failed_reports import UNFINISHED, with_report
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.migration import CENSUS, Results
-from kafkats_airflow.reports import UNFINISHED
 from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
 from kafkats_airflow.run_params import RunParams, params_of
 
@@ -95,6 +95,7 @@ class MigrationReport(reports.Common, reports.Remarked):
 
 
 @failing.in_our_words
+@with_report
 def report(
     context: Context,
     asset: Asset,
@@ -285,7 +286,8 @@ def _write_overview(
     census = census if census.num_rows else None
     volumes = overview.volumes_of(report["volumes"], seen, census=census, looks=looked)
     failed = report["outcome"].endswith(UNFINISHED)
-    overview.write(context, folder, report["outcome"], volumes, failed=failed)
+    causes = report["failures"]
+    overview.write(context, folder, report["outcome"], volumes, failed=failed, failures=causes)
 
 
 def _common(folder: Path, plans: reports.Plans, stages: Stages) -> reports.Common:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from kafkats.errors import KafkatsError
 from kafkats_airflow import tries
+from kafkats_airflow.failing import first_of
 from kafkats_airflow.metrics import text_file
 from kafkats_airflow.run_params import params_of
 from kafkats_airflow.started import Started, started_of
@@ -85,6 +86,8 @@ class Undo(_Model):
 class Overview(_Model):
     """overview.json. `written_ms` is when the report was written, epoch ms. `topics` are those that
     the run looked at: unless they are all, its figures are not those of whole log directories.
+    `why` is the first failure of a run that failed, as `TASK: sentence`; earlier versions did not
+    tell.
     """
 
     format: Literal[1]
@@ -93,6 +96,7 @@ class Overview(_Model):
     written_ms: NonNegativeInt
     outcome: str
     failed: bool = False
+    why: str = ""
     dry_run: bool = False
     topics: str = "*"
     volumes: list[Volume]
@@ -107,10 +111,13 @@ def write(
     volumes: Iterable[Volume],
     *,
     failed: bool = False,
+    failures: Sequence[str] = (),
+    about: Iterable[str] = (),
 ) -> None:
     """Write overview.json into a run's folder. `failed`: the run must not count as a success.
 
-    Raises StorageFailed.
+    `failures` are those of report.json. `about` are the log directories of a run whose params do
+    not choose them. Raises StorageFailed.
     """
     from kafkats.plans.files import write_json
 
@@ -122,11 +129,12 @@ def write(
         written_ms=time.time_ns() // 1_000_000,
         outcome=outcome,
         failed=failed,
+        why=first_of(failures) if failed else "",
         dry_run=bool(params.get("dry_run", False)),
         topics=params.get("topics", "*"),
         volumes=list(volumes),
         undo=undo_of(folder, params.get("undo_days")),
-        started=started_of(context),
+        started=started_of(context, about),
     )
     write_json(folder / NAME, made.model_dump(mode="json"))
     text_file.refresh(params["folder"])
@@ -166,7 +174,8 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
                 digest=run.digest,
                 ended_ms=ended,
                 until_ms=until,
-                bytes={row["log_dir"]: row["before_bytes_sum"] for row in sums},
+                bytes=dict.fromkeys(run.directories, 0)
+                | {row["log_dir"]: row["before_bytes_sum"] for row in sums},
             )
         )
     return found

@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import Context
 from kafkats.counts import counted, size_text
 from kafkats.errors import CorruptPlan, KafkatsError, storage
 from kafkats.operations import OPERATIONS
+from kafkats_airflow.airflow_words import in_airflow
 from kafkats_airflow.links import page_of
 from kafkats_airflow.questions import code, table
 from kafkats_airflow.results import PlanResult
@@ -107,10 +108,10 @@ def _row(item: Item) -> list[str]:
     before, after = item["before"], item["after_bytes"]
     gone = item["action"] == "remove"
     return [
-        code(item["partition_dir"] or item["log_dir"]),
+        code(item["log_dir"] if item["partition_dir"] in {"", "."} else item["partition_dir"]),
         code(item["file"]),
         item["action"],
-        code(item["reason"]),
+        code(in_airflow(item["reason"])),
         size_text(before["size"]) if before else "no file",
         "gone" if gone else size_text(after) if after >= 0 else "known when it is built",
     ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.counts import counted, size_text
+from kafkats_airflow.links import page_of
 from kafkats_airflow.results import PlanResult
 from kafkats_airflow.run_params import params_of
 
@@ -59,16 +60,19 @@ def of_canary(context: Context, digest: str) -> str:
     """A canary that was converted and verified: may the others follow?"""
     report: Summary = context["ti"].xcom_pull(task_ids="report")
     who = report["loses_zero_copy"]
+    page = page_of("run-migration", context["dag"].dag_id, context["run_id"])
     rows = [
         [f"fetch versions {code(one['versions'])}", f"{one['clients']}", f"{one['followers']}"]
         for one in who
     ]
     return "\n\n".join([
-        f"{code(report['outcome'])}: {_codes(report['volumes'])}. Numbers and pictures:"
-        f" {code(report['report'])}.",
-        table(["lose zero-copy", "as clients", "as followers"], rows),
+        f"{code(report['outcome'])}: {_codes(report['volumes'])}. [Numbers and pictures]({page}),"
+        f" in {code(report['report'])}.",
+        *([table(["lose zero-copy", "as clients", "as followers"], rows)] if rows else []),
         "Do this broker, its followers and its clients do well? A yes lets the other brokers"
-        " follow. A no changes nothing; run phase `rollback` to restore the canary.",
+        " follow. A no changes nothing, and they wait; so does no answer until the time is over. To"
+        " restore the canary, trigger this DAG with `phase` rollback, its broker in `volumes`, and"
+        " `dry_run` off.",
         f"A yes counts only for digest {code(digest[:16])}: the ledger's last entry on it.",
     ])
 
@@ -84,8 +88,8 @@ def of_guards(within: Plans, beyond: Plans, *, answers_itself: bool) -> str:
         shown = [one, more] if one["digest"] != more["digest"] else [one]
         rows.append([
             _codes(one["log_dirs"]),
-            f"{one['totals']['segments']}, {size_text(one['totals']['freed_bytes'])}",
-            f"{_more(one, more, 'segments')}, {size_text(_more(one, more, 'freed_bytes'))}",
+            _amount(one["totals"]["segments"], one["totals"]["freed_bytes"]),
+            _amount(_more(one, more, "segments"), _more(one, more, "freed_bytes")),
             ", ".join(code(plan["digest"][:16]) for plan in shown),
             ", ".join(code(plan["plan"]) for plan in shown),
         ])
@@ -95,40 +99,37 @@ def of_guards(within: Plans, beyond: Plans, *, answers_itself: bool) -> str:
         if answers_itself
         else "the run deletes nothing"
     )
-    return (
-        f"{table(head, rows)}\n\n`kafkats show PLAN` names each segment and why it goes. Without an"
-        f" answer {end}."
-    )
+    return f"{table(head, rows)}\n\nWithout an answer {end}."
 
 
 def of_recover(context: Context, plans: Plans) -> str:
     """The plans of a recovery; what it loses, and what it leaves to the brokers."""
     totals = [plan["totals"] for plan in plans]
     dropped = sum(one["dropped_segments"] for one in totals)
-    sentences = [
-        f"{size_text(sum(one['cut_bytes'] for one in totals))} that are no batches are cut off."
-    ]
+    cut = sum(one["cut_bytes"] for one in totals)
+    sentences = [f"{size_text(cut)} that are no batches are cut off."] if cut else []
     if dropped:
         sentences.append(
             f"LOST, as by Kafka's recovery: {counted(dropped, 'segment')} behind a corrupt one."
         )
     if blocked := sum(one["blocked"] for one in totals):
         sentences.append(
-            f"NOT recovered: {counted(blocked, 'partition')}: a broker does it at its start."
+            f"NOT recovered: {counted(blocked, 'partition')}, left as they are, because a broker's"
+            " start could lose data there: restore them from a replica first. Their reasons are on"
+            " the page of the plan, action `blocked`."
         )
-    return f"{_of_plans(plans)}\n\n{' '.join(sentences)}"
+    return "\n\n".join([_of_plans(plans), *([" ".join(sentences)] if sentences else [])])
 
 
 def of_ending(context: Context, plans: Plans) -> str:
     """The RUNs to undo or to purge."""
     params = params_of(context)
     files = sum(plan["totals"]["files"] for plan in plans)
+    many = f" ({counted(files, 'file')})" if files else ""
     of = f"{code(params['of_run'])} of {code(params['of_dag'])}"
     if params["verb"] == "purge":
-        return (
-            f"The old files of run {of} are deleted ({counted(files, 'file')}); no undo after that."
-        )
-    return f"Every file of run {of} is put back ({counted(files, 'file')})."
+        return f"The old files of run {of} are deleted{many}; no undo after that."
+    return f"Every file of run {of} is put back{many}."
 
 
 def code(value: object) -> str:
@@ -163,7 +164,7 @@ def _of_plans(plans: Plans, left: str = "", counts: Counts = "losses") -> str:
             f"{totals['files']}",
             size_text(totals["write_bytes"]),
             f"{totals['blocked']}",
-            *([_counted(totals[counts])] if left else []),
+            *([_counted(totals[counts]) or "nothing"] if left else []),
             code(plan["digest"][:16]),
             code(plan["plan"]),
         ])
@@ -176,7 +177,11 @@ def _of_plans(plans: Plans, left: str = "", counts: Counts = "losses") -> str:
         "digest",
         "plan",
     ]
-    return f"{table(head, rows)}\n\n`kafkats show PLAN` says which bytes, and why."
+    return table(head, rows)
+
+
+def _amount(segments: int, freed_bytes: int) -> str:
+    return f"{segments}, {size_text(freed_bytes)}" if segments else "none"
 
 
 def _more(one: PlanResult, other: PlanResult, total: Literal["segments", "freed_bytes"]) -> int:

@@ -22,6 +22,7 @@ from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks, overview, reports
 from kafkats_airflow.applications import START
+from kafkats_airflow.failed_reports import UNFINISHED, with_report
 from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.reports import PARTITION
@@ -48,6 +49,7 @@ class RecoverReport(reports.Common, reports.Remarked):
 
 
 @in_our_words
+@with_report
 def report(
     context: Context,
     asked: Sequence[Arguments] | None,
@@ -67,7 +69,7 @@ def report(
     folder, params = folder_of(context), params_of(context)
     checks.writable(folder)
     whole = len(plans) == len(asked or [])
-    end = outcome(folder, params, plans) if whole else reports.UNFINISHED
+    end = outcome(folder, params, plans) if whole else UNFINISHED
     totals = [plan["totals"] for plan in plans]
     seen = reports.segments_of(plan["seen"]["report"] for plan in plans)
     content: RecoverReport = {
@@ -94,9 +96,9 @@ def report(
     seen = overview.at_the_end(seen, reports.after_of(folder), PARTITION)
     write_table(folder / "segments.parquet", seen.cast(SEGMENTS))
     write_json(folder / "report.json", content)
-    failed = end.endswith((reports.UNFINISHED, LEFT))
+    failed = end.endswith((UNFINISHED, LEFT))
     volumes = overview.volumes_of(content["volumes"], seen, looks=plans)
-    overview.write(context, folder, end, volumes, failed=failed)
+    overview.write(context, folder, end, volumes, failed=failed, failures=content["failures"])
     reports.log_remarks(content["remarks"])
     if failed:
         raise unfinished(end, content)
@@ -124,7 +126,7 @@ def outcome(folder: Path, params: RunParams, plans: Sequence[PlanResult]) -> str
     must not count as a success.
     """
     if not plans:
-        return reports.UNFINISHED
+        return UNFINISHED
     blocked = sum(plan["totals"]["blocked"] for plan in plans)
     left = f"{reports.left_out(plans)}, {counted(blocked, 'partition')} {LEFT}" if blocked else ""
     left = left or reports.left_out(plans)

@@ -23,6 +23,7 @@ from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats.plans.operation import Operation
 from kafkats_airflow import checks, overview, tries
+from kafkats_airflow.failed_reports import UNFINISHED, with_report
 from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.results import Arguments, JobResult, PlanResult, Rates, Reserved
@@ -41,7 +42,6 @@ Results: TypeAlias = Sequence[JobResult]
 PARTITION = ("log_dir", "partition_dir")
 SEGMENT = ("log_dir", "partition_dir", "base_offset")
 """The columns of facts.SEGMENTS that name a segment."""
-UNFINISHED = "not finished"
 UNSAFE = "DANGER is left"
 """Something that no rebuild repairs, and with which a broker must not be started."""
 
@@ -88,6 +88,7 @@ class StageXComs(TypedDict):
 
 
 @in_our_words
+@with_report
 def report(
     context: Context,
     operation: str,
@@ -208,7 +209,7 @@ def write_report(
         seen = overview.at_the_end(before, after, SEGMENT)
         volumes = overview.volumes_of(content["volumes"], seen, looks=plans)
         failed = outcome.endswith((UNFINISHED, UNSAFE))
-        overview.write(context, folder, outcome, volumes, failed=failed)
+        overview.write(context, folder, outcome, volumes, failed=failed, failures=failures)
     return content
 
 

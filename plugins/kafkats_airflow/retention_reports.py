@@ -36,11 +36,12 @@ from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks, overview, reports
 from kafkats_airflow.applications import listed
+from kafkats_airflow.failed_reports import UNFINISHED, with_report
 from kafkats_airflow.failing import failures, in_our_words
 from kafkats_airflow.failing import unfinished as failure
 from kafkats_airflow.folders import folder_of
 from kafkats_airflow.moment import moment
-from kafkats_airflow.reports import UNFINISHED, Plans
+from kafkats_airflow.reports import Plans
 from kafkats_airflow.results import Arguments, PurgeResult, Work
 from kafkats_airflow.retention import INVENTORY, chosen, planned_by, unfinished
 from kafkats_airflow.run_params import RunParams, params_of
@@ -110,6 +111,7 @@ class RunReport(reports.Common, reports.Remarked):
 
 
 @in_our_words
+@with_report
 def report(
     context: Context,
     operation: str,
@@ -153,7 +155,8 @@ def report(
     seen = overview.at_the_end(before, after, reports.PARTITION)
     left = None if rows is None else _left(folder, plans, seen)
     volumes = overview.volumes_of(content["volumes"], seen, verdicts=left, looks=plans)
-    overview.write(context, folder, end, volumes, failed=end.endswith(UNFINISHED))
+    failed, causes = end.endswith(UNFINISHED), content["failures"]
+    overview.write(context, folder, end, volumes, failed=failed, failures=causes)
     context["outlet_events"][INVENTORY].extra = {
         "volumes": [*content["volumes"]],
         "outcome": end,

@@ -69,6 +69,11 @@ RunParams = TypedDict(
 """The values of a run's params, by id."""
 
 
+def given_params(context: Context) -> RunParams | None:
+    """Return the params of the task's run, None for a context without a run."""
+    return params_of(context) if "params" in context else None
+
+
 def params_of(context: Context) -> RunParams:
     """Return the params of the task's run."""
     given: Any = context["params"]  # Airflow has no type for them

@@ -5,39 +5,61 @@ The first line of a failure says what, where and why, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
+from kafkats import errors
 from kafkats.counts import counted, size_text
-from kafkats.errors import KafkatsError
+from kafkats_airflow.airflow_words import in_airflow
 from kafkats_airflow.results import JobResult, Progress
 
+_AGAIN: Final = "another try can help"
+_SAME: Final = "another try fails again until then"
 ADVICE: Final = {
-    "Locked": "stop what holds it, or wait for it, then clear the task",
+    "UsageError": "trigger a new run with other params, or correct the policy or the deployment and"
+    f" clear this run; {_SAME}",
+    "BadInput": f"correct that, then clear this run, or trigger a new one; {_SAME}",
+    "CorruptPlan": "clear the run to make a new plan",
+    "Refused": "another try is refused too, until that has changed",
+    "Locked": f"stop what holds it, or wait for it, then clear the task; {_AGAIN}",
+    "Reserved": f"wait for that run, or end it, then clear this run; {_SAME}",
     "Changed": "clear the run to make a new plan",
     "Fenced": "a newer attempt has it: look at that one",
-    "NotPermitted": "run the workers as a user that may keep owner and mode",
-    "CorruptPlan": "clear the run to make a new plan",
-    "Vanished": "see that the volume is mounted on every worker, then clear the task",
-    "DiskFull": "free space there, then clear the task",
-    "ReadOnly": "let the user of the workers write there, then clear the task",
+    "NotPermitted": f"run the workers as a user that may keep owner and mode; {_SAME}",
+    "WorkerLost": f"clear the task; {_AGAIN}, with more memory for the workers",
+    "StorageFailed": "look at that file system, then clear the task",
+    "Vanished": f"see that the volume is mounted on every worker, then clear the task; {_AGAIN}",
+    "DiskFull": f"free space there, then clear the task; {_AGAIN}",
+    "ReadOnly": f"let the user of the workers write there, then clear the task; {_SAME}",
 }
-"""What to do about errors that do not say it themselves, by their class."""
+"""What to do about errors, and whether another try helps, by their class. A class without an entry
+has that of its base.
+"""
 
 
-def of_error(kind: str, text: str) -> str:
-    """One of our errors: its class, its words, and what to do."""
-    first, newline, rest = text.partition("\n")
-    advice = f"; {ADVICE[kind]}" if kind in ADVICE else ""
-    return f"{kind}: {first}{advice}{newline}{rest}"
+def of_error(kind: str, text: str, params: Container[str] | None = None) -> str:
+    """Return the words of one of our errors, and what to do about it.
+
+    `kind` is its class (kafkats.errors), `params` those of the run.
+    """
+    first, newline, rest = in_airflow(text, params).partition("\n")
+    classes = getattr(getattr(errors, kind, None), "__mro__", ())
+    advice = next((ADVICE[one.__name__] for one in classes if one.__name__ in ADVICE), "")
+    told = f"; {advice}" if advice and advice.partition(";")[0] not in first else ""
+    return f"{first}{told}{newline}{rest}"
 
 
-def of(error: KafkatsError) -> str:
-    return of_error(type(error).__name__, str(error))
+def of(error: errors.KafkatsError, params: Container[str] | None = None) -> str:
+    """Return the sentence of an error (`of_error`)."""
+    return of_error(type(error).__name__, str(error), params)
 
 
-def of_findings(job: str, result: JobResult) -> str:
-    """Return the findings of a job's result that fail its task."""
+def of_findings(job: str, result: JobResult, params: Container[str] | None = None) -> str:
+    """Return the findings of a job's result that fail its task (`params`: as in `of_error`)."""
+    return in_airflow(_of_findings(job, result), params)
+
+
+def _of_findings(job: str, result: JobResult) -> str:
     if "outcomes" in result:
         return _not_applied(job, result)
     if result.get("not_equal"):
@@ -63,8 +85,8 @@ def of_no_result(job: str, error: str) -> str:
     cause = next((line for line in lines if _is_cause(line)), "")
     why = f": {cause[:300]}" if cause else ""
     return (
-        f"{job}: its driver ended without a result{why}; this task's log has all that it said"
-        f"\n{error}"
+        f"{job}: its driver ended without a result{why}; this task's log has all that it said;"
+        f" {_AGAIN}\n{error}"
     )
 
 
@@ -109,7 +131,7 @@ def _not_applied(job: str, result: JobResult) -> str:
         if result.get("partitions")
         else ""
     )
-    undo = f"; kafkats undo {result['run']} puts back what was done" if outcomes.get("done") else ""
+    undo = "; Undo on the page of the run puts back what was done" if outcomes.get("done") else ""
     return (
         f"{job}: {files}{where}: {_some(result['errors'])}; clear the run to make a new plan of the"
         f" rest{undo}"

@@ -26,7 +26,7 @@ from kafkats_airflow.failing import failed, keep
 from kafkats_airflow.processes import end_session
 from kafkats_airflow.progress import Teller, telling
 from kafkats_airflow.results import JobResult, Progress
-from kafkats_airflow.run_params import params_of
+from kafkats_airflow.run_params import RunParams, given_params, params_of
 from kafkats_airflow.settings import SUBMITTING
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class KafkatsJobOperator(SparkSubmitOperator):
         try:
             self._check(context)
         except KafkatsError as e:
-            raise failed(sentences.of(e), context=context) from None
+            raise failed(sentences.of(e, given_params(context)), context=context) from None
         self.application_args = [str(arg) for arg in self.application_args or []]
         with telling(context, self.job, self.about) as self._teller:
             return self._submitted(context)
@@ -122,14 +122,18 @@ class KafkatsJobOperator(SparkSubmitOperator):
         """Return the exception with the job's own sentence, else with the provider's words."""
         result: JobResult = self._result or {}
         if reason := result.get("error"):
-            sentence = sentences.of_error(str(result.get("kind")), reason)
+            sentence = sentences.of_error(str(result.get("kind")), reason, self._params())
             return failed(sentence, retryable=bool(result.get("retryable")), context=self._context)
         if result:  # the job came to an end, and what it found is the failure
             self.log.info("%s found: %s", self.job, json.dumps(result))
-            return failed(sentences.of_findings(self.job, result), context=self._context)
+            sentence = sentences.of_findings(self.job, result, self._params())
+            return failed(sentence, context=self._context)
         return failed(
             sentences.of_no_result(self.job, str(error)), retryable=True, context=self._context
         )
+
+    def _params(self) -> RunParams | None:
+        return None if self._context is None else given_params(self._context)
 
     def _end_driver(self) -> None:
         """Kill what is left of the submit: JVM, driver and Python workers are one session of

@@ -29,10 +29,13 @@ class Stake(NamedTuple):
 
 
 def together(stakes: Sequence[Stake]) -> str:
-    """Return what applying these plans does, without a full stop; "" for none.
+    """Return what applying these plans does, without a full stop; "" if they change nothing.
 
     Plans beside each other are about the same log directories: these count once.
     """
+    stakes = [
+        one for one in stakes if _number(one.totals, "files") or one.operation in {UNDO, PURGE}
+    ]
     operations = dict.fromkeys(one.operation for one in stakes)
     return "; ".join(
         _sentence(name, [o for o in stakes if o.operation == name]) for name in operations
@@ -59,21 +62,24 @@ def _sentence(operation: str, stakes: Sequence[Stake]) -> str:
 
 def _stake(operation: str, totals: Mapping[str, int], on_disk: int | None) -> str:
     files = counted(totals["files"], "file")
-    partitions = counted(totals["partitions"], "partition")
-    of_disk = "" if on_disk is None else f" of {size_text(on_disk)} on disk"
-    if operation == UNDO:
-        return f"Put back {files} in {partitions}, as they were before"
     if operation == PURGE:
-        return f"Delete the old files that an undo would put back ({files}): no undo after that"
+        many = f" ({files})" if totals["files"] else ""
+        return f"Delete the old files that an undo would put back{many}: no undo after that"
+    if totals["partitions"]:
+        files += f" in {counted(totals['partitions'], 'partition')}"
+    if operation == UNDO:  # an interrupted RUN has not counted its files
+        return f"Put back {files if totals['files'] else 'every file'}, as they were before"
     if operation not in OPERATIONS:
-        return f"Change {files} in {partitions}"
+        return f"Change {files}"
     verb = OPERATIONS[operation].verb or operation
-    said = f"{verb.capitalize()} {files} in {partitions}"
-    if operation == "retain":
+    said = f"{verb.capitalize()} {files}"
+    if operation == "retain" and totals["freed_bytes"]:
+        of_disk = "" if on_disk is None else f" of {size_text(on_disk)} on disk"
         return f"{said}, {size_text(totals['freed_bytes'])}{of_disk}"
-    said += f": {size_text(totals['write_bytes'])} to write"
-    if cut := totals["cut_bytes"] + totals["dropped_bytes"]:
-        said += f", {size_text(cut)} to cut off"
+    cut = totals["cut_bytes"] + totals["dropped_bytes"]
+    does = {"to write": totals["write_bytes"], "to cut off": cut}
+    amounts = ", ".join(f"{size_text(many)} {what}" for what, many in does.items() if many)
+    said += f": {amounts}" if amounts else ""
     return f"{said}; {size_text(on_disk)} on disk" if on_disk is not None else said
 
 

@@ -6,6 +6,7 @@ yet. It is for people only: a task never fails because it cannot be told.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 
@@ -33,8 +34,10 @@ class Started(BaseModel):
     volumes: dict[str, str] = {}
 
 
-def started_of(context: Context) -> Started:
-    """Return how the run of a task began."""
+def started_of(context: Context, about: Iterable[str] = ()) -> Started:
+    """Return how the run of a task began. `about` are its log directories, if its params do not
+    choose them.
+    """
     run, params = context.get("dag_run"), params_of(context)
     how = getattr(run, "run_type", None)
     began = getattr(run, "start_date", None)
@@ -43,18 +46,21 @@ def started_of(context: Context) -> Started:
         by=str(getattr(run, "triggering_user_name", None) or ""),
         began_ms=int(began.timestamp() * 1000) if isinstance(began, datetime) else None,
         dry_run=bool(params.get("dry_run", False)),
-        volumes=_volumes(params),
+        volumes=_volumes(params, about),
     )
 
 
-def _volumes(params: RunParams) -> dict[str, str]:
+def _volumes(params: RunParams, about: Iterable[str]) -> dict[str, str]:
     """Return {log directory: broker}; nothing for a policy that cannot be read, which fails the
     task in its own words.
     """
     from kafkats_airflow.applications import chosen_volumes
 
-    if "policy" not in params or "volumes" not in params:
-        return {}
+    named = dict.fromkeys(about, "")
+    if "policy" not in params:
+        return named
     with suppress(KafkatsError):
-        return {str(one.path): one.broker for one in chosen_volumes(params)}
-    return {}
+        chosen = chosen_volumes(params)
+        known = {str(one.path): one.broker for one in chosen}
+        return {one: known.get(one, "") for one in named} if "volumes" not in params else known
+    return named

@@ -15,9 +15,9 @@ from airflow.sdk.exceptions import TaskAwaitingInput
 from kafkats_airflow import answers
 from kafkats_airflow.approval import PlanApproval
 from kafkats_airflow.guards import NO, NOTHING, YES, GuardApproval
-from kafkats_airflow.sentences import size
 from markdown_it import MarkdownIt
 
+from kafkats.counts import size_text
 from kafkats.plans.plan import read_plan
 from tests.dags.runs import DAMAGED, rebuild, report, retain
 
@@ -274,7 +274,7 @@ def test_a_question_shows_rows_with_their_reasons(
     )  # what was on the disk before the rebuild
     said = asked["body"].partition("\n\n")[0].splitlines()
     assert said[0].startswith("- `Approve`: Rebuild 2 files in 2 partitions: ")
-    assert said[0].endswith(f"to write; {size(segments)} on disk.")
+    assert said[0].endswith(f"to write; {size_text(segments)} on disk.")
     assert plan["on_disk"] == segments
     assert said[1] == "- `Reject`: nothing is written."
     assert f"Log directories: `{damaged}` of broker" in asked["body"]

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from kafkats_airflow.cleaning_rules import Kept, RunFolder, needed_in, run_folder, why_kept
 
 from kafkats.cli import cli
+from kafkats.counts import size_text
 from kafkats.errors import KafkatsError
 from kafkats.logdir.reservation import release, reservation_area, reserve
 from kafkats.migration import ledger
-from kafkats.plans.operation import size_text
 from kafkats.plans.run import read_run
 from tests.dags.runs import DAMAGED, REBUILT, rebuild, report
 

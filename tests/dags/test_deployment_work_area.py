@@ -60,7 +60,7 @@ def test_without_one_the_plan_says_what_to_name(
     run = rebuild(bag, damaged, None, need_approval=False)
     assert (str(run.state), states(run)["plan"]) == ("failed", "failed")
     assert "the parent is a log directory too" in str(errors[0])
-    assert "(--work-area, or work_area in the policy)" in str(errors[0])
+    assert "(work_area in the policy)" in str(errors[0])
     assert data(damaged) == before
 
 

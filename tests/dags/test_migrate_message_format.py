@@ -697,12 +697,15 @@ def test_approvals_show_what_is_approved(bag: Any) -> None:
     said = {"outcome": "converted", "volumes": ["/a"], "report": "/r", "loses_zero_copy": zero_copy}
 
     context: Any = {"ti": Instance(report=said), "params": {"phase": "canary"}}
+    context |= {"dag": bag.dags[DAG], "run_id": "manual__1"}
     body = bag.dags[DAG].get_task("approve").question(context, [plan])
     canary = questions.of_canary(context, "ab" * 32)
     assert "| `/a`, `/b` | 3 | 36 B | 1 | 2 headers | `ffffffffffffffff` | `/p` |" in body
     assert body.startswith("Phase `canary`.")
     assert "`converted`: `/a`" in canary and "fetch versions `2-3`" in canary
     assert "only for digest `abababababababab`" in canary
+    assert f"kafkats/run-migration?dag_id={DAG}&run_id=manual__1)" in canary
+    assert "`phase` rollback, its broker in `volumes`, and `dry_run` off" in canary
     assert isinstance(CanaryApproval(task_id="x", subject="?").response_timeout, datetime.timedelta)
 
 

@@ -143,7 +143,7 @@ def test_a_wrong_setting_fails_every_task_in_our_words(
     assert str(run.state) == "failed"
     with pytest.raises(
         AirflowFailException,
-        match=r"^UsageError: KAFKATS_TIMEOUTS: job: 'ninety' is not a duration$",
+        match=r"^KAFKATS_TIMEOUTS: job: 'ninety' is not a duration; trigger",
     ):
         KafkatsJobOperator(task_id="plan", job="plan").execute({
             "ti": SimpleNamespace(xcom_push=lambda *_: None)

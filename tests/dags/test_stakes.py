@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +37,39 @@ GIB = 1024**3
             "recover",
             {"files": 2, "partitions": 1, "write_bytes": 0, "cut_bytes": 5, "dropped_bytes": 6},
             None,
-            "Recover 2 files in 1 partition: 0 B to write, 11 B to cut off",
+            "Recover 2 files in 1 partition: 11 B to cut off",
         ),
         ("undo", {"files": 4, "partitions": 2}, None, "Put back 4 files in 2 partitions"),
-        ("purge", {"files": 4, "partitions": 2}, None, "no undo after that"),
+        (
+            "purge",
+            {"files": 4, "partitions": 2},
+            None,
+            "would put back (4 files): no undo after that",
+        ),
         ("", {"files": 4, "partitions": 2}, None, "Change 4 files in 2 partitions"),
-        ("of a later version", {"files": 4}, None, "Change 4 files in 0 partitions"),
+        ("of a later version", {"files": 4}, None, "Change 4 files"),
     ],
 )
 def test_the_verb_is_that_of_the_operation(
     operation: str, totals: dict[str, Any], disk: int | None, said: str
 ) -> None:
     assert said in together([Stake("/p", operation, totals, disk)])
+
+
+@pytest.mark.parametrize(
+    ("operation", "totals", "said"),
+    [
+        ("rebuild", {"files": 3, "partitions": 1}, "Rebuild 3 files in 1 partition; 9 B on disk"),
+        ("retain", {"files": 1, "partitions": 1}, "Delete 1 file in 1 partition; 9 B on disk"),
+        ("retain", {"files": 0, "partitions": 0, "freed_bytes": 0}, ""),
+        ("undo", {"files": 0, "partitions": 0}, "Put back every file, as they were before"),
+        ("purge", {"files": 0}, "Delete the old files that an undo would put back: no undo after"),
+    ],
+)
+def test_no_sentence_counts_nothing(operation: str, totals: dict[str, Any], said: str) -> None:
+    found = together([Stake("/p", operation, totals, 9)])
+    assert said in found if said else found == ""
+    assert not re.search(r"\b0 ", found)
 
 
 def test_plans_beside_each_other_are_about_the_same_disk() -> None:

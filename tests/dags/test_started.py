@@ -37,6 +37,15 @@ def test_who_when_and_which_log_directories(tmp_path: Path) -> None:
     assert started_of(context(policy, volumes=["2"])).volumes == {"/data/two": "2"}
 
 
+def test_a_run_whose_params_choose_none_is_about_those_of_its_work(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    params: Any = {"params": {"policy": str(policy)}}
+    assert started_of(params, ["/data/one"]).volumes == {"/data/one": ""}, "no policy"
+    policy.write_text("volumes: [{broker: '1', path: /data/one}, {broker: '2', path: /data/two}]")
+    named = {"/data/one": "1", "/gone": ""}
+    assert started_of(params, ["/data/one", "/gone"]).volumes == named
+
+
 def test_what_cannot_be_told_is_left_out(tmp_path: Path) -> None:
     """A policy that is missing, a volume that it does not name, a task without a run."""
     policy = tmp_path / "policy.yaml"

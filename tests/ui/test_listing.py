@@ -88,6 +88,20 @@ def test_each_state(folder: Path) -> None:
     assert (job.bytes, job.of_bytes, job.seconds_left) == (1024**3, 4 * 1024**3, 180)
 
 
+def test_a_failed_run_says_where_and_why(folder: Path) -> None:
+    why = "plan: param split rolled needs param segment_bytes"
+    ended(folder, NOW, run="new", failed=True, outcome="not finished", why=why)
+    write(folder / DAG / "older" / "report.json", {"outcome": "not finished", "failures": [why]})
+    ended(folder, NOW, run="danger", failed=True, outcome="dry run, DANGER is left")
+    ended(folder, NOW, run="long", failed=True, outcome="not finished", why="x" * 999)
+    assert {row.name: row.said for row in rows(folder)} == {
+        "new": f"not finished: {why}",
+        "older": f"not finished: {why}",
+        "danger": "dry run, DANGER is left",
+        "long": f"not finished: {'x' * 160} …",
+    }
+
+
 def test_a_failure_needs_nobody_after_a_later_run_ended_well(folder: Path) -> None:
     from kafkats_airflow.ui.reading.listing import needing
 
@@ -141,7 +155,7 @@ def test_a_question_says_what_each_answer_does(client: Any, folder: Path) -> Non
         base / "asks" / "question.json", {**GUARDED, "until_ms": int(time.time() * 1000) + HOUR_MS}
     )
     text = client.get("/kafkats/runs").text
-    assert "Change 5 files in 0 partitions?" in text, "an earlier version named no operation"
+    assert "Change 5 files?" in text, "an earlier version named no operation"
     assert "Delete 41 files in 3 partitions, 2.0 GiB of 9.0 GiB on disk?" in text
     assert "Without an answer: Keep to the guard: Delete 4 files in 1 partition, 5 B of" in text
 

@@ -144,6 +144,13 @@ def test_a_volume_that_is_not_seen_from_here_is_said(
     assert "exists since" not in text and "gone since" not in text
 
 
+def test_a_reason_names_params_in_place_of_options(client: Any, folder: Path) -> None:
+    many(folder, 1, "the log is corrupt: plan with --like-kafka")
+    text = page(client)
+    assert "the log is corrupt: plan with param like_kafka" in text
+    assert "--like-kafka" not in text
+
+
 def test_a_large_plan_comes_a_page_at_a_time(client: Any, folder: Path) -> None:
     made = many(folder, 100_000)
     question(made)
@@ -263,7 +270,7 @@ def test_a_question_about_runs_to_undo_counts_their_files(client: Any, planned: 
     plans = [{"plan": "/elsewhere/run-1", "digest": "c" * 64, "totals": TOTALS | {"files": 5}}]
     options = {"Approve": ["a" * 64, "b" * 64], "Reject": []}
     question(planned, options=options, plans=plans, digest="c" * 64)
-    assert "Approve: Change 5 files in 0 partitions</button>" in page(client), "an earlier version"
+    assert "Approve: Change 5 files</button>" in page(client), "an earlier version"
     plans[0]["operation"] = "purge"
     question(planned, options=options, plans=plans, digest="c" * 64)
     assert "Approve: Delete the old files that an undo would put back (5 files)" in page(client)

@@ -48,6 +48,15 @@ def test_the_figures_of_the_plan(client: Any, run: Path) -> None:
     for row in rows:
         if row["blocked"]:
             assert row["partition_dir"] in page
+    assert "or plan with param like_kafka" in page
+    assert "--like-kafka" not in page, "nobody in Airflow has a command line"
+
+
+def test_a_report_without_partitions_counts_nothing(client: Any, run: Path) -> None:
+    write_table(run / "recovery.parquet", RECOVERY.empty_table())
+    page = client.get(f"/kafkats/run-restart?{RUN}").text
+    assert "This run saw no partition." in page
+    assert "0 partition" not in page
 
 
 def test_the_words_of_preflight_stand_beside_it(client: Any, folder: Path, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.ui.folders import DAY_MS, HOUR_MS, change, ended, live, volume, write
 
 NOW = 1_800_000_000_000
@@ -172,3 +174,111 @@ def test_a_run_is_found_by_the_id_that_airflow_gave_it(client: Any, folder: Path
         assert "rebuilt and proved" in text, asked
         assert f"<code>{run_id}</code>" in text
         assert "<h1>rebuild_time_indexes, 2026-11-22 18:56 UTC" in text
+
+
+WHY = "no volume of the policy has a path or broker like /dta; trigger a new run"
+
+
+def failed(folder: Path, dag: str, *failures: str) -> Path:
+    """A run that failed before it planned."""
+    run = ended(folder, NOW, dag=dag, run="r", failed=True, outcome="not finished")
+    write(run / "report.json", {"outcome": "not finished", "failures": list(failures)})
+    return run
+
+
+@pytest.mark.parametrize(
+    ("dag", "task", "names"),
+    [
+        ("rebuild_time_indexes", "applications", ["Plan", "Report"]),
+        ("end_run", "changes", ["Plan", "Report"]),
+        ("recover_log_dirs", "preflight", ["Plan", "Report"]),
+        ("build_lookup_tables", "tables", ["Look up", "Report"]),
+        ("clean_reports", "choose", ["Report"]),
+    ],
+)
+def test_the_stage_of_the_first_task_that_failed(
+    folder: Path, dag: str, task: str, names: list[str]
+) -> None:
+    found = stages(failed(folder, dag, f"{task}: {WHY}"))
+    assert list(found) == names
+    assert {stage.state for stage in found.values()} == {"failed"}
+
+
+def test_the_page_says_where_a_run_failed_and_why(client: Any, folder: Path) -> None:
+    run = failed(folder, DAG, f"applications: {WHY}", "/a/b: cannot be removed: busy")
+    text = client.get(f"/kafkats/run?dag_id={DAG}&run_id=r").text
+    assert "<h2>Failed at Plan</h2>" in text
+    task = f"../dags/{DAG}/runs/r/tasks/applications"
+    assert f'href="{task}">applications</a>: {WHY}</li>' in text, "its log is a click away"
+    assert "<li>/a/b: cannot be removed: busy</li>" in text, "no task"
+    live(run, NOW + 1000)
+    assert "Failed at" not in client.get(f"/kafkats/run?dag_id={DAG}&run_id=r").text, "a later try"
+
+
+def test_a_failed_stage_of_a_run_that_planned(folder: Path) -> None:
+    run = failed(folder, DAG, "verify: killed")
+    write(
+        run / "report.json",
+        {"outcome": "not finished", "failures": ["verify: killed"], "plans": [PLAN]},
+    )
+    found = stages(run)
+    assert [name for name, stage in found.items() if stage.state == "failed"] == ["Proof", "Report"]
+
+
+def test_a_purge_that_frees_nothing_says_so(client: Any, folder: Path) -> None:
+    run = folder / DAG / "r"
+    ended(folder, NOW, volume("/a"), run="r", undo=[change(run, DIGEST, {"/a": 0}, None)])
+    text = client.get(f"/kafkats/run?dag_id={DAG}&run_id=r").text
+    assert "This run replaced no file, so no space is freed" in text
+    assert ">Give up the undo now: this run can then no longer be undone</button>" in text
+    assert "0\u00a0B" not in text
+
+
+def test_a_run_that_left_something_leads_to_it(client: Any, folder: Path) -> None:
+    run = ended(folder, NOW, run="r", failed=True, outcome="recovered, 2 partitions NOT recovered")
+    write(
+        run / "report.json", {"outcome": "recovered, 2 partitions NOT recovered", "plans": [PLAN]}
+    )
+    text = client.get(f"/kafkats/run?dag_id={DAG}&run_id=r").text
+    assert "<strong>Failed: recovered, 2 partitions NOT recovered.</strong>" in text
+    rows = f"plan?dag_id={DAG}&amp;run_id=r&amp;action=blocked"
+    assert f'<a href="{rows}">2 rows of the plan are blocked</a>: each says why.' in text
+
+
+@pytest.mark.parametrize(("verb", "word"), [("undo", "Undoes"), ("purge", "Purges")])
+def test_the_end_of_a_run_leads_to_that_run(
+    client: Any, folder: Path, verb: str, word: str
+) -> None:
+    run = ended(folder, NOW, dag="end_run", run="e", outcome="undone")
+    write(run / "report.json", {"outcome": "undone", "verb": verb, "of": f"/runs/{DAG}/r~1"})
+    text = client.get("/kafkats/run?dag_id=end_run&run_id=e").text
+    link = f'<a href="run?dag_id={DAG}&amp;run_id=r~1">the run r~1 of {DAG}</a>'
+    assert f"<dt>{word}</dt><dd>{link}</dd>" in text
+    live(run, NOW - 1000, task=verb, job=verb, state="done")
+    stage = "Apply" if verb == "undo" else "Purge"
+    assert list(stages(run)) == ["Approval", stage, "Report"], (
+        "it plans nothing, and proves nothing"
+    )
+
+
+def test_a_rate_of_nothing_is_left_out(client: Any, folder: Path) -> None:
+    live(folder / DAG / "r", NOW - 2000, state="done", bytes_per_second=0, of_units=0, units=0)
+    text = client.get(f"/kafkats/run?dag_id={DAG}&run_id=r").text
+    assert "0\u00a0B/s" not in text
+    assert "0 of 0" not in text
+
+
+def test_the_progress_of_preflight_is_part_of_the_plan(folder: Path) -> None:
+    run = folder / "recover_log_dirs" / "r"
+    live(run, NOW, task="preflight", job="preflight", state="failed")
+    found = stages(run)
+    assert "preflight" not in found
+    assert [one.job for one in found["Plan"].live] == ["preflight"]
+    assert found["Plan"].state == "failed"
+
+
+def test_a_plan_without_files_changes_nothing(folder: Path) -> None:
+    run = folder / DAG / "r"
+    plan = PLAN | {"totals": {"files": 0}}
+    write(run / "report.json", {"outcome": "nothing to delete", "plans": [plan]})
+    assert stages(run)["Plan"].said == "nothing to change"

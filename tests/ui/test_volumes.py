@@ -136,6 +136,12 @@ def test_undo_material_counts_until_it_is_purged_or_undone(folder: Path) -> None
     write(run_in(run, kept[1]["run"]) / "undone.json", {"at_ms": NOW})
     (row,) = board(folder).rows
     assert (row.undo_bytes(), row.undone_since) == (3, True)
+    ended(folder, NOW - 1, volume("/a"), run="before the undo")
+    (row,) = board(folder).rows
+    assert row.undone_since, "a run that looked before the undo saw other files"
+    ended(folder, NOW + 1, volume("/a"), run="after the undo")
+    (row,) = board(folder).rows
+    assert not row.undone_since
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from kafkats_airflow.airflow_words import in_airflow
 from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading import beginning
 
@@ -80,6 +81,7 @@ _TEMPLATES.globals.update(
 )
 _TEMPLATES.filters.update(
     bytes=words.of_bytes,
+    in_airflow=in_airflow,
     count=words.of_count,
     lasting=words.of_duration,
     moment=words.of_moment,

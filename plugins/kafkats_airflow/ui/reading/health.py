@@ -214,6 +214,13 @@ def _kind(
     }
 
 
+def _whole(segments: int, partitions: int, *, sound: bool) -> str:
+    if not segments:
+        return "This run saw no segment."
+    seen = f"{words.plural(segments, 'segment')} of {words.plural(partitions, 'partition')}"
+    return f"No defect in {seen}." if sound else f"Looked at {seen}."
+
+
 def said_of(health: Health) -> Said:
     """Return sentences on all segments. `danger` and `damage` are "" if there is none."""
     of_row = np.repeat(np.arange(len(health.partitions)), np.diff(health.starts))
@@ -227,12 +234,10 @@ def said_of(health: Health) -> Said:
         for severity, cells in at.items()
         if cells.any()
     }
-    seen = words.plural(len(health.cells), "segment")
-    whole = f"{seen} of {words.plural(len(health.partitions), 'partition')}"
     return Said(
         f"Possible loss: {counts['danger']}." if "danger" in counts else "",
         f"Damage: {counts['damage']}." if "damage" in counts else "",
-        f"Looked at {whole}." if counts else f"No defect in {whole}.",
+        _whole(len(health.cells), len(health.partitions), sound=not counts),
     )
 
 

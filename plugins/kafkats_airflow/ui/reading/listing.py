@@ -30,6 +30,8 @@ WORDS: Final[Mapping[State, str]] = {
     "unknown": "no report",
 }
 """State -> its words on the page, from those that need a person to those that do not."""
+_LONGEST: Final = 160
+"""Characters of a failure that the list shows."""
 NEEDING: Final = frozenset({"asks", "failed", "unreadable", "silent"})
 """States in which a run needs a person, unless a later run of its DAG has ended well."""
 Sort: TypeAlias = Literal["need", "dag", "run", "state", "when", "lasted"]
@@ -176,15 +178,21 @@ def _ended(dag_id: str, overview: Overview) -> RunRow:
         state = "failed"
     brokers = started.volumes
     volumes = {one.log_dir: brokers.get(one.log_dir, "") for one in overview.volumes} or brokers
+    why = f": {_short(overview.why)}" if overview.why else ""
     return RunRow(
         dag_id,
         overview.run_id,
         state,
         overview.written_ms,
-        overview.outcome,
+        f"{overview.outcome}{why}",
         volumes,
         started=started,
     )
+
+
+def _short(why: str) -> str:
+    """Return the beginning of a sentence: the run's page has all of it."""
+    return why if len(why) <= _LONGEST else f"{why[:_LONGEST].rstrip()} …"
 
 
 def _without_overview(found: Found, name: str, live: Sequence[Live], now_ms: int) -> RunRow:
@@ -210,7 +218,7 @@ def _without_overview(found: Found, name: str, live: Sequence[Live], now_ms: int
             name,
             "failed" if report.failures else state,
             found.changed_ms,
-            report.outcome,
+            ": ".join([report.outcome, *map(_short, report.failures[:1])]),
             {one: begun.volumes.get(one, "") for one in report.volumes} or begun.volumes,
             started=begun,
         )

@@ -86,7 +86,8 @@ def sentence(made: Made) -> str:
     if made.folder is None and not made.operation:
         return f"{words.plural(made.plan.totals.files, 'file')} of RUNs that were written before."
     totals, operation = made.plan.totals, made.operation or made.plan.operation
-    said = f"{together([made.plan.stake()._replace(operation=operation)])}."
+    does = together([made.plan.stake()._replace(operation=operation)])
+    said = f"{does or 'Nothing is to be done'}."
     if totals.read_bytes:
         said += f" {words.of_bytes(totals.read_bytes)} of logs are read."
     if totals.freed_bytes:

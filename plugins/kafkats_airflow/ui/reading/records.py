@@ -79,8 +79,10 @@ class Question(_Record):
 
     def does(self, option: str) -> str:
         """Return what follows an answer."""
-        done = together([plan.stake() for plan in self.allowed(option)])
-        return done or ("the plan is applied" if self.options.get(option) else "nothing is written")
+        plans = self.allowed(option)
+        unknown = bool(self.options.get(option)) and not plans
+        done = together([plan.stake() for plan in plans])
+        return done or ("the plan is applied" if unknown else "nothing is written")
 
     def silence(self) -> str:
         """Return what counts without an answer, "" where an earlier version did not tell."""
@@ -113,13 +115,17 @@ class Answer(_Record):
 
 
 class Report(_Record):
-    """report.json: the fields that pages show."""
+    """report.json: the fields that pages show. `verb` is what end_run did to the run with the
+    folder `of`, "" for other DAGs.
+    """
 
     outcome: str
     failures: list[str] = []
     remarks: list[str] = []
     volumes: list[str] = []
     plans: list[Plan] = []
+    verb: str = ""
+    of: str = ""
 
 
 class _RunJson(_Record):
@@ -137,7 +143,9 @@ class _Proof(_Record):
     files: NonNegativeInt = 0
 
 
-class _At(_Record):
+class At(_Record):
+    """undone.json or purge.json of a RUN."""
+
     at_ms: NonNegativeInt
     freed_bytes: NonNegativeInt = 0
 
@@ -191,8 +199,8 @@ def _change(run: Path) -> Change | Unreadable:
         return begun or Unreadable(run / "run.json", "it is gone")
     ended = cached(run / "report.json", _parse_run_report)
     proof = cached(run / "proof.json", _parse_proof)
-    undone = cached(run / "undone.json", _parse_at)
-    purged = cached(run / "purge.json", _parse_at)
+    undone = cached(run / "undone.json", parse_at)
+    purged = cached(run / "purge.json", parse_at)
     for one in (ended, proof, undone, purged):
         if isinstance(one, Unreadable):
             return one
@@ -210,9 +218,9 @@ def _change(run: Path) -> Change | Unreadable:
         complete=isinstance(ended, _RunReport) and ended.exit_code == 0,
         outcomes=dict(ended.outcomes) if isinstance(ended, _RunReport) else {},
         proved=proof.files if fresh and isinstance(proof, _Proof) else None,
-        undone_ms=undone.at_ms if isinstance(undone, _At) else None,
-        purged_ms=purged.at_ms if isinstance(purged, _At) else None,
-        freed_bytes=purged.freed_bytes if isinstance(purged, _At) else 0,
+        undone_ms=undone.at_ms if isinstance(undone, At) else None,
+        purged_ms=purged.at_ms if isinstance(purged, At) else None,
+        freed_bytes=purged.freed_bytes if isinstance(purged, At) else 0,
     )
 
 
@@ -235,5 +243,6 @@ def _parse_proof(path: Path) -> _Proof:
     return _Proof.model_validate(json_of(path))
 
 
-def _parse_at(path: Path) -> _At:
-    return _At.model_validate(json_of(path))
+def parse_at(path: Path) -> At:
+    """Parse undone.json or purge.json. Raises ValueError, OSError."""
+    return At.model_validate(json_of(path))

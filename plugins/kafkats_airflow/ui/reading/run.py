@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -28,6 +28,7 @@ State: TypeAlias = Literal[
     "not needed",
 ]
 STAGES: Final[Mapping[str, str]] = {
+    "preflight": "Plan",
     "plan": "Plan",
     "census": "Plan",
     "inventory": "Plan",
@@ -40,6 +41,16 @@ STAGES: Final[Mapping[str, str]] = {
     "release": "Release",
 }
 """Job -> the stage to which it belongs."""
+TASKS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("applications", "starts", "preflight", "plan", "gate", "changes"), "Plan"),
+    **dict.fromkeys(("tables", "build", "look", "write"), "Look up"),
+    **dict.fromkeys(("approve", "approve_canary"), "Approval"),
+    **dict.fromkeys(("apply", "convert", "undo"), "Apply"),
+    **dict.fromkeys(("verify", "parity", "certify", "record"), "Proof"),
+    **dict.fromkeys(("due", "purge"), "Purge"),
+    "release": "Release",
+}
+"""Task -> the stage that has failed if it has; that of a report for others."""
 
 
 class Stage(NamedTuple):
@@ -55,6 +66,13 @@ class Stage(NamedTuple):
     live: Sequence[Live] = ()
     silence: str = ""
     task_id: str = ""
+
+
+class Failure(NamedTuple):
+    """A task that failed, "" where no task is known, and its sentence."""
+
+    task: str
+    why: str
 
 
 class Detail(NamedTuple):
@@ -86,6 +104,13 @@ class Detail(NamedTuple):
         return started_by([*([self.question] if self.question else []), *self.live])
 
     @property
+    def failures(self) -> list[Failure]:
+        """The failures of the run's report; none while a later try runs."""
+        if self.report is None or _of_earlier_try(self):
+            return []
+        return [_failure(one) for one in self.report.failures]
+
+    @property
     def volumes(self) -> dict[str, str]:
         """{log directory: broker}, "" for a broker that the run's files do not tell."""
         known = self.started.volumes
@@ -94,6 +119,11 @@ class Detail(NamedTuple):
         asked = [log_dir for plan in plans for log_dir in plan.log_dirs]
         reported = self.report.volumes if self.report else []
         return {one: known.get(one, "") for one in seen or asked or reported} or known
+
+
+def _failure(line: str) -> Failure:
+    task, _, why = line.partition(": ")
+    return Failure(task, why) if why and task.isidentifier() else Failure("", line)
 
 
 def detail_of(folder: Path) -> Detail:
@@ -118,6 +148,21 @@ def detail_of(folder: Path) -> Detail:
     )
 
 
+class Ended(NamedTuple):
+    """The run that a run of end_run undoes or purges. `name` is that of its folder."""
+
+    dag_id: str
+    name: str
+
+
+def ended_by(run: Detail) -> Ended | None:
+    """Return which run this one ends, None for a run of another DAG."""
+    if run.report is None or not run.report.of:
+        return None
+    of = Path(run.report.of)
+    return Ended(of.parent.name, of.name)
+
+
 def lasted_ms(run: Detail) -> int | None:
     """Return how long a run took to its report, None if it has none or no file tells."""
     began = run.started.began_ms
@@ -127,10 +172,31 @@ def lasted_ms(run: Detail) -> int | None:
 
 
 def stages_of(run: Detail, now_ms: int) -> list[Stage]:
-    """Return the stages of a run in their order. A run that only looks up has no plan."""
+    """Return the stages of a run in their order. A stage whose task failed has failed, also if it
+    left nothing else. A run that only looks up has no plan.
+    """
+    stages = _stages(run, now_ms)
+    known = {one.name for one in stages}
+    failed = dict.fromkeys(_stage_of(one, known) for one in run.failures)
+    stages = [one._replace(state="failed") if one.name in failed else one for one in stages]
+    at = next((n for n, one in enumerate(stages) if one.name == "Report"), len(stages))
+    begun = [Stage(name, "failed", None, "") for name in failed if name not in known]
+    return [*stages[:at], *begun, *stages[at:]]
+
+
+def _stage_of(failure: Failure, known: Collection[str]) -> str:
+    """Return the name of the stage that a failure ended; `known` are those of its run."""
+    name = TASKS.get(failure.task, "Report")
+    return "Plan" if name == "Look up" and "Plan" in known else name
+
+
+def _stages(run: Detail, now_ms: int) -> list[Stage]:
     by_stage: dict[str, list[Live]] = {}
     for one in run.live:
         by_stage.setdefault(STAGES.get(one.job, one.job), []).append(one)
+    if run.report is not None and run.report.of:  # end_run: RUNs are ended, nothing is planned
+        jobs = [_of_jobs(name, live, now_ms) for name, live in by_stage.items()]
+        return [_approval(run, now_ms), *jobs, _report(run)]
     looks_up = "Look up" in by_stage or (run.report is not None and not run.report.plans)
     if looks_up and not run.changes and run.question is None and "Plan" not in by_stage:
         more = [_of_jobs(name, live, now_ms) for name, live in by_stage.items()]
@@ -169,7 +235,8 @@ def _plan(run: Detail, live: Sequence[Live], now_ms: int) -> Stage:
         files = sum(one.totals.files for one in plans)
         blocked = sum(one.totals.blocked for one in plans)
         left = f", {words.plural(blocked, 'row')} blocked" if blocked else ""
-        return stage._replace(state="done", said=f"{words.plural(files, 'file')} to change{left}")
+        change = f"{words.plural(files, 'file')} to change" if files else "nothing to change"
+        return stage._replace(state="done", said=f"{change}{left}")
     return stage
 
 
@@ -239,9 +306,15 @@ def _report(run: Detail) -> Stage:
         return Stage("Report", "not begun", None, "")
     failed = bool(run.report.failures) or (run.overview is not None and run.overview.failed)
     at = run.overview.written_ms if run.overview else None
-    if any(one.state == "running" and one.written_ms > (at or 0) for one in run.live):
+    if _of_earlier_try(run):
         return Stage("Report", "not begun", None, f"of an earlier try: {run.report.outcome}")
     return Stage("Report", "failed" if failed else "done", at, run.report.outcome)
+
+
+def _of_earlier_try(run: Detail) -> bool:
+    """Return whether a job runs that has told something since the report."""
+    at = run.overview.written_ms if run.overview else 0
+    return any(one.state == "running" and one.written_ms > at for one in run.live)
 
 
 def _canary(run: Detail, asked: CanaryQuestion, now_ms: int) -> Stage:

@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from kafkats_airflow import settings
 from kafkats_airflow.overview import Overview, Undo, Volume
 from kafkats_airflow.ui.reading.files import Unreadable, cached, is_file, json_of
-from kafkats_airflow.ui.reading.records import Question, parse_question
+from kafkats_airflow.ui.reading.records import At, Question, parse_at, parse_question
 from kafkats_airflow.ui.reading.runs import Found, overview_of, run_in
 
 WHOLE: Final = 0.95
@@ -61,7 +61,7 @@ class Kept(NamedTuple):
 class Row:
     """A log directory. `seen` has its size and defects, `formats` its bytes by magic, `reclaimable`
     what retention said, `disk` how full its file system was. None: no report has it. `asks` are the
-    runs whose questions about it wait for an answer.
+    runs whose questions about it wait for an answer. `undone_since`: a run was undone after `seen`.
 
     `mentioned` is the newest run about all topics that names it. `older`: that run's report has no
     figures. `partly` is a newer run that looked at some topics only: what it found counts as
@@ -236,13 +236,12 @@ def _add_undo(rows: dict[str, Row], source: Source, undo: Undo, run: Path) -> No
     """Add material that still is on the disk: neither undone nor purged since."""
     if is_file(run / "purge.json"):
         return
-    undone = is_file(run / "undone.json")
+    undone = cached(run / "undone.json", parse_at)
     for log_dir, size in undo.bytes.items():
         row = rows.setdefault(log_dir, Row(log_dir))
-        if undone:
-            row.undone_since = row.undone_since or (
-                row.seen is not None and row.seen.source == source
-            )
+        if undone is not None:
+            at_ms = undone.at_ms if isinstance(undone, At) else 0
+            row.undone_since |= row.seen is not None and row.seen.source.written_ms < at_ms
         elif size:
             row.undo.append(Kept(source, undo, size, undo.until_ms))
 

@@ -40,6 +40,7 @@ def page(request: Request, run: Asked) -> Response:
         return rendering.page(request, "no_run.html", title=run.run_id, run=run)
     detail, now_ms = reading.detail_of(run.folder), rendering.now_ms()
     stages = reading.stages_of(detail, now_ms)
+    plans = detail.report.plans if detail.report else []
     running = any(stage.state in {"running", "silent", "waiting"} for stage in stages)
     return rendering.page(
         request,
@@ -53,7 +54,10 @@ def page(request: Request, run: Asked) -> Response:
         brokers=deployed.listed().volumes,
         left=next_steps.found_by(detail),
         meanings=next_steps.MEANINGS,
-        to_write=detail.report is not None and any(one.totals.files for one in detail.report.plans),
+        to_write=any(one.totals.files for one in plans),
+        ends=reading.ended_by(detail),
+        failed=any(one.name == "Report" and one.state == "failed" for one in stages),
+        blocked=sum(one.totals.blocked for one in plans),
         lasted_ms=reading.lasted_ms(detail),
         reports=[one for one in REPORTS if any(run.folder.glob(one.file))],
     )

@@ -52,7 +52,7 @@ async function plot() {
     ],
     layout: {
       annotations: answer(),
-      hovermode: "x", hoverdistance: -1, xaxis: { type: "date" }, yaxis: { title: { text: "offset" }, tickformat: "d", rangemode: "nonnegative" },
+      hovermode: "x", hoverdistance: -1, xaxis: { type: "date" }, yaxis: { title: { text: "offset" }, tickformat: "d", rangemode: "nonnegative", ...(y.length || points.length ? {} : { range: [0, 1], dtick: 1 }) },
       shapes: at === null || at < 0 || at > LATEST ? [] : [{ type: "line", x0: iso(at), x1: iso(at), y0: 0, y1: 1, yref: "paper", line: { color: isDark ? "#ececf1" : "#1b1b1f", width: 2, dash: "dash" } }],
     },
   }));
@@ -113,7 +113,7 @@ async function choose() {
   }
   const kept = /^-?\d{1,18}$/.test(asked("at")) ? Number(asked("at")) : null;
   await look();
-  await pick(kept ?? stairs.begins[Math.floor(stairs.begins.length / 2)] ?? read.from_ms);
+  await pick(kept ?? stairs.begins[Math.floor(stairs.begins.length / 2)] ?? Math.round((read.from_ms + read.to_ms) / 2));
 }
 
 const failed = (error) => (said.textContent = error.message);

@@ -24,7 +24,8 @@ function ages(root = document) {
   const now = Date.now();
   for (const time of root.querySelectorAll("time[data-ms]")) {
     const ms = Number(time.dataset.ms);
-    time.textContent = ms > now ? `in ${lasting(ms - now)}` : `${lasting(now - ms)} ago`;
+    if (Math.abs(now - ms) < 500) time.textContent = "just now";
+    else time.textContent = ms > now ? `in ${lasting(ms - now)}` : `${lasting(now - ms)} ago`;
   }
 }
 

@@ -107,8 +107,8 @@ async function show(timeline) {
   table.dataset.caption = `Segments of ${shown.topic}, the partitions with the most pinned bytes first.${shown.left_out ? ` ${shown.left_out} more segments are not loaded.` : ""}`;
   fill(table, segmentColumns, shown.segments);
   const now = shown.by_state["deleted now"], before = asIs.by_state["deleted now"], kept = shown.by_state["expired, kept by kafkats"];
-  if (shown.retention_ms === null) tried.textContent = `As it is: ${size(now)} of ${shown.topic} can be deleted now${shown.line_ms === null ? "; this topic has no retention.ms" : ""}.`;
-  else tried.textContent = `With retention.ms=${timed(shown.retention_ms)}: ${size(now)} can be deleted now, instead of ${size(before)}${kept ? `; kafkats keeps ${size(kept)} that a broker would delete` : ""}. Nothing is changed by this.`;
+  if (shown.retention_ms === null) tried.textContent = `As it is: ${now ? size(now) : "nothing"} of ${shown.topic} can be deleted now${shown.line_ms === null ? "; this topic has no retention.ms" : ""}.`;
+  else tried.textContent = `With retention.ms=${timed(shown.retention_ms)}: ${now ? size(now) : "nothing"} can be deleted now, instead of ${before ? size(before) : "nothing"}${kept ? `; kafkats keeps ${size(kept)} that a broker would delete` : ""}. Nothing is changed by this.`;
   if (byId("copy-line")) byId("copy-line").disabled = !shown.policy_line;
   await segmentsPlot();
 }

@@ -1,0 +1,66 @@
+"""The text of questions: what it leaves out where there is nothing to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafkats_airflow import questions
+
+
+def plan(**totals: int) -> Any:
+    counts = dict.fromkeys(
+        ("files", "partitions", "write_bytes", "blocked", "segments", "freed_bytes"), 0
+    )
+    recovered = {"cut_bytes": 0, "dropped_segments": 0}
+    return {
+        "log_dirs": ["/a"],
+        "digest": "d" * 64,
+        "plan": "/p",
+        "totals": counts | recovered | totals,
+    }
+
+
+@pytest.mark.parametrize(
+    ("totals", "said", "not_said"),
+    [
+        ({}, "| `/a` |", "cut off"),
+        ({"cut_bytes": 5}, "5 B that are no batches are cut off.", "NOT"),
+        ({"blocked": 1}, "NOT recovered: 1 partition, left as they are", "0 B that"),
+        ({"dropped_segments": 2}, "LOST, as by Kafka's recovery: 2 segments", "0 B that"),
+    ],
+)
+def test_a_recovery_says_what_it_loses_and_leaves(
+    totals: dict[str, int], said: str, not_said: str
+) -> None:
+    text = questions.of_recover({}, [plan(**totals)])
+    assert said in text
+    assert not_said not in text
+
+
+def test_nothing_over_the_guards_is_none() -> None:
+    one = plan(segments=3, freed_bytes=2048)
+    text = questions.of_guards([one], [one], answers_itself=False)
+    assert "| 3, 2.0 KiB | none |" in text
+
+
+@pytest.mark.parametrize(
+    ("verb", "files", "said"),
+    [
+        ("undo", 2, "is put back (2 files)."),
+        ("undo", 0, "is put back."),
+        ("purge", 1, "are deleted (1 file); no undo after that."),
+        ("purge", 0, "are deleted; no undo after that."),
+    ],
+)
+def test_the_end_of_a_run_counts_its_files(verb: str, files: int, said: str) -> None:
+    context: Any = {"params": {"verb": verb, "of_run": "r", "of_dag": "d"}}
+    assert questions.of_ending(context, [plan(files=files)]).endswith(said)
+
+
+def test_no_sentence_sends_to_a_command_line() -> None:
+    for text in (
+        questions.of_plans({}, [plan()]),
+        questions.of_guards([plan()], [plan()], answers_itself=True),
+    ):
+        assert "kafkats show" not in text
