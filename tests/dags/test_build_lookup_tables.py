@@ -196,6 +196,26 @@ def test_exports_from_volumes_and_from_their_tables(
         )
 
 
+def test_partitions_without_an_answer_are_a_remark(bag: Any, volume: Path) -> None:
+    folder = volume.parents[1] / "reports"
+    tables.build(
+        folder / "lookup" / "spark_default-1",
+        lookup_partitions([volume]),
+        ms(NOON),
+        ms(NOON + HOUR),
+        step_ms=1000,
+    )
+    late = (NOON + HOUR - dt.timedelta(seconds=1)).isoformat()
+    conf = EXPORT | where(volume) | {"source": "tables", "time": late}
+    assert str(bag.dags["export_offsets"].test(run_conf=conf).state) == "success"
+    [said] = reports(folder)
+    without = len(said["notes"])
+    assert 0 < without <= said["partitions"]
+    [remark] = said["remarks"]
+    assert remark.startswith(f"no record of this time for {without} of {said['partitions']} ")
+    assert "param missing, which was all" in remark
+
+
 def test_a_topic_that_a_table_has_not_is_a_remark(bag: Any, volume: Path) -> None:
     folder = volume.parents[1] / "reports"
     tables.build(

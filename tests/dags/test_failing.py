@@ -163,6 +163,41 @@ def test_times_without_an_offset(
     assert overview(tmp_path / "reports")["why"].startswith(f"{FIRST[dag]}: {why}")
 
 
+@pytest.mark.parametrize(
+    ("dag", "conf", "why"),
+    [
+        ("apply_retention", {"free": "20 bananas"}, "free: '20 bananas' is not a size such as "),
+        (
+            "apply_retention",
+            {"free": "20GiB", "inside_segments": True},
+            "inside_segments writes what stays before anything is freed",
+        ),
+        ("roll_segments", {"split": "rolled", "segment_bytes": "lots"}, "segment_bytes: 'lots' is"),
+        (
+            "recover_log_dirs",
+            {"copy_readable": "a/b"},
+            "copy_readable: 'a/b' does not begin with /",
+        ),
+        ("build_lookup_tables", {"step": "0s"}, "step: '0s' is less than 1s"),
+        (
+            "build_lookup_tables",
+            {"from": "2020-01-02T00:00:00Z", "to": "2020-01-02T00:00:00Z"},
+            "to: '2020-01-02T00:00:00Z' is not after from: '2020-01-02T00:00:00Z'",
+        ),
+        ("export_offsets", {"margin": "ten"}, "margin: 'ten' is not a duration such as "),
+    ],
+)
+def test_the_first_task_refuses_a_wrong_value_in_one_line(
+    bag: Any, tmp_path: Path, said: list[str], dag: str, conf: dict[str, Any], why: str
+) -> None:
+    policy = write(tmp_path / "policy.yaml", "volumes: [{path: /data}]")
+    ended = run(bag, dag, policy=str(policy), folder=str(tmp_path / "reports"), **conf)
+    assert task_state(ended, FIRST[dag]) == ("failed", 1)
+    assert said[0].startswith(f"AirflowFailException {why}")
+    assert "\n" not in said[0]
+    assert said[0].endswith("another try fails again until then")
+
+
 @pytest.mark.parametrize("dag", TOPICS)
 def test_a_glob_that_matches_nothing_is_a_remark(
     bag: Any,

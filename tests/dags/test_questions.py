@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafkats_airflow import questions
+from kafkats_airflow import question_body, questions
 
 
 def plan(**totals: int) -> Any:
@@ -64,3 +64,19 @@ def test_no_sentence_sends_to_a_command_line() -> None:
         questions.of_guards([plan()], [plan()], answers_itself=True),
     ):
         assert "kafkats show" not in text
+
+
+def test_a_row_of_the_log_directory_itself_names_it() -> None:
+    item: Any = {
+        "log_dir": "/a",
+        "partition_dir": ".",
+        "file": "recovery-point-offset-checkpoint",
+        "action": "update",
+        "reason": "as planned with --like-kafka",
+        "before": None,
+        "after_bytes": -1,
+    }
+    row = question_body._row(item)
+    assert row[0] == "`/a`", "a dot names nothing"
+    assert row[3] == "`as planned with param like_kafka`"
+    assert question_body._row(item | {"partition_dir": "t-0"})[0] == "`t-0`"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from kafkats.lookup.marks import read_marks
 from kafkats.rebuild.health import DAMAGED, health_of
@@ -148,3 +149,26 @@ def test_a_time_is_picked_and_all_partitions_answer(
         expect(page.get_by_label("in ms")).not_to_have_value(str(at))
         assert f"at={at}" not in address(page)
         assert seen.complaints == []
+
+
+def test_without_a_cell_the_time_is_the_middle_of_what_was_asked(
+    seen: Seen, site: str, folder: Path, golden: Unpacked, tmp_path: Path
+) -> None:
+    """As of an export about a time after all records: half an hour before and after it."""
+    write_offsets(folder, golden, tmp_path / "table")
+    told = {
+        "offsets": {"partitions": [["t", 0]], "step_ms": 1000, "from_ms": 1000, "to_ms": 3000},
+        "offsets-stairs": {"begins": [], "ends": [], "offsets": [], "points": []},
+        "offsets-at": {"answers": []},
+    }
+
+    def play(route: Route) -> None:
+        route.fulfill(json=told[urlsplit(route.request.url).path.rsplit("/", 1)[-1]])
+
+    seen.page.route(re.compile(r"/data/offsets(-stairs|-at)?\?"), play)
+    page = seen.open(f"{site}/run-offsets?{LOOKED_UP}")
+    expect(page.locator("#ms")).to_have_value("2000")
+    ticks = page.locator("#stairs .yaxislayer-above text, #stairs .yaxislayer-below text")
+    expect(ticks.first).to_be_attached()
+    texts = ticks.all_text_contents()
+    assert len(set(texts)) == len(texts), "no tick twice"
