@@ -60,6 +60,7 @@ _ERRORS: Final = {
     "org.apache.kafka.common.record.InvalidRecordException": "CORRUPT_MESSAGE",
     "CorruptRecordException": "CORRUPT_MESSAGE",
     "KafkaException": "UNKNOWN_SERVER_ERROR",
+    "InvalidOffsetException": "UNKNOWN_SERVER_ERROR",
     "UnknownProducerIdException": "UNKNOWN_PRODUCER_ID",
     "ProducerFencedException": "INVALID_PRODUCER_EPOCH",
     "OutOfOrderSequenceException": "OUT_OF_ORDER_SEQUENCE_NUMBER",

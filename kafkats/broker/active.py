@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 from kafkats import paths
 from kafkats.broker import files
+from kafkats.broker.error_names import UNKNOWN_ERROR
 from kafkats.broker.generation import Generation
 from kafkats.broker.places import places
 from kafkats.broker.validate import Largest, largest_of_batches
+from kafkats.errors import Rejected
 from kafkats.formats import v2
 from kafkats.formats.model import NO_TIMESTAMP, Batch
 from kafkats.index import offset_index, time_index, txn_index
@@ -71,6 +73,11 @@ class ActiveSegment:
     last_time: int = field(init=False)
     """The timestamp of the last time index entry."""
     unindexed_bytes: int = 0
+    indexed: int = -1
+    """The offset of the last index entry when the index was read; -1: none.
+
+    The log end can be lower after a start that the index has misled.
+    """
 
     def __post_init__(self) -> None:
         """Begin without timestamps."""
@@ -113,7 +120,11 @@ class ActiveSegment:
         return known.no_timestamp if self.first_timestamp is None else self.first_timestamp
 
     def write(self, data: bytes, append: Append, units: list[Unit], settings: Settings) -> None:
-        """Append `data`, which has the batches of `units`. Raises StorageFailed."""
+        """Append `data`, which has the batches of `units`.
+
+        Raises Rejected, after the log was written, for an index entry that is not above the last
+        one; StorageFailed.
+        """
         if self.size == 0:
             by_batch = self.generation.roll.since == "first-batch"
             self.first_timestamp = (append.batches[0] if by_batch else append).max_timestamp
@@ -129,6 +140,11 @@ class ActiveSegment:
             if self.unindexed_bytes > settings.index_interval_bytes:
                 first = self.generation.entries.first_offset
                 offset = unit.first_offset if first else unit.last_offset
+                if offset <= self.indexed:
+                    self.add(offsets, times, now_ms)
+                    self.size = files.size_of(self.path(paths.LOG))
+                    reason = f"an index entry of {offset} after {self.indexed}"
+                    raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.path(paths.LOG))
                 offsets += offset_index.STRUCT.pack(self._relative(offset), self.size)
                 self.offset_entries += 1
                 self.unindexed_bytes = 0
@@ -251,6 +267,11 @@ def _read_entries(active: ActiveSegment) -> None:
     """Count the index entries, and take the largest timestamp from the last one."""
     size = files.size_of(active.path(paths.OFFSET_INDEX))
     active.offset_entries, active.unindexed_bytes = size // offset_index.ENTRY_SIZE, 0
+    active.indexed = -1
+    if size:
+        offsets = offset_index.read(active.path(paths.OFFSET_INDEX))["relative_offset"]
+        last = int(offsets[-1]) if len(offsets) else -1
+        active.indexed = active.base_offset + last if last >= 0 else -1
     times = active.path(paths.TIME_INDEX)
     active.time_entries = files.size_of(times) // time_index.ENTRY_SIZE
     active.forget_largest()

@@ -251,6 +251,21 @@ def test_a_filled_segment_is_not_rolled_at_its_own_offset(
     assert again.log_end_offset == (0 if lost else 3)
 
 
+def test_an_index_entry_below_the_last_one_fails_the_append(tmp_path: Path) -> None:
+    """After a start that the index has misled. As in Kafka, the batch is in the log then."""
+    log = log_of(tmp_path / "t-0", "1.1.1", **{"index.interval.bytes": 0})
+    for sequence in range(3):
+        sent(log, sequence)
+    log.close(NOW)
+    log = start(log, log.topic, log.generation, NOW, clean=True)
+    size, log.log_end_offset = log.active.size, 2
+    sent(log, 0, producer=8)
+    log.log_end_offset = 2
+    with pytest.raises(Rejected, match="UNKNOWN_SERVER_ERROR: an index entry of 2 after 2"):
+        sent(log, 0, producer=9)
+    assert (log.active.size, log.log_end_offset) == (size // 3 * 5, 2)
+
+
 @pytest.mark.parametrize(("kafka", "known"), [("2.4", {P}), ("2.3", set())])
 def test_a_start_forgets_producers_below_the_log_start(
     kafka: str, known: set[int], tmp_path: Path
