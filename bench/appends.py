@@ -40,9 +40,10 @@ from bench.convert import _beside, _compressor, _decompressor, copied_to_file
 from bench.harness import MB, MIB, Figures, cpu_seconds, scratch, take_turns, tell
 from bench.java import Ask, judge
 from bench.segments import BEGIN_MS, V1_100, V2_1K, V2_100, Shape, _value, make_log
-from kafkats.broker.bulk import SetJudge, append_fetch, append_sets
+from kafkats.broker.bulk import append_fetch, append_sets
 from kafkats.broker.generation import generation
 from kafkats.broker.partition_log import create
+from kafkats.broker.set_judge import SetJudge
 from kafkats.broker.settings import Topic, settings_from, topic_of
 from kafkats.broker.validate import validate
 from kafkats.formats import dispatch, v0, v1, v2
@@ -86,9 +87,9 @@ CASES = (
     *(Case(_shape(2, 100, codec), 1.5) for codec in (Codec.LZ4, Codec.GZIP, Codec.SNAPPY, Codec.ZSTD)),
     Case(_shape(2, 1024, Codec.LZ4), 1.5),
     *(Case(_shape(1, 100, codec), 1.5) for codec in (Codec.LZ4, Codec.GZIP)),
-    Case(_shape(2, 100, Codec.LZ4), None, becomes=(2, "zstd")),
-    Case(_shape(1, 100, Codec.GZIP), None, becomes=(2, "producer")),
-    Case(_shape(1, 100), None, becomes=(2, "producer")),
+    Case(_shape(2, 100, Codec.LZ4), 1, becomes=(2, "zstd")),
+    Case(_shape(1, 100, Codec.GZIP), 1, becomes=(2, "producer")),
+    Case(_shape(1, 100), 1, becomes=(2, "producer")),
 )  # fmt: skip
 
 
@@ -134,8 +135,6 @@ def _leader(case: Case, folder: Path, old: Ask, new: Ask, warm: int) -> Figures:
         "appended": partial(_appended, topic, data, ends, folder / "t-0"),
         **races,
     }
-    if case.becomes:
-        contestants["judged"] = partial(_by_records, topic, data, ends)
     alone = ""
     if case.shape.codec:
         alone = "codec alone"
@@ -194,21 +193,17 @@ def _judged(topic: Topic, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> f
     for _ in range(RUNS):
         sets[:] = data
         began = time.thread_time()
-        judged = judge_of_sets.judge(sets, ends, now_ms=NOW, offset=0, leader_epoch=0)
+        done = 0
+        while done < len(ends):
+            begin = int(ends[done - 1]) if done else 0
+            judged = judge_of_sets.judge(
+                sets[begin:], ends[done:] - begin, now_ms=NOW, offset=0, leader_epoch=0
+            )
+            if not len(judged.rows):
+                raise RuntimeError(f"set {done} was left to the records")
+            done += len(judged.rows)
         costs.append(time.thread_time() - began)
-        if len(judged.rows) < len(ends):
-            raise RuntimeError(f"set {len(judged.rows)} was left to the records")
     return statistics.median(costs) / len(data)
-
-
-def _by_records(topic: Topic, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> float:
-    sets = [data[a:b].tobytes() for a, b in pairwise([0, *ends.tolist()])]
-
-    def work() -> None:
-        for one in sets:
-            validate(one, topic, generation(OLD).leader, now_ms=NOW, offset=0, leader_epoch=0)
-
-    return cpu_seconds(work) / len(data)
 
 
 def _appended(

@@ -1,14 +1,13 @@
-"""Many appends in one go, by kernels: common sets are judged and rewritten without their records.
+"""Many appends in one go, by kernels: common sets are judged and made without their records.
 
-The results are those of `validate`, `PartitionLog.append_as_leader` and `append_as_follower`, set
-by set. What the kernels decline goes there, so these alone say what is wrong. Sets are rewritten
-where they lie, as in Kafka, and one write holds many of them.
+The results are those of `PartitionLog.append_as_leader` and `append_as_follower`, set by set. What
+the kernels decline goes there, so these alone say what is wrong. One write holds many sets.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -19,112 +18,26 @@ from kafkats import paths
 from kafkats.broker import files
 from kafkats.broker.active import ActiveSegment
 from kafkats.broker.partition_log import PartitionLog
-from kafkats.broker.settings import Topic
+from kafkats.broker.set_judge import ALL_MAGICS, Judged, SetJudge
 from kafkats.broker.validate import Largest
 from kafkats.errors import CorruptBatch, Rejected
 from kafkats.formats import dispatch, v2
 from kafkats.formats.framing import MAGIC_AT, MIN_SIZE, OVERHEAD
-from kafkats.formats.model import Codec, TimestampType
-from kafkats.generations import MAX_RELATIVE_OFFSET, LeaderRule
+from kafkats.formats.model import Codec
+from kafkats.generations import MAX_RELATIVE_OFFSET
+from kafkats.kernels import append_checks as c
 from kafkats.kernels import appends as k
 from kafkats.kernels.crc import crc_addresses
 from kafkats.kernels.layout import PRODUCER_ID_AT
 from kafkats.primitives import Buffer, view
 from kafkats.rolling import rules as rolling
-from kafkats.segment.unpack import Unpacker, address_of, lz4_decompress_safe
 
-_AT_ONCE: Final = 1 << 20
-"""Bytes of sets that are judged and then written: they stay in the processor's cache."""
-_ROOM: Final = 1 << 20
-"""Bytes for the content of a set of lz4 or snappy; `unpack` decompresses larger ones."""
 _FOREVER: Final = 2**63 - 1
 _TOP: Final = 2**62
 _SMALLEST: Final = OVERHEAD + MIN_SIZE
 """Bytes of the smallest batch: a message of magic 0."""
 _NEGATIVE: Final = 0x80
 """The first byte of a negative number is this or larger."""
-
-
-class Judged(NamedTuple):
-    """Sets as they are appended, and a row of `kernels.appends` for each. Valid until the next."""
-
-    data: NDArray[np.uint8]
-    rows: NDArray[np.int64]
-
-
-class SetJudge:
-    """Judges the message sets of one topic as `validate` does, many at a time."""
-
-    def __init__(self, topic: Topic, rule: LeaderRule, last_codec: int = Codec.ZSTD) -> None:
-        """Sets with a codec above `last_codec` are left to `validate`."""
-        self._topic, self._rule = topic, rule
-        self._unpacker = Unpacker()
-        self._plain = np.empty(0, np.uint8)
-        """What the kernel reads must live until it returns."""
-        self._room = np.empty(_ROOM, np.uint8)
-        target = topic.target
-        self._state = np.zeros(k.JUDGE_SLOTS, np.int64)
-        self._state[k.MAGIC :] = (
-            target.magic,
-            -1 if target.codec is None else target.codec,
-            topic.timestamp_type == TimestampType.LOG_APPEND_TIME,
-            rule.untimed,
-            topic.compacted,
-            rule.record_of_maximum,
-            topic.rolling.segment_bytes,
-            last_codec,
-            *crc_addresses(),
-            address_of(lz4_decompress_safe()),
-            self._room.ctypes.data,
-            _ROOM,
-        )
-
-    def judge(
-        self,
-        data: NDArray[np.uint8],
-        ends: NDArray[np.int64],
-        *,
-        now_ms: int,
-        offset: int,
-        leader_epoch: int,
-    ) -> Judged:
-        """Rewrite the first sets of `data` as they are appended at `offset`, and return them.
-
-        `ends` are their ends in bytes. They are about a MiB, up to the first that is left to
-        `validate`, which is not changed.
-        """
-        if not data.flags.writeable or not data.flags.c_contiguous:
-            raise TypeError(
-                "sets are rewritten where they lie: they must be in memory of their own"
-            )
-        if len(ends) and ends[-1] > _AT_ONCE:
-            ends = ends[: max(1, int(np.searchsorted(ends, _AT_ONCE, "right")))]
-        rows, state = np.empty((len(ends), k.ROW_SLOTS), np.int64), self._state
-        state[: k.PLAIN_SIZE] = (0, offset, leader_epoch, now_ms, *self._range(now_ms), 0)
-        while k.judge(data, state, ends, rows) == k.PACKED:
-            if not self._unpack(data):
-                break
-        done = int(state[k.NUMBER])
-        return Judged(data[: int(ends[done - 1]) if done else 0], rows[:done])
-
-    def _range(self, now_ms: int) -> tuple[int, int]:
-        """Return the lowest and the highest timestamp that a record may have."""
-        topic = self._topic
-        after = topic.after_max_ms if self._rule.bounds else topic.before_max_ms
-        return max(now_ms - topic.before_max_ms, -1), min(now_ms + after, _TOP)
-
-    def _unpack(self, data: NDArray[np.uint8]) -> bool:
-        """Decompress what the kernel asks for. False: what it holds is left to `validate`."""
-        state = self._state
-        at = int(state[k.AT_PACKED])
-        packed = view(data)[at : at + int(state[k.SIZE_PACKED])]
-        try:
-            plain = self._unpacker.unpack(int(state[k.CODEC_PACKED]), packed, broken_lz4=False)
-        except CorruptBatch:
-            return False
-        state[k.PLAIN], state[k.PLAIN_SIZE] = plain.ctypes.data, plain.size
-        self._plain = plain
-        return plain.size > 0
 
 
 @dataclass
@@ -147,32 +60,32 @@ def append_sets(
     now_ms: int,
     leader_epoch: int,
     check: Callable[[bytes], None] = lambda data: None,
+    magics: Collection[int] = ALL_MAGICS,
     last_codec: int = Codec.ZSTD,
 ) -> SetsAppended:
     """Judge the message sets of producers, and append those that are accepted.
 
     `ends` are the ends of the sets in bytes; `sets` are rewritten. The log is the same as after
     `append_as_leader` of each set. A rejected set is left out. `check` raises Rejected for a set
-    that the request does not carry. It does carry those of the topic's magic with codecs up to
-    `last_codec`, -1 for none. Raises StorageFailed.
+    that the request does not carry. It does carry those of `magics` with codecs up to
+    `last_codec`. Raises StorageFailed.
     """
-    judge = SetJudge(log.topic, log.generation.leader, last_codec)
+    judge = SetJudge(log.topic, log.generation.leader, magics, last_codec)
     done, number, begin = SetsAppended(), 0, 0
     limits = np.asarray(ends, np.int64)
     stops = _next_with_producer(sets, limits)
     while number < len(limits):
-        judged = Judged(sets[:0], np.empty((0, k.ROW_SLOTS), np.int64))
-        stop = int(stops[number])
-        if last_codec >= 0 and stop > number and _is_settled(log, leader_epoch):
+        count, stop = 0, int(stops[number])
+        if stop > number and _is_settled(log, leader_epoch):
             judged = judge.judge(
                 sets[begin:], limits[number:stop] - begin,
                 now_ms=now_ms, offset=log.log_end_offset, leader_epoch=leader_epoch,
             )  # fmt: skip
             _append_judged(log, judged, now_ms)
-            done.outcomes["in place"] += len(judged.rows)
+            done.outcomes.update(judged.outcomes)
             done.bytes += len(judged.data)
-            number, begin = number + len(judged.rows), begin + len(judged.data)
-        if not len(judged.rows):
+            count = len(judged.rows)
+        if not count:
             end = int(limits[number])
             try:
                 check(data := sets[begin:end].tobytes())
@@ -182,7 +95,9 @@ def append_sets(
             except Rejected as e:
                 done.outcomes["rejected"] += 1
                 done.rejected = done.rejected or e.reason
-            number, begin = number + 1, end
+            count = 1
+        number += count
+        begin = int(limits[number - 1])
     return done
 
 
@@ -208,7 +123,7 @@ def _is_settled(log: PartitionLog, leader_epoch: int) -> bool:
 
 def _append_judged(log: PartitionLog, judged: Judged, now_ms: int) -> None:
     rows, at, number = judged.rows, 0, 0
-    ends = np.cumsum(rows[:, k.BYTES])
+    ends = np.cumsum(rows[:, c.BYTES])
     while number < len(rows):
         count = 0
         if log.active.size:
@@ -244,7 +159,7 @@ def _enter(
     )  # fmt: skip
     if noted.units:
         _write(active, noted, data, now_ms)
-        log.log_end_offset = int(units[noted.units - 1, k.LAST]) + 1
+        log.log_end_offset = int(units[noted.units - 1, c.LAST]) + 1
         if log.producers is not None:
             log.producers.append(b"", log.log_end_offset)
     return noted.units
@@ -271,7 +186,7 @@ def _note(
     `limits`: bytes of the segment, the latest timestamp, entries of both indexes.
     """
     rule = active.generation.entries
-    most = int(units[:, k.BYTES].sum()) // (interval + 1) + 2
+    most = int(units[:, c.BYTES].sum()) // (interval + 1) + 2
     offsets, times = np.empty(8 * most, np.uint8), np.empty(12 * most, np.uint8)
     state = np.zeros(k.ENTER_SLOTS, np.int64)
     state[k.BASE_OFFSET : k.OFFSET_ENTRIES] = (
@@ -330,14 +245,14 @@ def _follow(log: PartitionLog, data: Buffer, now_ms: int) -> int | None:
     if log.generation.dialect:
         return None
     room = len(view(data)) // _SMALLEST + 1 if rule.batches else 1
-    units, state = np.empty((room, k.ROW_SLOTS), np.int64), np.zeros(k.FOLLOW_SLOTS, np.int64)
+    units, state = np.empty((room, c.ROW_SLOTS), np.int64), np.zeros(k.FOLLOW_SLOTS, np.int64)
     source = np.frombuffer(view(data), np.uint8)
     state[k.ADDRESS], state[k.LOADED] = source.ctypes.data, len(source)
     state[k.EACH], state[k.LAST_OFFSET] = rule.batches, log.log_end_offset - 1
     newest = log.epochs[-1].epoch if log.epochs else -1
-    state[k.EPOCH], state[k.EPOCHS] = newest, log.generation.epochs
+    state[c.EPOCH], state[k.EPOCHS] = newest, log.generation.epochs
     state[k.FORMER] = not (log.generation.epochs and log.epochs)
-    state[k.CRC32], state[k.CRC32C] = crc_addresses()
+    state[c.CRC32], state[c.CRC32C] = crc_addresses()
     if k.follow(state, units) != k.DONE or not state[k.BATCHES]:
         return None
     units = units[: int(state[k.BATCHES])]
@@ -376,9 +291,9 @@ def _append_of(units: NDArray[np.int64], magic: int, now_ms: int) -> rolling.App
         parts.append(
             rolling.Batch(
                 -1,
-                int(others[-1, k.LAST]),
-                int(others[:, k.BYTES].sum()),
-                int(others[:, k.LARGEST].max()),
+                int(others[-1, c.LAST]),
+                int(others[:, c.BYTES].sum()),
+                int(others[:, c.LARGEST].max()),
             )
         )
     return rolling.Append((*parts,), now_ms)

@@ -159,13 +159,13 @@ def produce_sets(
     version; StorageFailed.
     """
     from kafkats.broker.bulk import append_sets
+    from kafkats.broker.set_judge import ALL_MAGICS
 
     _check_version("produce", version, log.generation.produce, log.generation)
-    carried = carries(version, log.topic.target.magic)
     return append_sets(
         log, sets, ends, now_ms=now_ms, leader_epoch=leader_epoch,
-        check=partial(_check_set, version, log.generation.leader),
-        last_codec=last_codec(version) if carried else -1,
+        check=partial(_check_set, version, log.generation.leader), last_codec=last_codec(version),
+        magics=[magic for magic in ALL_MAGICS if carries(version, magic)],
     )  # fmt: skip
 
 

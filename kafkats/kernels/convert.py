@@ -319,7 +319,7 @@ def _close(s: Int64s, at: int, magic: int) -> None:
 
 
 @kernel
-def _batch(s: Int64s, at: int, magic: int) -> int:
+def convert_batch(s: Int64s, at: int, magic: int) -> int:
     """Convert one batch of any magic, starting at its current phase."""
     if s[k.PHASE] == k.FRAME:
         why = _open_batch(s, at) if magic == 2 else _open_message(s, at, magic)
@@ -429,7 +429,7 @@ def convert(s: Int64s) -> int:  # noqa: C901
         _seal_single(before, out + filled, wanted, crc32, crc32c)
         before = int64(0)
         s[k.POSITION], s[k.FILLED] = position, filled
-        why = _batch(s, at, magic)
+        why = convert_batch(s, at, magic)
         filled = s[k.FILLED]
         if why != k.GO_ON:
             break

@@ -170,7 +170,9 @@ def look_at_messages(s: Int64s, magic: int) -> bool:
     first_time, newest = int64(-1), int64(-1)
     what, total, inner = message(at, end)
     while what == WHOLE:
-        if not fields_fit(key_of(at, inner), at + total) or (appended and inner == 0):
+        if not fields_fit(key_of(at, inner), at + total):
+            return False
+        if appended and inner != s[k.OLD_MAGIC]:
             return False
         stamp = time if appended else timestamp_of(at, inner)
         offset = i64(at + OFFSET_AT)

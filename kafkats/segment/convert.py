@@ -22,7 +22,7 @@ from kafkats.segment.pack import Packer, bytes_at, lz4_compress_default
 from kafkats.segment.reader import Source
 from kafkats.segment.unpack import Unpacker, address_of, lz4_decompress_safe
 
-__all__ = ["Conversion", "Target", "Write", "convert_source"]
+__all__ = ["Conversion", "Converter", "Target", "Write", "convert_source"]
 
 _PIECE: Final = 1024 * 1024
 """Bytes per call of `write`, so that the pages of the new file are written in runs.
@@ -98,8 +98,50 @@ def convert_source(
     )
 
 
-class _Run:
-    """One conversion: the kernel's state, its buffers, and the steps that it requests."""
+class Converter:
+    """The kernels' state, the buffers that it names, and the codecs; use one per thread."""
+
+    def __init__(self, target: Target) -> None:
+        self.target, self.packer = target, Packer()
+        self.vector = k.new_state()
+        # A slot of a memoryview takes a third of the time of a slot of a numpy array.
+        s = self.state = memoryview(self.vector)  # type: ignore[arg-type]
+        s[k.MAGIC], s[k.CODEC] = target.magic, -1 if target.codec is None else int(target.codec)
+        s[k.CRC32], s[k.CRC32C] = crc_addresses()
+        s[k.LZ4_DECOMPRESS], s[k.LZ4_COMPRESS] = (
+            address_of(lz4_decompress_safe()),
+            address_of(lz4_compress_default()),
+        )
+        self.take_out(_ROOM)
+        self.take_area(_AREA)
+
+    def take_out(self, room: int) -> None:
+        """Take a new buffer OUT of `room` bytes. What was in the old one is gone."""
+        self.out = np.empty(room, np.uint8)
+        self.state[k.OUT], self.state[k.ROOM] = self.out.ctypes.data, room
+
+    def take_area(self, room: int) -> None:
+        """Take a new AREA_BUFFER of `room` bytes."""
+        self.area = np.empty(room, np.uint8)
+        self.state[k.AREA_BUFFER], self.state[k.AREA_ROOM] = self.area.ctypes.data, room
+
+    def pack(self) -> bool:
+        """Compress AREA to INTO, as the kernel requests. False: it has no room."""
+        s = self.state
+        size = self.packer.pack(
+            s[k.PACK_CODEC],
+            s[k.AREA],
+            s[k.AREA_SIZE],
+            s[k.INTO],
+            s[k.INTO_ROOM],
+            broken_lz4=self.target.magic == 0,
+        )
+        s[k.INTO_SIZE] = size
+        return size >= 0
+
+
+class _Run(Converter):
+    """One conversion of a segment: its bytes, and the steps that the kernel requests."""
 
     def __init__(
         self,
@@ -110,30 +152,16 @@ class _Run:
         log_end: bool,
         digest: bool,
     ) -> None:
-        self.source, self.base_offset, self.target, self.log_end = (
-            source,
-            base_offset,
-            target,
-            log_end,
-        )
+        super().__init__(target)
+        self.source, self.base_offset, self.log_end = source, base_offset, log_end
         self.write = write
         self.hash = Hash() if digest else None
         self.bytes, self.kept_last = 0, False
-        self.unpacker, self.packer = Unpacker(), Packer()
-        self.vector = k.new_state()
-        # A slot of a memoryview takes a third of the time of a slot of a numpy array.
-        s = self.state = memoryview(self.vector)  # type: ignore[arg-type]
-        s[k.MAGIC], s[k.CODEC] = target.magic, -1 if target.codec is None else int(target.codec)
-        s[k.BASE_OFFSET], s[k.LOG_END] = base_offset, log_end
-        s[k.CRC32], s[k.CRC32C] = crc_addresses()
-        s[k.LZ4_DECOMPRESS], s[k.LZ4_COMPRESS] = (
-            address_of(lz4_decompress_safe()),
-            address_of(lz4_compress_default()),
-        )
+        self.unpacker = Unpacker()
         self.plain: NDArray[np.uint8] = np.empty(_PLAIN, np.uint8)
+        s = self.state
+        s[k.BASE_OFFSET], s[k.LOG_END] = base_offset, log_end
         s[k.PLAIN_BUFFER], s[k.PLAIN_ROOM] = self.plain.ctypes.data, _PLAIN
-        self.take_out(_ROOM)
-        self.take_area(_AREA)
 
     def steps(self) -> dict[int, Callable[[], None]]:
         """Return the step for each reason to return."""
@@ -144,18 +172,10 @@ class _Run:
             k.FULL: self.empty,
             k.NEED_AREA: lambda: self.take_area(s[k.NEEDED]),
             k.UNPACK: self.unpack,
-            k.PACK: self.pack,
+            k.PACK: self.pack_or_ask,
             k.HARD: lambda: self.ask(s[k.SIZE]),
             k.STOPPED: self.stop,
         }
-
-    def take_out(self, room: int) -> None:
-        self.out = np.empty(room, np.uint8)
-        self.state[k.OUT], self.state[k.ROOM] = self.out.ctypes.data, room
-
-    def take_area(self, room: int) -> None:
-        self.area = np.empty(room, np.uint8)
-        self.state[k.AREA_BUFFER], self.state[k.AREA_ROOM] = self.area.ctypes.data, room
 
     def load(self, needed: int) -> None:
         """Load the window that begins at the kernel's position."""
@@ -224,20 +244,9 @@ class _Run:
             return
         s[k.PLAIN], s[k.PLAIN_SIZE] = self.unpacked.ctypes.data, self.unpacked.size
 
-    def pack(self) -> None:
-        s = self.state
-        broken_lz4 = self.target.magic == 0
-        size = self.packer.pack(
-            s[k.PACK_CODEC],
-            s[k.AREA],
-            s[k.AREA_SIZE],
-            s[k.INTO],
-            s[k.INTO_ROOM],
-            broken_lz4=broken_lz4,
-        )
-        s[k.INTO_SIZE] = size
-        if size < 0:
-            self.ask(s[k.SIZE])
+    def pack_or_ask(self) -> None:
+        if not self.pack():
+            self.ask(self.state[k.SIZE])
 
     def ask(self, size: int) -> None:
         """Convert the batch of `size` bytes with formats/convert.py.

@@ -44,6 +44,10 @@ RELEASES = (
     "kip",
 )
 CHANGED = "message.timestamp.type"
+SENT = [
+    *((magic, codec) for magic in (0, 1) for codec in list(Codec)[:4]),
+    *((2, codec) for codec in Codec),
+]
 
 
 def sound(random: Random, magic: int, codec: Codec, count: int) -> bytes:
@@ -112,6 +116,8 @@ def test_a_leader(seed: int, kafka: str) -> None:
     for _ in range(random.randrange(1, 25)):
         codec = Codec(topic.target.codec or 0) if random.random() < 0.5 else Codec.NONE
         magic = topic.target.magic
+        if random.random() < 0.4:
+            magic, codec = random.choice(SENT)
         data = (
             sound(random, magic, codec, random.randrange(1, 5))
             if random.random() < 0.7
@@ -156,6 +162,22 @@ def test_common_sets_are_left_to_the_kernel(
         log = create(Path(folder, "t-0"), topic, generation("2.8.2"), NOW)
         append_sets(log, joined(sets), [*accumulate(map(len, sets))], now_ms=NOW, leader_epoch=0)
     assert judged == (sets[:1] if magic == 2 else [])
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_sets_that_stay_in_place_between_others(kind: str) -> None:
+    """The kernels take turns; small sets and one that finds no room in their buffer."""
+    random = Random(kind)
+    config = {CHANGED: kind, "compression.type": "gzip", "message.format.version": "2.8"}
+    topic = topic_of(settings_from(config), generation("2.8.2"))
+    kinds = [(2, Codec.GZIP), (2, Codec.GZIP), (1, Codec.NONE), (0, Codec.LZ4), (2, Codec.ZSTD)]
+    sets = [sound(random, *random.choice(kinds), random.randrange(1, 9)) for _ in range(60)]
+    big = [Record(n, NOW, TimestampType.CREATE_TIME, b"k", bytes(1 << 19)) for n in range(5)]
+    sets.insert(30, encoded(2, Codec.LZ4, big))
+    wanted = Counter("converted" if data[16] < 2 else "in place" for data in sets)
+    recompressed = sum(data[16] == 2 and data[22] & 7 != Codec.GZIP for data in sets)
+    wanted.update({"recompressed": recompressed, "in place": -recompressed})
+    assert compare("2.8.2", topic, sets) == wanted
 
 
 def test_a_large_set_has_room(tmp_path: Path) -> None:
