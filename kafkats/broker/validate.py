@@ -148,8 +148,9 @@ def whole_batches(buf: Buffer, known: Reader, invalid: str) -> list[Batch]:
 
 
 def _check_count(sent: MessageSet, rule: LeaderRule) -> None:
-    count, newest = len(sent.batches), max(batch.magic for batch in sent.batches)
-    if count > 1 and (newest == v2.MAGIC or (rule.one_kind and sent.codec != Codec.NONE)):
+    count, magics = len(sent.batches), [batch.magic for batch in sent.batches]
+    magic = magics[0] if rule.one_kind else max(magics)
+    if count > 1 and (magic == v2.MAGIC or (rule.one_kind and sent.codec != Codec.NONE)):
         reason = f"{count} batches in a set that must be one"
         raise Rejected(f"{rule.invalid}: {reason}", position=sent.batches[1].position)
 
