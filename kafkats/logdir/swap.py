@@ -63,7 +63,11 @@ class Source(NamedTuple):
 
 
 def waves(steps: Sequence[Step], side: Side = "new") -> list[list[Move]]:
-    """Return the moves to `side` in order. The directory is synced after each inner list."""
+    """Return the moves to `side` in order. The directory is synced after each inner list.
+
+    A guarded index is removed if it is on the other side, and put in place if it is on `side`.
+    """
+    other: Side = "old" if side == "new" else "new"
     logs = {
         base
         for name, base in ((s.name, base_of(s.name)) for s in steps)
@@ -74,30 +78,32 @@ def waves(steps: Sequence[Step], side: Side = "new") -> list[list[Move]]:
         for kinds in _GUARDED
     ]
     rest = [s for s in steps if not any(s in group for group in guarded)]
-    coming, going = _log_steps(rest, "old", "new"), _log_steps(rest, "new", "old")
-    if side == "old":
-        coming, going = going, coming
+    coming, going = _log_steps(rest, other, side), _log_steps(rest, side, other)
     if len(coming) + len(going) == sum(s.name.endswith(paths.LOG) for s in rest) and not (
         coming and going
     ):
         coming, going = [], []  # no batch moves between logs
     between = [s for s in rest if s not in coming and s not in going]
     order = [
-        *([Move("clear", s) for s in group] for group in guarded),
+        *([Move("clear", s) for s in group if _file(s, other)] for group in guarded),
         *([Move("settle", s) for s in group] for group in (coming, between, going)),
-        *([Move("settle", s) for s in group] for group in reversed(guarded)),
+        *([Move("settle", s) for s in group if _file(s, side)] for group in reversed(guarded)),
     ]
     return [moves for moves in order if moves]
 
 
 def _log_steps(steps: Sequence[Step], without: Side, having: Side) -> list[Step]:
     """Return the steps of logs that exist on side `having` and not on side `without`."""
-    sides = {"old": lambda step: step.before, "new": lambda step: step.after}
     return [
         s
         for s in steps
-        if s.name.endswith(_LOGS) and sides[without](s) is None and sides[having](s)
+        if s.name.endswith(_LOGS) and _file(s, without) is None and _file(s, having)
     ]
+
+
+def _file(step: Step, side: Side) -> FileIdentity | None:
+    """Return the file of `side`, None where it has none."""
+    return step.before if side == "old" else step.after
 
 
 @lru_cache(maxsize=1024)
@@ -112,7 +118,7 @@ def stands(place: Site, step: Step, live: FileIdentity | None, side: Side) -> bo
 
     The run's own links change the ctime: it is ignored.
     """
-    wanted = step.before if side == "old" else step.after
+    wanted = _file(step, side)
     if wanted is None or live is None:
         return wanted is live
     if wanted.same_file(live):

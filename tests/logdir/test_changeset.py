@@ -26,6 +26,7 @@ from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.identity import FileIdentity, permitted
 from kafkats.logdir.lease import claim
 from kafkats.logdir.workarea import ROOT, WorkArea, work_area
+from tests.crash import memory
 from tests.crash.real import fork, make_area
 from tests.crash.scene import (
     CHANGE_LOGS,
@@ -510,3 +511,16 @@ def run_as(uid: int, what: Callable[[], None]) -> None:
         what()
 
     assert os.waitpid(fork(become_and_do), 0)[1] == 0
+
+
+@pytest.mark.parametrize("scene", CHANGE_LOGS)
+@pytest.mark.parametrize("act", ["commit", "undo"])
+def test_a_directory_in_which_nothing_moved_is_not_synced(scene: str, act: str) -> None:
+    disk, area = memory.make(scene)
+    acts = memory.acts(scene, area)
+    if act == "undo":
+        acts["commit"](disk)
+    live = [effect for effect in memory.effects(disk, acts[act]) if "live" in effect]
+    assert live.count("sync dir live") >= 3
+    assert live[0] != "sync dir live"
+    assert ("sync dir live",) * 2 not in zip(live, live[1:], strict=False)
