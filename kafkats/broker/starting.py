@@ -21,7 +21,7 @@ from kafkats.evidence.claims import Claims, claims_of
 from kafkats.index.build import build_from
 from kafkats.logdir.checkpoints import EpochStart, read_epochs, read_offsets
 from kafkats.logdir.partition import log_bases, scan_at_rest
-from kafkats.plans.dialects import refuse_enriched, refuse_marked
+from kafkats.plans.dialects import listed, refuse_enriched, refuse_marked
 from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.partition_start import predict
 from kafkats.segment.reader import open_source
@@ -110,11 +110,8 @@ def adopt(
         if not bases:
             raise BadInput("it has no segments", path=source)
         names = sorted(path.name for path in source.iterdir() if _is_of_partition(path))
-        logs = ((base, source / paths.segment_file(base, paths.LOG)) for base in bases)
-        filled = next((base for base, log in logs if log.stat().st_size), bases[0])
     refuse_marked(source.parent)
-    if paths.segment_file(filled, paths.TIME_INDEX) not in names:
-        refuse_enriched(source, filled)
+    refuse_enriched(source, listed(scan_at_rest(source, live=False)))
     files.make_directory(directory)
     for name in names:
         files.copy(source / name, directory / name)

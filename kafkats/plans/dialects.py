@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkats import paths
 from kafkats.errors import CorruptFile, Refused, StorageFailed, Vanished, storage
@@ -18,6 +19,7 @@ from kafkats.formats import enriched
 from kafkats.formats.enriched_proof import are_enriched
 from kafkats.formats.framing import FRAME, MAGIC_AT, MIN_LEFT, OVERHEAD
 from kafkats.generations import ENRICHED, KIP228
+from kafkats.logdir.partition import PartitionDir
 from kafkats.logdir.text import read_small
 from kafkats.plans.units import Unit
 
@@ -34,22 +36,36 @@ _HOW: Final = {
 }
 
 
+class Listed(NamedTuple):
+    """A segment, as a listing of its directory shows it."""
+
+    base_offset: int
+    log_bytes: int
+    has_time_index: bool
+
+
+def listed(partition: PartitionDir) -> Iterator[Listed]:
+    """Yield the segments of a partition directory."""
+    for one in partition.segments:
+        yield Listed(one.base_offset, one.log.size, paths.TIME_INDEX in one.files)
+
+
+def _listed_unit(unit: Unit) -> Listed:
+    return Listed(unit.base_offset, unit.bytes, unit.files[_TIME_INDEX] is not None)
+
+
 def read_as(units: Iterable[Unit], dialect: str | None = None) -> Iterator[Unit]:
     """Yield the units of logs that will be read as `dialect`, None for what shipped.
 
     Raises Refused for logs of another dialect, as far as their files tell; StorageFailed.
     """
-    last_root, last = "", ("", "")
-    for unit in units:
-        if unit.log_dir != last_root:
-            last_root = unit.log_dir
-            refuse_marked(Path(unit.log_dir), dialect)
-        partition = unit.log_dir, unit.partition_dir
-        if unit.base_offset >= 0 and unit.bytes and partition != last:
-            last = partition
-            if dialect != ENRICHED and unit.files[_TIME_INDEX] is None:
-                refuse_enriched(Path(*partition), unit.base_offset)
-        yield unit
+    for log_dir, in_root in groupby(units, lambda unit: unit.log_dir):
+        refuse_marked(Path(log_dir), dialect)
+        for partition_dir, group in groupby(in_root, lambda unit: unit.partition_dir):
+            together = list(group)
+            if dialect != ENRICHED:
+                refuse_enriched(Path(log_dir, partition_dir), map(_listed_unit, together))
+            yield from together
 
 
 def refuse_marked(log_dir: Path, dialect: str | None = None) -> None:
@@ -71,9 +87,15 @@ def refuse_marked(log_dir: Path, dialect: str | None = None) -> None:
         raise _refusal(log_dir, name)
 
 
-def refuse_enriched(partition: Path, base_offset: int) -> None:
-    """Raise Refused if the log of a segment proves the dialect `enriched`."""
-    log, head = partition / paths.segment_file(base_offset, paths.LOG), b""
+def refuse_enriched(partition: Path, segments: Iterable[Listed]) -> None:
+    """Raise Refused if the first log with bytes has no time index, and proves `enriched`.
+
+    `segments` are those of the partition directory, in order.
+    """
+    first = next((one for one in segments if one.log_bytes), None)
+    if first is None or first.has_time_index:
+        return
+    log, head = partition / paths.segment_file(first.base_offset, paths.LOG), b""
     # who reads the log as a whole reports what cannot be read
     with suppress(StorageFailed), storage(log, "reading"), log.open("rb") as file:
         head = file.read(MIN_LEFT)

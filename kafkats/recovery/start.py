@@ -16,7 +16,7 @@ from kafkats.logdir.location import is_empty_root, locate
 from kafkats.logdir.partition import scan_at_rest
 from kafkats.logdir.properties import read_partition_metadata
 from kafkats.logdir.root import LogDir
-from kafkats.plans.dialects import refuse_enriched, refuse_marked
+from kafkats.plans.dialects import listed, refuse_enriched, refuse_marked
 from kafkats.recovery.ahead import recover_ahead, recovered_logs, segments_of
 from kafkats.recovery.facts import OUTCOMES, BrokerStart, Outcome, PartitionStart, RootStart
 from kafkats.recovery.meta_properties import (
@@ -182,9 +182,7 @@ def predict_unit(unit: StartUnit) -> PartitionStart:
         partition = scan_at_rest(unit.root.path / unit.partition_dir, live=unit.live)
     except KafkatsError as e:
         return PartitionStart(log_dir, unit.partition_dir, "offline", e.reason)
-    first = next((one for one in partition.segments if one.log.size), None)
-    if first is not None and paths.TIME_INDEX not in first.files:
-        refuse_enriched(partition.path, first.base_offset)
+    refuse_enriched(partition.path, listed(partition))
     claims: Claims = claims_of(partition, unit.root, live=unit.live, tiered=unit.tiered)
     start = predict(
         partition, claims, rule, log_dir=log_dir, interval=unit.interval, ahead=unit.ahead
