@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
@@ -18,6 +19,12 @@ from kafkats.recovery.start import predict_start
 from tests.golden import Unpacked
 
 REFUSED: Final = "a real broker does not start, as predicted, and says so in the predicted words"
+_HOLD: Final = """import fcntl, sys
+file = open(sys.argv[1], "wb+")
+fcntl.lockf(file, fcntl.LOCK_SH)
+print("held", flush=True)
+sys.stdin.read()
+"""
 _LEAST: Final = 20
 """Characters of a message that are worth comparing."""
 
@@ -34,7 +41,8 @@ def compare_refusals(
 
     `stops` tells whether the partition of a number is.
     """
-    every = [kind for kind in _WAYS if not (release.zookeeper and kind in _WITHOUT_LEADERS)]
+    left_out = (*_WITHOUT_LEADERS, *_ELSEWHERE) if release.zookeeper else ()
+    every = [kind for kind in _WAYS if kind not in left_out]
     kinds = every if wanted > len(_WAYS) else every[: wanted // 2]
     folder = work / "refused"
     refused = sum(_compare_root(release, kind, unpacked, tally, folder) for kind in kinds)
@@ -76,7 +84,8 @@ def _compare_root(
 def _compare(broker: Started, expected: Expected, case: str, what: str, tally: Tally) -> bool:
     """Compare one start. Returns whether a refusal was predicted."""
     with LocalExecutor(1) as executor:
-        ours = predict_start(executor, broker.roots, broker.version, expected=expected)
+        asked = [*broker.roots, *broker.named]
+        ours = predict_start(executor, asked, broker.version, expected=expected)
     words = [*ours.words]
     if ours.outcome == "offline":
         words += [w for root in ours.roots for w in root.words if root.outcome == "offline"]
@@ -212,13 +221,122 @@ def _renamed(ending: str) -> Callable[[Started], None]:
     return rename
 
 
+def _elsewhere(
+    damage: Callable[[Started, Path], IO[bytes] | None], *, named: bool = True
+) -> Callable[[Started], IO[bytes] | None]:
+    """Move the metadata log out of the two log directories, and damage something.
+
+    `named`: the prediction is told of its directory.
+    """
+
+    def move(broker: Started) -> IO[bytes] | None:
+        metadata = broker.metadata = broker.work / "metadata"
+        metadata.mkdir()
+        broker.named = [metadata] if named else []
+        for name in (paths.CLUSTER_METADATA, "bootstrap.checkpoint"):
+            if (broker.root / name).exists():
+                (broker.root / name).rename(metadata / name)
+        shutil.copy2(broker.root / paths.META_PROPERTIES, metadata)
+        _set(metadata, "directory.id", None)
+        _second(broker)
+        return damage(broker, metadata)
+
+    return move
+
+
+def _in_all(change: Callable[[Path], object]) -> Callable[[Started, Path], None]:
+    """Return a damage of all log directories, not of the metadata log's."""
+
+    def damage(broker: Started, _metadata: Path) -> None:
+        for root in broker.roots:
+            change(root)
+
+    return damage
+
+
+def _metadata_twice(broker: Started) -> None:
+    shutil.copytree(broker.root / paths.CLUSTER_METADATA, _second(broker) / paths.CLUSTER_METADATA)
+
+
+def _metadata_in_the_second(broker: Started) -> None:
+    (broker.root / paths.CLUSTER_METADATA).rename(_second(broker) / paths.CLUSTER_METADATA)
+    broker.metadata = broker.more[0]
+
+
+def _unformat(root: Path) -> None:
+    (root / paths.META_PROPERTIES).unlink()
+
+
+def _newer_properties(root: Path) -> None:
+    _set(root, "version", "7")
+
+
+def _cut_points(root: Path) -> None:
+    (root / paths.RECOVERY_POINT).write_text("0\n5\na 0 1\n")
+
+
 def _locked(broker: Started) -> IO[bytes]:
-    """Hold a read lock: a broker that wants to write takes no log directory from it."""
-    file = (broker.root / paths.LOCK).open("wb+")
-    fcntl.lockf(file, fcntl.LOCK_SH)
-    return file
+    return _lock(broker.root)
 
 
+def _lock(folder: Path) -> IO[bytes]:
+    """Hold a read lock in another process, until what is returned is closed.
+
+    A broker that wants to write takes no log directory from it. A process does not see its own
+    lock, and loses it when it closes the file once.
+    """
+    held = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(folder / paths.LOCK)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert held.stdin is not None and held.stdout is not None
+    with held.stdout as said:
+        said.readline()
+    return held.stdin
+
+
+_ELSEWHERE: Final[dict[str, Callable[[Started], IO[bytes] | None]]] = {
+    "the metadata log elsewhere": _elsewhere(lambda *_: None),
+    "the metadata log elsewhere, which is not named": _elsewhere(lambda *_: None, named=False),
+    "the metadata log elsewhere: no meta.properties": _elsewhere(lambda _, m: _unformat(m)),
+    "the metadata log elsewhere: meta.properties of version 7": _elsewhere(
+        lambda _, m: _newer_properties(m)
+    ),
+    "the metadata log elsewhere: another cluster": _elsewhere(
+        lambda _, m: _set(m, "cluster.id", "another-cluster-of-22-c")
+    ),
+    "the metadata log elsewhere: another node": _elsewhere(lambda _, m: _set(m, "node.id", "77")),
+    "the metadata log elsewhere: a directory id alike": _elsewhere(
+        lambda b, m: (
+            [_set(d, "directory.id", "dGhlLXNhbWUtZGlyZWN0bw") for d in (b.root, m)] and None
+        )
+    ),
+    "the metadata log elsewhere: a foreign directory": _elsewhere(
+        lambda _, m: (m / "lost+found").mkdir()
+    ),
+    "the metadata log elsewhere: locked": _elsewhere(lambda _, m: _lock(m)),
+    "the metadata log elsewhere: another in a log directory": _elsewhere(
+        lambda b, m: (
+            shutil.copytree(m / paths.CLUSTER_METADATA, b.root / paths.CLUSTER_METADATA) and None
+        )
+    ),
+    "the metadata log elsewhere: no meta.properties in the first log directory": _elsewhere(
+        lambda b, _: _unformat(b.root)
+    ),
+    "the metadata log elsewhere: no meta.properties in log directories": _elsewhere(
+        _in_all(_unformat)
+    ),
+    "the metadata log elsewhere: version 7 in log directories": _elsewhere(
+        _in_all(_newer_properties)
+    ),
+    "the metadata log elsewhere: recovery points cut off": _elsewhere(
+        lambda b, _: _cut_points(b.root)
+    ),
+    "the metadata log elsewhere: all recovery points cut off": _elsewhere(_in_all(_cut_points)),
+    "two metadata logs": _metadata_twice,
+    "the metadata log in the second directory": _metadata_in_the_second,
+}
 _WAYS: Final[dict[str, Callable[[Started], IO[bytes] | None]]] = {
     "foreign directory": _made("backup"),
     "lost+found": _made("lost+found"),
@@ -257,5 +375,6 @@ _WAYS: Final[dict[str, Callable[[Started], IO[bytes] | None]]] = {
     "leader epochs with a letter": _epochs("0\n1\nx 0\n", beside=True),
     "leader epochs cut off": _epochs("0\n2\n0 0\n", beside=True),
     "leader epochs cut off in the first directory": _epochs("0\n2\n0 0\n", beside=False),
+    **_ELSEWHERE,
 }  # fmt: skip
 """Damages of a root, by name. What they return is held open until the end of the start."""

@@ -232,6 +232,10 @@ class Started(Broker):
         self.release = release
         self.more: list[Path] = []
         """Other log directories than `root`."""
+        self.metadata: Path | None = None
+        """metadata.log.dir; None: the first log directory."""
+        self.named: list[Path] = []
+        """Directories beside the log directories that a prediction is asked about."""
         self._heard = 0
 
     def __enter__(self) -> Started:
@@ -294,6 +298,7 @@ class Started(Broker):
     def _own(self) -> dict[str, object]:
         own = super()._own()
         own.pop("metadata.log.dir", None)
+        own |= {"metadata.log.dir": self.metadata} if self.metadata else {}
         own["log.dirs"] = ",".join(map(str, self.roots))
         if self.release.zookeeper:
             own["zookeeper.session.timeout.ms"] = 40_000  # the most that this ZooKeeper grants

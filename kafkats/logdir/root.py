@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -69,6 +69,17 @@ class RootNames:
     findings: tuple[Finding, ...]
     remote_index_cache: bool = False
     """Whether there is a `remote-log-index-cache` of remote log storage."""
+    metadata_log: bool = False
+    """Whether KRaft's metadata log is here."""
+
+    @property
+    def metadata_only(self) -> bool:
+        """Return whether it is a `metadata.log.dir` that is not in log.dirs.
+
+        A broker that starts creates the offset checkpoints in each of its log.dirs.
+        """
+        written = self.files & {paths.CLEAN_SHUTDOWN, *paths.OFFSET_CHECKPOINTS}
+        return self.metadata_log and not self.partitions and not written
 
 
 def scan_root(path: str | os.PathLike[str]) -> LogDir:
@@ -125,12 +136,12 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
     partitions = []
     files = set()
     findings: list[Finding] = []
-    remote_index_cache = False
+    left_alone = set()
     with errors.storage(path, "listing the log directory"), os.scandir(path) as entries:
         for entry in entries:
             name = entry.name
             if name in {paths.CLUSTER_METADATA, paths.REMOTE_INDEX_CACHE}:
-                remote_index_cache |= name == paths.REMOTE_INDEX_CACHE
+                left_alone.add(name)
                 continue
             try:
                 is_link, is_dir, is_file = entry.is_symlink(), entry.is_dir(), entry.is_file()
@@ -152,9 +163,23 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
                     )
             else:
                 findings.append(Finding("stray", printable(name), "neither a file nor a directory"))
-    return RootNames(
-        tuple(sorted(partitions)), frozenset(files), tuple(sorted(findings)), remote_index_cache
+    listed = RootNames(
+        tuple(sorted(partitions)),
+        frozenset(files),
+        tuple(sorted(findings)),
+        paths.REMOTE_INDEX_CACHE in left_alone,
+        paths.CLUSTER_METADATA in left_alone,
     )
+    if not listed.metadata_only:
+        return listed
+    return replace(listed, findings=tuple(map(_beside_the_metadata_log, listed.findings)))
+
+
+def _beside_the_metadata_log(finding: Finding) -> Finding:
+    """Return a finding of a directory in which a broker looks for no partitions."""
+    if finding.kind != "stops-the-broker":
+        return finding
+    return finding._replace(kind="stray", reason="not a directory that Kafka makes here")
 
 
 def _foreign(name: str, is_dir: bool, is_link: bool) -> Finding:

@@ -5,19 +5,20 @@ Predicted, per generation of brokers; nothing in a log directory changes:
     rules            the start of each generation as a table, chosen by the release
     facts            the result: per log directory and per partition
     checkpoints      checkpoints that a broker does not read
-    meta_properties  meta.properties that stops a broker
+    meta_properties  meta.properties and metadata logs that stop a broker
     words            the messages of brokers that do not start
     root             lock, marker, meta.properties, checkpoints, names of directories
     loading          the files of a partition after the loader's deletions and swaps
-    batches          the batches that a broker reads, whatever their magic
     reading          logs as the loader reads them: the log end, a recovery
     load             the state of one load
     snapshots        the producer snapshots that a start deletes, loads and writes
+    judging          what a start loses, as findings
     partition_start  one partition, in the order of Kafka's LogLoader
     ahead            the segments of large partitions, read side by side
     rates            the time of a broker's recovery, as measured
     strays           directories that the cluster does not know
     start            all log directories of a broker
+    sentences, rows  the prediction for an operator, and as a table
 
 Done offline, as a plan (`plan recover`):
 

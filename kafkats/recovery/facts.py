@@ -9,6 +9,7 @@ from kafkats import paths
 from kafkats.findings import Finding, worst
 
 if TYPE_CHECKING:
+    from kafkats.logdir.properties import MetaProperties
     from kafkats.recovery.rules import StartRule
 
 Outcome = Literal["loads", "offline", "stops", "unknown"]
@@ -127,9 +128,11 @@ class RootStart:
     clean: bool = False
     """A clean-shutdown marker counts: no segment is recovered for its recovery point."""
     marker_epoch: int | None = None
-    cluster_id: str = ""
-    node_id: int | None = None
-    directory_id: str = ""
+    meta: MetaProperties | None = None
+    metadata_log: bool = False
+    """It has KRaft's metadata log."""
+    metadata_only: bool = False
+    """It is a `metadata.log.dir` that is not in log.dirs."""
     findings: tuple[Finding, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""The messages about `meta.properties`: of one log directory, and of several that differ.
+"""Why `meta.properties` and KRaft's metadata log stop a broker: its messages.
 
     2.3 to 3.6      each of them stops the broker
     3.7 and later   a file that it cannot read takes the log directory offline; the broker stops if
@@ -7,7 +7,11 @@
 A missing file stops a broker with KRaft, also in one of several log directories. A broker with
 ZooKeeper writes the file.
 
-Source: MetaPropertiesEnsemble, before 3.7 BrokerMetadataCheckpoint.
+`metadata.log.dir` has the metadata log. It is the first of log.dirs, or a directory of its own:
+that one needs a meta.properties like the others, and nothing else of a log directory.
+
+Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble, before 3.7
+BrokerMetadataCheckpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +25,6 @@ from typing import Final, NamedTuple
 from kafkats import paths
 from kafkats.errors import CorruptFile, Vanished
 from kafkats.logdir.properties import MetaProperties, read_properties
-from kafkats.logdir.root import LogDir
 from kafkats.recovery.facts import Outcome, RootStart
 from kafkats.recovery.rules import StartRule
 
@@ -96,7 +99,7 @@ def _is_reserved(directory_id: str) -> bool:
         return False
 
 
-def in_kraft(roots: Sequence[LogDir], rule: StartRule) -> bool | None:
+def in_kraft(roots: Sequence[RootStart], rule: StartRule) -> bool | None:
     """Return whether the broker runs with KRaft, None where its log directories do not tell it.
 
     Brokers before 3.0 count as brokers with ZooKeeper.
@@ -104,10 +107,21 @@ def in_kraft(roots: Sequence[LogDir], rule: StartRule) -> bool | None:
     if rule.name == "4.0" or not rule.java_checkpoints:
         return rule.java_checkpoints
     metas = [root.meta for root in roots if root.meta]
-    with_log = any(Path(root.path, paths.CLUSTER_METADATA).is_dir() for root in roots)
-    if with_log or any(meta.version == 1 for meta in metas):
+    if any(root.metadata_log for root in roots) or any(meta.version == 1 for meta in metas):
         return True
     return False if metas else None
+
+
+def misplaced_logs(roots: Sequence[RootStart]) -> list[str]:
+    """Return why a broker with KRaft does not start on more than one metadata log."""
+    having = [root for root in roots if root.metadata_log]
+    having.sort(key=lambda root: not root.metadata_only)
+    return [
+        "Found unexpected metadata location in data directory"
+        f" `{root.log_dir}/{paths.CLUSTER_METADATA}` (the configured metadata directory is"
+        f" {having[0].log_dir})."
+        for root in having[1:]
+    ]
 
 
 def without_properties(
@@ -120,14 +134,15 @@ def without_properties(
     unread = [one for one in roots if any(word.startswith(_UNREAD) for word in one.words)]
     if rule.marker_epoch and kraft and len(unread) + len(missing) == len(roots):
         return "No readable meta.properties files found."
-    if not kraft and len(unread) == len(roots):
-        listed = ", ".join(one.log_dir for one in roots)
+    in_log_dirs = [one for one in roots if not one.metadata_only]
+    if all(one in unread for one in in_log_dirs):
+        listed = ", ".join(one.log_dir for one in in_log_dirs)
         return (
             f"Shutdown broker because none of the specified log dirs from {listed} can be created"
             " or validated"
         )
     for one in unread:
-        if Path(one.log_dir, paths.CLUSTER_METADATA).is_dir():
+        if one.metadata_log:
             return (
                 f"Encountered I/O error in metadata log directory {one.log_dir}. Cannot continue."
             )
@@ -139,9 +154,9 @@ def without_properties(
     return ""
 
 
-def words_of_all(roots: Sequence[LogDir], rule: StartRule, expected: Expected) -> list[str]:
+def words_of_all(roots: Sequence[RootStart], rule: StartRule, expected: Expected) -> list[str]:
     """Return why the broker does not start, from what its log directories say together."""
-    metas = [(str(root.path), root.meta) for root in roots if root.meta]
+    metas = [(root.log_dir, root.meta) for root in roots if root.meta]
     if rule.marker_epoch:
         return [*_ensemble(metas, rule, expected), *_same_directory_ids(metas)]
     words = _differing(metas, rule)

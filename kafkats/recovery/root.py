@@ -11,14 +11,13 @@ Source: LogManager.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
 from kafkats.errors import BadInput, Vanished
-from kafkats.findings import Finding
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.properties import read_clean_shutdown
 from kafkats.logdir.root import LogDir, RootNames, list_root, read_root
@@ -46,26 +45,18 @@ def look_at_root(path: Path, rule: StartRule) -> Looked:
     root = read_root(path, names)
     lock = lock_state(path).state
     live = lock == "held"
-    meta = root.meta
     start = RootStart(
         str(path),
         "loads",
         live=live,
         clean=root.clean_shutdown and not live,
         marker_epoch=_marker_epoch(path, rule) if root.clean_shutdown else None,
-        cluster_id=(meta and meta.cluster_id) or "",
-        node_id=meta.node_id if meta else None,
-        directory_id=(meta and meta.directory_id) or "",
+        meta=root.meta,
+        metadata_log=names.metadata_log,
+        metadata_only=names.metadata_only,
         findings=root.findings,
     )
-    stops = [bad_directory(str(path / f.file), f.file) for f in root.findings if _stops(f)]
-    stops += [
-        bad_directory(str(path / name), name)
-        for name in names.partitions
-        if (parsed := paths.parse_partition(name))
-        and parsed.state
-        and parsed.state not in rule.states
-    ]
+    stops = [*_bad_directories(path, root, names, rule)]
     stops += [held_lock(str(path))] if lock == "shared" else []
     if stops:
         return Looked(root, names, replace(start, outcome="stops", words=tuple(stops)))
@@ -75,8 +66,15 @@ def look_at_root(path: Path, rule: StartRule) -> Looked:
     return Looked(root, names, _with_checkpoints(start, path, names, rule))
 
 
-def _stops(finding: Finding) -> bool:
-    return finding.kind == "stops-the-broker"
+def _bad_directories(path: Path, root: LogDir, names: RootNames, rule: StartRule) -> Iterator[str]:
+    """Yield the words for directories that are not named like a partition."""
+    for finding in root.findings:
+        if finding.kind == "stops-the-broker":
+            yield bad_directory(str(path / finding.file), finding.file)
+    for name in names.partitions:
+        parsed = paths.parse_partition(name)
+        if parsed and parsed.state and parsed.state not in rule.states:
+            yield bad_directory(str(path / name), name)
 
 
 def _marker_epoch(path: Path, rule: StartRule) -> int | None:
@@ -104,6 +102,7 @@ def told_epoch(roots: Sequence[Looked], rule: StartRule) -> int:
 
     All log directories must have a marker with the same epoch.
     """
+    roots = [one for one in roots if not one.names.metadata_only]
     if not rule.marker_epoch or any(one.start.live for one in roots):
         return -1
     epochs = {one.start.marker_epoch for one in roots}

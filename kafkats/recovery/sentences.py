@@ -136,6 +136,9 @@ def _root_lines(
     start: BrokerStart,
     recovery_rate: int | None,
 ) -> Iterator[str]:
+    if root.metadata_only:
+        yield f"{root.log_dir}: KRaft's metadata log, which every start reads from its beginning"
+        return
     segments = sum(p.segments for p in own)
     size = size_text(sum(p.log_bytes for p in own))
     held = f"{counted(len(own), 'partition')}, {counted(segments, 'segment')}, {size}"
@@ -144,6 +147,8 @@ def _root_lines(
         what = {"offline": "goes offline", "unknown": "cannot be told"}
         words = what.get(root.outcome, "counts as empty")
         yield from (f"  {words}: {line}" for line in root.words)
+    if start.kraft and root.metadata_log and root != start.roots[0]:
+        yield "  has KRaft's metadata log: metadata.log.dir has to name this directory"
     recovered = [one for p in own for one in p.recovered]
     unflushed = sum(one.log_bytes for one in recovered)
     yield f"  recovers {_recovered(own)}"
@@ -228,7 +233,7 @@ def _told(start: BrokerStart) -> Iterator[str]:
             " keep their place among the eligible leaders"
         )
     else:
-        marked = start.roots and all(root.clean for root in start.roots)
+        marked = all(root.clean for root in start.roots if not root.metadata_only)
         why = " (the markers of the clean stop lack a broker epoch, or differ)" if marked else ""
         yield (
             f"The controller is told of an unclean stop{why}: replicas here leave the in-sync and"

@@ -22,6 +22,7 @@ from kafkats.recovery.facts import OUTCOMES, BrokerStart, Outcome, PartitionStar
 from kafkats.recovery.meta_properties import (
     Expected,
     in_kraft,
+    misplaced_logs,
     without_properties,
     words_of_all,
 )
@@ -85,6 +86,11 @@ def predict_start(
     """
     rule = start_rule(kafka)
     looked = [look_at_root(path, rule) for path in _roots(log_dirs)]
+    if all(one.names.metadata_only for one in looked):
+        raise UsageError(
+            "has KRaft's metadata log only: name the broker's log.dirs, too",
+            path=looked[0].root.path,
+        )
     units = _with_recoveries(
         executor, [unit for one in looked for unit in _units(one, looked, rule, interval)]
     )
@@ -94,12 +100,12 @@ def predict_start(
         partitions = [
             replace(one, set_aside=why_set_aside(one, topic_ids, rule)) for one in partitions
         ]
-    words = words_of_all([one.root for one in looked], rule, expected or Expected()) + _duplicates(
-        partitions, rule
-    )
-    kraft = in_kraft([one.root for one in looked], rule)
+    starts = [one.start for one in looked]
+    words = words_of_all(starts, rule, expected or Expected()) + _duplicates(partitions, rule)
+    kraft = in_kraft(starts, rule)
     roots = tuple(_root_outcome(one, partitions, rule, kraft) for one in looked)
     stopped = [(p.log_dir, p.partition_dir, p.words) for p in partitions if p.outcome == "stops"]
+    words += misplaced_logs(roots) if kraft else []
     words += [w for root in roots if root.outcome == "stops" for w in root.words]
     words += [f"{log_dir}/{name}: {reason}" for log_dir, name, reason in stopped]
     untold = [one.outcome for one in roots if one.outcome == "unknown"]
@@ -242,11 +248,12 @@ def _shutdown(
     why = without_properties(roots, missing, rule, kraft=kraft)
     if why:
         return [*words, why]
-    if len(failed) == len(roots):
-        listed = ", ".join(root.log_dir for root in roots)
+    in_log_dirs = [root.log_dir for root in roots if not root.metadata_only]
+    if len(failed) == len(in_log_dirs):
+        listed = ", ".join(in_log_dirs)
         return [*words, f"Shutdown broker because all log dirs in {listed} have failed"]
     for root in failed:
-        if rule.marker_epoch and Path(root.log_dir, paths.CLUSTER_METADATA).is_dir():
+        if rule.marker_epoch and root.metadata_log:
             why = f"Shutdown broker because the metadata log dir {root.log_dir} has failed"
             return [*words, why]
     return []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkats.errors import BadInput
+from kafkats.errors import BadInput, UsageError
 from kafkats.execution import LocalExecutor
 from kafkats.recovery.facts import BrokerStart
 from kafkats.recovery.meta_properties import Expected
@@ -301,6 +301,83 @@ def test_a_broker_ends_when_the_directory_with_the_metadata_log_fails(
         "stops",
         f"Shutdown broker because the metadata log dir {first} has failed",
     )
+
+
+def _shown(start: BrokerStart) -> str:
+    """Return the sentences for an operator, whatever the width of their lines."""
+    return " ".join(" ".join(sentences(start, None)).split())
+
+
+def _elsewhere(first: Path, into: Path) -> Path:
+    """Return a metadata.log.dir beside the log directories, as a started broker leaves it."""
+    metadata = into / "metadata"
+    (metadata / "__cluster_metadata-0").mkdir(parents=True)
+    (metadata / "__cluster_metadata-0/00000000000000000000.log").touch()
+    (metadata / "bootstrap.checkpoint").touch()
+    lines = (first / "meta.properties").read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("directory.id")]
+    (metadata / "meta.properties").write_text("\n".join(kept) + "\n")
+    return metadata
+
+
+def test_a_metadata_log_in_a_directory_of_its_own(golden: Unpacked, tmp_path: Path) -> None:
+    """As a broker 4.3.1 started: only meta.properties matters there, and no marker is missing."""
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    metadata = _elsewhere(first, tmp_path)
+    alone, both = _predicted([first], "4.3"), _predicted([metadata, first], "4.3")
+    assert (alone.outcome, alone.kraft, both.outcome) == ("loads", True, "loads")
+    assert both.told_epoch == alone.told_epoch >= 0
+    assert f"{metadata}: KRaft's metadata log" in _shown(both)
+    (metadata / "lost+found").mkdir()
+    assert _predicted([first, metadata], "4.3").outcome == "loads"
+    _set(metadata, {"cluster.id": "another-cluster-of-22-c"})
+    assert "Invalid cluster.id" in _predicted([first, metadata], "4.3").words[0]
+    _set(metadata, {"version": "7"})
+    why = f"Encountered I/O error in metadata log directory {metadata}. Cannot continue."
+    assert _predicted([first, metadata], "4.3").words[-1] == why
+    (metadata / "meta.properties").unlink()
+    assert _predicted([first, metadata], "4.3").words == (_NOT_FORMATTED.format(metadata),)
+
+
+def test_log_directories_that_fail_beside_a_sound_metadata_log(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    """In the words of a broker 4.3.1."""
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    metadata, second = _elsewhere(first, tmp_path), _second(first, tmp_path)
+    three, listed = [first, second, metadata], f"{first}, {second}"
+    for root in (first, second):
+        assert _predicted(three, "4.3").outcome == ("loads" if root == first else "offline")
+        (root / "recovery-point-offset-checkpoint").write_text(_CHECKPOINT)
+    words = _predicted(three, "4.3").words
+    assert words[-1] == f"Shutdown broker because all log dirs in {listed} have failed"
+    for root in (first, second):
+        _set(root, {"version": "7"})
+    words = _predicted(three, "4.3").words
+    assert words[-1] == (
+        f"Shutdown broker because none of the specified log dirs from {listed} can be created or"
+        " validated"
+    )
+
+
+def test_a_second_metadata_log_stops_the_broker(golden: Unpacked, tmp_path: Path) -> None:
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    second = _second(first, tmp_path)
+    (second / "__cluster_metadata-0").mkdir()
+    start = _predicted([first, second], "4.3")
+    assert start.outcome == "loads"
+    assert "metadata.log.dir has to name this directory" in _shown(start)
+    for root in (first, _elsewhere(first, tmp_path)):
+        (root / "__cluster_metadata-0").mkdir(exist_ok=True)
+        words = _predicted(sorted({first, second, root}), "3.9").words
+        assert all(word.startswith("Found unexpected metadata location in data") for word in words)
+        assert words[-1].endswith(f"(the configured metadata directory is {root}).")
+
+
+def test_a_metadata_log_alone_is_no_broker(golden: Unpacked, tmp_path: Path) -> None:
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    with pytest.raises(UsageError, match="name the broker's log.dirs"):
+        _predicted([_elsewhere(first, tmp_path)], "4.3")
 
 
 def _second(first: Path, into: Path) -> Path:
