@@ -100,8 +100,8 @@ def refuse_enriched(partition: Path, segments: Iterable[Listed]) -> None:
     with suppress(StorageFailed), storage(log, "reading"), log.open("rb") as file:
         head = file.read(MIN_LEFT)
         if len(head) == MIN_LEFT and head[MAGIC_AT] == enriched.MAGIC:
-            first = OVERHEAD + int(FRAME.unpack_from(head)[1])
-            head += file.read(min(max(first, _HEAD), _LARGEST))
+            size = OVERHEAD + int(FRAME.unpack_from(head)[1])
+            head += file.read(min(max(size, _HEAD), _LARGEST))
     if are_enriched(head):
         raise _refusal(partition, ENRICHED)
 

@@ -376,7 +376,7 @@ def test_a_second_metadata_log_stops_the_broker(golden: Unpacked, tmp_path: Path
 
 def test_a_metadata_log_alone_is_no_broker(golden: Unpacked, tmp_path: Path) -> None:
     first = _clean_copy(golden, "4.3.1", tmp_path)
-    with pytest.raises(UsageError, match="name the broker's log.dirs"):
+    with pytest.raises(UsageError, match=r"name the broker's log\.dirs"):
         _predicted([_elsewhere(first, tmp_path)], "4.3")
 
 
