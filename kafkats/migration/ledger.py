@@ -42,6 +42,8 @@ START: Final = "0" * 64
 """`before` of the first entry."""
 MAX_LINE_BYTES: Final = 1 << 20
 
+_MOST_LINE_BYTES: Final = 2 * MAX_LINE_BYTES + 3
+"""More than an interrupted append leaves: an entry without its line end, and zeros for the next."""
 _WAIT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.005
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # do not block on a FIFO in its place
@@ -89,7 +91,7 @@ def read(path: str | os.PathLike[str]) -> Ledger:
         if not real.exists():
             raise UsageError("there is no ledger here", path=path)
         with _held(real, os.O_RDONLY, fcntl.LOCK_SH) as fd:
-            return _parse(real, _whole(fd))[0]
+            return _parse(real, fd)[0]
 
 
 def append(
@@ -126,15 +128,14 @@ def append(
     make_folder(real.parent, "the ledger")
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
     with storage(real, "writing the ledger"), _held(real, flags, fcntl.LOCK_EX) as fd:
-        data = _whole(fd)
-        ledger, good = _parse(real, data)
+        ledger, good = _parse(real, fd)
         entry = draft(ledger.entries)
-        if not data:
+        if not good + ledger.torn:
             # before the first line: a file with a line must have a durable name
             _sync_names(real.parent)
-        elif good < len(data):
+        elif ledger.torn:
             os.ftruncate(fd, good)
-        cut = b"" if data[:good].endswith(b"\n") or not good else b"\n"
+        cut = b"\n" if good and os.pread(fd, 1, good - 1) != b"\n" else b""
         _write(fd, good, cut + _line(entry) + b"\n")
     return entry
 
@@ -173,25 +174,31 @@ def _json(content: Mapping[str, Json]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
 
-def _parse(path: Path, data: bytes) -> tuple[Ledger, int]:
+def _parse(path: Path, fd: int) -> tuple[Ledger, int]:
     """Return the entries, and the end of the last whole line. Raises CorruptFile."""
     entries: list[Entry] = []
-    good = 0
-    while good < len(data):
-        end = data.find(b"\n", good)
-        line = data[good:] if end < 0 else data[good:end]
-        try:
-            entries.append(_entry(line, entries))
-        except _UNFIT as e:
-            # A last line without its end, or with a page that never reached the disk, was being
-            # written.
-            if end < 0 or (end + 1 == len(data) and b"\0" in line):
-                good += _before_zeros(line, entries)
-                break
-            reason = f"line {len(entries) + 1} does not fit: {e}; the ledger was edited or damaged"
-            raise CorruptFile(reason, path=path, position=good) from e
-        good = len(data) if end < 0 else end + 1
-    return Ledger(tuple(entries), len(data) - good), good
+    good, size = 0, os.fstat(fd).st_size
+    with os.fdopen(os.dup(fd), "rb") as file:
+        file.seek(0)
+        while raw := file.readline(_MOST_LINE_BYTES):
+            line, last = raw.removesuffix(b"\n"), good + len(raw) >= size
+            try:
+                entries.append(_entry(line, entries))
+            except _UNFIT as e:
+                # A last line without its end, or with a page that never reached the disk, was being
+                # written.
+                if last and (line == raw or b"\0" in line):
+                    good += _before_zeros(line, entries)
+                    break
+                reason = f"line {len(entries) + 1} does not fit: {_reason(raw, e)}"
+                raise CorruptFile(reason, path=path, position=good) from e
+            good += len(raw)
+    return Ledger(tuple(entries), size - good), good
+
+
+def _reason(raw: bytes, error: Exception) -> str:
+    what = "it is too long" if len(raw) == _MOST_LINE_BYTES else str(error)
+    return f"{what}; the ledger was edited or damaged"
 
 
 def _before_zeros(line: bytes, entries: list[Entry]) -> int:
@@ -274,12 +281,6 @@ def _names(path: Path, fd: int) -> bool:
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(fd), path.stat())
     return False
-
-
-def _whole(fd: int) -> bytes:
-    with os.fdopen(os.dup(fd), "rb") as file:
-        file.seek(0)
-        return file.read()
 
 
 def _write(fd: int, good: int, data: bytes) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,7 @@ from kafkats.migration.ledger import START, Entry, append, read
 ROOT = Path(__file__).parents[2]
 WRITER = """
 import sys
+import tracemalloc
 from kafkats.migration.ledger import append
 path, who, count = sys.argv[1:]
 for n in range(int(count)):
@@ -152,6 +154,20 @@ def test_pages_that_never_reached_the_disk(tmp_path: Path, tail: bytes) -> None:
     assert read(path) == (entries, len(tail))
     assert fill(path, 1)[0].number == 3
     assert read(path).torn == 0
+
+
+def test_a_file_of_zeros_is_refused_and_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    fill(path, 1)
+    os.truncate(path, 1 << 30)
+    tracemalloc.start()
+    try:
+        for try_it in (lambda: read(path), lambda: append(path, "note", by="me", now_ms=5)):
+            with pytest.raises(CorruptFile, match="line 2 does not fit: it is too long"):
+                try_it()
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_processes_append_at_once(tmp_path: Path) -> None:
