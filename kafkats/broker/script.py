@@ -6,7 +6,6 @@ Empty lines and lines that begin with `#` are skipped. The user page is docs/rep
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, TypeGuard
 
@@ -23,11 +22,12 @@ from pydantic import (
 
 from kafkats.config.settings import faults
 from kafkats.config.values import parse_time
-from kafkats.errors import BadInput, UsageError, storage
+from kafkats.errors import BadInput, UsageError
 from kafkats.formats.v2 import HeaderFields
 from kafkats.generations import DIALECTS, KIP228
 from kafkats.logdir import strict_json
 from kafkats.logdir.strict_json import Json
+from kafkats.logdir.text import read_given
 from kafkats.search.answers import taken_for_a_word
 
 MOST_RECORDS: Final = 100_000
@@ -364,12 +364,8 @@ def read_script(path: Path) -> list[Line]:
     Raises BadInput with the line for anything that is no step, UsageError for a script that does
     not exist, StorageFailed.
     """
-    if not os.path.lexists(path):
-        raise UsageError("does not exist", path=path)
-    with storage(path, "reading"):
-        data = path.read_bytes()
     lines = []
-    for number, raw in enumerate(data.splitlines(), 1):
+    for number, raw in enumerate(read_given(path, "script").splitlines(), 1):
         text = raw.strip()
         if text and not text.startswith(b"#"):
             lines.append(Line(number, _step(path, number, text)))

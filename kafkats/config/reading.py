@@ -17,8 +17,9 @@ from pydantic import BaseModel, ValidationError
 from kafkats.config.kafka_configs import read_export
 from kafkats.config.policy import Guard, Policy, PolicyFile, Volume, exported_settings
 from kafkats.config.settings import ALIASES, KEYS, OTHER_KEYS, STRONGER, TopicSettings
-from kafkats.errors import BadInput, KafkatsError, UsageError, storage
+from kafkats.errors import BadInput, KafkatsError, UsageError
 from kafkats.logdir.strict_json import Json
+from kafkats.logdir.text import read_given
 
 M = TypeVar("M", bound=BaseModel)
 _MOST_SAID: Final = 10
@@ -168,10 +169,7 @@ def read_model(path: Path, model: type[M], what: str) -> M:
 
 
 def _text(path: Path, what: str) -> str:
-    if not path.is_file():
-        raise UsageError(f"there is no such {what}", path=path)
-    with storage(path, f"reading the {what}"):
-        data = path.read_bytes()
+    data = read_given(path, what)
     try:
         return data.decode()
     except UnicodeDecodeError as e:

@@ -1,12 +1,13 @@
-"""Read the small text files of a log directory: whole files, and lines with their positions."""
+"""Read small text files, of a log directory or given by a person: whole, or line by line."""
 
 from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats.errors import CorruptFile, storage
+from kafkats.errors import CorruptFile, UsageError, exists, storage
 
 _MAX_BYTES: Final = 256 * 1024 * 1024
 """A larger file is not a checkpoint: one million partitions take 70 MB."""
@@ -46,6 +47,20 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
                 return f.read(_MAX_BYTES)
         finally:
             os.close(fd)
+
+
+def read_given(path: str | os.PathLike[str], what: str) -> bytes:
+    """Return all bytes of a file that a person names; `what` says which. It may be a pipe.
+
+    Raises UsageError if it does not exist or is above 256 MiB, StorageFailed.
+    """
+    if not exists(path, f"reading the {what}"):
+        raise UsageError(f"there is no such {what}", path=path)
+    with storage(path, f"reading the {what}"), Path(path).open("rb") as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise UsageError(f"larger than {_MAX_BYTES} bytes", path=path)
+    return data
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[Line]:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from kafkats import paths
-from kafkats.errors import CorruptPlan, UsageError, storage
+from kafkats.errors import CorruptFile, CorruptPlan, UsageError, storage
 from kafkats.logdir import strict_json
 from kafkats.logdir.strict_json import Json
+from kafkats.logdir.text import read_small
 
 
 def make_folder(folder: Path, what: str) -> None:
@@ -75,13 +75,10 @@ def whole(path: Path) -> Generator[IO[bytes], None, None]:
 
 def read_json(path: Path) -> dict[str, Json]:
     """Read one JSON object. Raises CorruptPlan for other content, StorageFailed."""
-    with storage(path, "reading"):
-        mode = path.stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe has no end
-            raise CorruptPlan("a pipe or a device, no file", path=path)
-        text = path.read_bytes()
     try:
-        content: Json = strict_json.loads(text)
+        content: Json = strict_json.loads(read_small(path))
+    except CorruptFile as e:
+        raise CorruptPlan(e.reason, path=path) from e
     except ValueError as e:
         raise CorruptPlan(f"not JSON: {e}", path=path) from e
     if not isinstance(content, dict):

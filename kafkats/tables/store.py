@@ -35,10 +35,12 @@ from kafkats.errors import (
     Locked,
     UsageError,
     Vanished,
+    is_file,
     storage,
 )
 from kafkats.logdir import strict_json
 from kafkats.logdir.strict_json import int64
+from kafkats.logdir.text import read_small
 from kafkats.plans.files import make_folder
 from kafkats.tables.files import decode, decode_open, encode
 from kafkats.tables.runs import Run
@@ -70,7 +72,7 @@ def table_in(paths: Sequence[str | os.PathLike[str]]) -> Path | None:
 
     Raises UsageError for a table among several paths.
     """
-    if not any(Path(path, MANIFEST).is_file() for path in paths):
+    if not any(is_file(Path(path, MANIFEST), "looking for a table") for path in paths):
         return None
     if len(paths) > 1:
         raise UsageError("one table, or log directories: not both, not two")
@@ -101,10 +103,9 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     manifest, StorageFailed.
     """
     path = Path(folder, MANIFEST)
-    if not path.is_file():
+    if not is_file(path, "reading the table"):
         raise UsageError("there is no table here: _table.json is missing", path=folder)
-    with storage(path, "reading the table"):
-        text = path.read_bytes()
+    text = read_small(path)
     try:
         content = strict_json.loads(text)
         version = content["table_version"]
