@@ -66,7 +66,7 @@ def section(path: str, command: click.Command) -> str:
     rows = [
         row(one, FORM_OF.get(path, ""))
         for one in command.params
-        if isinstance(one, click.Option) and not one.hidden
+        if isinstance(one, DeclaredOption) and not one.hidden
     ]
     head = ["| option | default | meaning | param |", "|---|---|---|---|"]
     return "\n".join([f"## {path}", "", f"`kafkats {' '.join([path, *words])}`", "", *(

@@ -23,7 +23,7 @@ from kafkats.cli.replay import replay
 from kafkats.cli.retention import simulate
 from kafkats.cli.session import Session
 from kafkats.cli.spark import Commands, spark_executor
-from kafkats.cli.terminal import ready_streams, shown
+from kafkats.cli.streams import add_help, ready_streams, say, shown, warn
 from kafkats.config.options import Program
 from kafkats.errors import KafkatsError, UsageError
 
@@ -38,12 +38,12 @@ def _version(context: click.Context, _option: click.Parameter, asked: bool) -> N
         raise click.UsageError("-v goes with --version")
     if not asked or context.resilient_parsing:
         return
-    click.echo(f"kafkats, version {__version__}")
+    say(f"kafkats, version {__version__}")
     if verbose:
         from kafkats.segment.native import native_lines
 
         for line in native_lines():
-            click.echo(line)
+            say(line)
     context.exit()
 
 
@@ -64,7 +64,7 @@ def cli(context: click.Context, master: str | None) -> None:
     directory, and only while no broker runs on it.
 
     Exit codes: 0 fine, 1 findings (defects, blocked rows of a plan), 2 bad usage or bad input, 3
-    refused for safety, 130 interrupted (Ctrl-C).
+    refused for safety, 130 interrupted (Ctrl-C), 141 the reader of the output has gone.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in (
         "",
@@ -99,11 +99,12 @@ for _command in (
 ):
     cli.add_command(_command)
 add_examples(cli)
+add_help(cli)
 
 
 def main(argv: Sequence[str] | None = None, end: Callable[[int], NoReturn] = sys.exit) -> NoReturn:
     """Run the command line. Ends with 0 fine, 1 findings, 2 bad usage or input, 3 refused for
-    safety, 130 interrupted.
+    safety, 130 interrupted, 141 the reader of the output has gone.
     """
     end(run(sys.argv[1:] if argv is None else argv, Session()))
 
@@ -118,21 +119,22 @@ def run(words: Sequence[str], session: Session) -> int:
             raise UsageError("an argument has a NUL character: no file has such a name")
         code = cli.main(args=list(words), prog_name="kafkats", standalone_mode=False, obj=session)
     except click.exceptions.Abort:
-        click.echo("kafkats: interrupted", err=True)
+        warn("kafkats: interrupted")
         return 130
     except click.ClickException as e:
         if isinstance(e, click.exceptions.NoArgsIsHelpError):
-            e.show()
+            for line in e.format_message().splitlines():
+                warn(line)
             return 2
         said = shown(e.format_message().replace("\n\t", " "))  # click has a line per choice
-        click.echo(f"kafkats: {said}", err=True)
+        warn(f"kafkats: {said}")
         if isinstance(e, click.UsageError) and e.ctx is not None:
-            click.echo(f"the options: {e.ctx.command_path} --help", err=True)
+            warn(f"the options: {e.ctx.command_path} --help")
         session.error = UsageError(said)
         return 2
     except KafkatsError as e:
         again = " (trying again may help)" if e.retryable else ""
-        click.echo(f"kafkats: {shown(str(e))}{again}", err=True)
+        warn(f"kafkats: {e}{again}")
         session.error = e
         return e.exit_code
     return code if isinstance(code, int) else 0

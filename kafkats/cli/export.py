@@ -13,7 +13,7 @@ from kafkats.cli.generated import taking
 from kafkats.cli.lookup import NOT_OF_A_TABLE, limits_of, refuse_named
 from kafkats.cli.options import JOBS, LOG_DIRS_OR_TABLE, MAX_BATCH_BYTES, given_policy
 from kafkats.cli.session import session
-from kafkats.cli.terminal import say, shown
+from kafkats.cli.streams import say, warn
 from kafkats.config.given import Given
 from kafkats.config.options import Settings, Topics
 from kafkats.config.settings_read import SEARCHES
@@ -64,7 +64,7 @@ def export(paths: tuple[Path, ...], given: Given, executor: Executor) -> int:
     made = exports.export(starts, ends, to=asked.to, missing=asked.missing, group=group)
     put_out(made, output)
     if table is not None and (told := cells_sentence(table, begin, end)):
-        click.echo(told, err=True)
+        warn(told)
     without = [
         f"{note.topic}-{note.partition}: no {note.side} ({note.reason})" for note in made.notes
     ]
@@ -107,7 +107,7 @@ def put_out(export: exports.Export, output: Path | None) -> None:
         make_folder(output.parent, "the export")
         write_text(output, export.text)
     for sentence in sentences(export, output):
-        click.echo(shown(sentence), err=True)
+        warn(sentence)
 
 
 def sentences(made: exports.Export, output: Path | None) -> list[str]:

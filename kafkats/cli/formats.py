@@ -29,7 +29,8 @@ from kafkats.cli.proving import (
     verify_options,
 )
 from kafkats.cli.session import session
-from kafkats.cli.terminal import formats_sentences, say, say_summary, show_rows
+from kafkats.cli.streams import say
+from kafkats.cli.terminal import formats_sentences, say_summary, show_rows
 from kafkats.config.given import Given
 from kafkats.config.options import IndexSettings, Settings, Topics
 from kafkats.counts import counted

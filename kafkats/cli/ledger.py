@@ -11,7 +11,8 @@ import click
 from kafkats.cli.generated import options
 from kafkats.cli.options import BY, JSON, tell_step
 from kafkats.cli.spark import Commands
-from kafkats.cli.terminal import say, say_summary, show_rows
+from kafkats.cli.streams import say, shown
+from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.counts import counted
 from kafkats.migration.options import Attest, Broker, Brokers, Migration
 
@@ -82,4 +83,4 @@ def _add(
     file: Path, event: str, broker: str, phase: str, by: str, details: Mapping[str, Any]
 ) -> None:
     tell_step(file, event, phase, broker, by=by, details=details)
-    say(f"{event}{f' of broker {broker}' if broker else ''}: written into {file}")
+    say(shown(f"{event}{f' of broker {broker}' if broker else ''}: written into {file}"))

@@ -12,7 +12,8 @@ import click
 
 from kafkats.cli.generated import options
 from kafkats.cli.session import Session, session
-from kafkats.cli.terminal import progress_bar, shown
+from kafkats.cli.streams import warn
+from kafkats.cli.terminal import progress_bar
 from kafkats.config.given import Given
 from kafkats.config.options import (
     BatchLimit,
@@ -26,7 +27,8 @@ from kafkats.config.options import (
     Vouched,
     WorkArea,
 )
-from kafkats.errors import UsageError, exists, storage
+from kafkats.errors import UsageError
+from kafkats.logdir.text import read_given
 from kafkats.migration.options import Step
 from kafkats.plans.current_user import this_user
 from kafkats.plans.options import Holder, User
@@ -153,10 +155,7 @@ def units_in(
 
 def text_of_file(path: Path) -> str:
     """Return the text of a file that an option names. Raises UsageError, StorageFailed."""
-    if not exists(path, "reading"):
-        raise UsageError("does not exist", path=path)
-    with storage(path, "reading"):
-        return path.read_text(errors="replace")
+    return read_given(path, "file").decode(errors="replace")
 
 
 def given_policy(given: Given, *, reads: frozenset[str] | None = None) -> Policy:
@@ -185,5 +184,5 @@ def policy_of(
     if pairs := tuple(settings):
         policy = config.with_settings(policy, pairs)
     for remark in policy.ignored(reads) if reads is not None else ():
-        click.echo(shown(remark), err=True)
+        warn(remark)
     return policy

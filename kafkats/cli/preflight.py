@@ -9,7 +9,8 @@ import click
 
 from kafkats.cli.generated import options
 from kafkats.cli.options import JOBS, JSON, LOG_DIRS, REPORT, text_of_file
-from kafkats.cli.terminal import say, say_summary
+from kafkats.cli.streams import say
+from kafkats.cli.terminal import say_summary
 from kafkats.recovery.options import Preflight
 
 if TYPE_CHECKING:

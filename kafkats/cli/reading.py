@@ -34,8 +34,8 @@ from kafkats.cli.proving import (
     prove_written,
     verify_options,
 )
+from kafkats.cli.streams import say
 from kafkats.cli.terminal import (
-    say,
     say_summary,
     seen_sentences,
     show_rows,

@@ -14,6 +14,7 @@ import click
 
 from kafkats.cli.session import LazyExecutor
 from kafkats.cli.startup import show_pandas
+from kafkats.cli.streams import warn
 from kafkats.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,11 +52,8 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 def _show_progress(progress: Mapping[str, Any]) -> None:
     if sys.stderr.isatty():
-        click.echo(
-            "{stage}: {units} of {of_units} units, {bytes} of {of_bytes} bytes".format_map(
-                progress
-            ),
-            err=True,
+        warn(
+            "{stage}: {units} of {of_units} units, {bytes} of {of_bytes} bytes".format_map(progress)
         )
 
 

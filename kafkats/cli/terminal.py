@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import click
-
 from kafkats.cli.session import session
+from kafkats.cli.streams import say, shown
 from kafkats.cli.tables import table_text
 from kafkats.counts import counted, size_text
-from kafkats.errors import StorageFailed
 from kafkats.findings import SEVERITIES
 from kafkats.operations import OPERATIONS
 
@@ -28,31 +24,6 @@ if TYPE_CHECKING:
     from kafkats.plans.plan import Plan
 
 T = TypeVar("T")
-
-
-def ready_streams() -> None:
-    if sys.stdout is None:  # closed by the parent process
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
-    if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # an unencodable character must not end the work
-            stream.reconfigure(errors="backslashreplace")
-
-
-def say(text: str) -> None:
-    """Print a line.
-
-    Exits with 2 when the reader closed the pipe, raises StorageFailed for other errors.
-    """
-    try:
-        click.echo(text)
-    except OSError as e:
-        with suppress(OSError, ValueError):  # what is left in the buffer would fail again at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(e, BrokenPipeError):
-            raise click.exceptions.Exit(2) from e
-        raise StorageFailed(f"writing the output: {e.strerror or e}") from e
 
 
 def say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[str]) -> None:
@@ -223,13 +194,6 @@ def _say_table(
 
 def _cell(value: object) -> str:
     return "" if value is None or value == -1 else shown(str(value))
-
-
-def shown(text: str) -> str:
-    """Return `text` for a terminal, with control characters and broken UTF-8 escaped."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 _DOING: Final = {

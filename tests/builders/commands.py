@@ -1,8 +1,11 @@
-"""The command line, in this process."""
+"""The command line, in this process or in a shell."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,3 +31,11 @@ def run_mixed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, 
 def objects(text: str) -> list[dict[str, Any]]:
     """Return the JSON objects of a command's output, one in each line."""
     return [json.loads(line) for line in text.splitlines()]
+
+
+def in_shell(root: Path, shell: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `shell` in bash, with $KAFKATS for the command and $ROOT for `root`."""
+    words = {"KAFKATS": f"{sys.executable} -m kafkats", "ROOT": str(root), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        ["bash", "-c", shell], env=words | environment, capture_output=True, text=True, check=False
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafkats.paths import CLEAN_SHUTDOWN
-from tests.builders.commands import objects, run
+from tests.builders.commands import in_shell, objects, run
 from tests.golden import case
 
 
@@ -327,28 +327,8 @@ def test_inventory_says_what_it_could_not_read(
     assert (code, f"not read: {root / 'meta.properties'}: " in out) == (0, True)
 
 
-def command(root: Path, shell: str) -> subprocess.CompletedProcess[str]:
-    """`shell` with $KAFKATS for the command and $ROOT for `root`."""
-    words = {"KAFKATS": f"{sys.executable} -m kafkats", "ROOT": str(root), "PATH": "/usr/bin:/bin"}
-    return subprocess.run(
-        ["bash", "-c", shell], env=words, capture_output=True, text=True, check=False
-    )
-
-
-def test_output_that_nobody_takes(root: Path) -> None:
-    closed = command(root, "$KAFKATS inventory --json $ROOT | true; exit ${PIPESTATUS[0]}")
-    assert (closed.returncode, closed.stderr) == (2, "")
-    full = command(root, "$KAFKATS inventory $ROOT > /dev/full")
-    assert (full.returncode, full.stderr) == (
-        2,
-        "kafkats: writing the output: No space left on device\n",
-    )
-    none = command(root, "$KAFKATS inventory $ROOT >&- 2>&-")
-    assert none.returncode == 0
-
-
 def test_a_numba_that_may_not_compile(root: Path) -> None:
-    told = command(root, "NUMBA_DISABLE_JIT=1 $KAFKATS verify $ROOT")
+    told = in_shell(root, "NUMBA_DISABLE_JIT=1 $KAFKATS verify $ROOT")
     assert (told.returncode, told.stdout) == (2, "")
     assert told.stderr.startswith("kafkats: NUMBA_DISABLE_JIT is set")
 

@@ -134,4 +134,4 @@ def test_a_file_that_does_not_exist_is_bad_usage(
     """To try again does not help: it is not a file that a broker deletes meanwhile."""
     missing = tmp_path / "missing.txt"
     code, _, err = run(capsys, *(root if word == "LOGS" else word for word in words), missing)
-    assert (code, err) == (2, f"kafkats: {missing}: does not exist\n")
+    assert (code, err) == (2, f"kafkats: {missing}: there is no such file\n")
