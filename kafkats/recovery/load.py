@@ -105,7 +105,7 @@ class Load:
         """Note the epochs that a recovered log begins. Raises StorageFailed."""
         latest = self.epochs[-1].epoch if self.epochs else self.rule.lowest_epoch - 1
         if self.rule.epochs and done.highest_epoch > latest:
-            for begun in epochs_in(log, done.cut_to, latest):
+            for begun in epochs_in(log, done.cut_to, latest, done.highest_epoch):
                 self.epochs = assigned(self.epochs, begun, falling=self.rule.falling_epochs)
 
     def _known(self, log: Path, base: int) -> Recovery | None:

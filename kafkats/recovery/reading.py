@@ -26,6 +26,8 @@ from kafkats.segment.walk import Points, walk
 
 _BELIEVABLE: Final = 2**24
 """How many offsets above the last good batch a damaged header is believed."""
+_FEW_ROWS: Final = 64
+"""Batches that are read at once where the first one mostly has the answer."""
 
 
 class Stops(Exception):
@@ -240,15 +242,18 @@ def _index_refuses(source: Source, base_offset: int, interval: int) -> bool:
     return refused
 
 
-def epochs_in(log: Path, cut_to: int, known: int) -> list[EpochStart]:
+def epochs_in(log: Path, cut_to: int, known: int, highest: int) -> list[EpochStart]:
     """Return the leader epochs above `known` that the batches below byte `cut_to` begin.
 
-    Raises StorageFailed.
+    `highest` is the highest of them: no batch behind the first with it is read. Mostly that is the
+    first batch of the log. Raises StorageFailed.
     """
     found: list[EpochStart] = []
     with open_source(log) as source:
-        for rows in headers_read_on(source, cut_to):
+        for rows in headers_read_on(source, cut_to, at_once=_FEW_ROWS):
             found += epochs_begun(rows, found[-1].epoch if found else known)
+            if found and found[-1].epoch >= highest:
+                break
     return found
 
 

@@ -186,7 +186,9 @@ def _unknown_magic(source: Source, seen: Span, checksums: bool) -> Span | None:
     )
 
 
-def headers_read_on(source: Source, end: int, *, start: int = 0) -> Iterator[Rows]:
+def headers_read_on(
+    source: Source, end: int, *, start: int = 0, at_once: int | None = None
+) -> Iterator[Rows]:
     """Yield the headers of the batches from byte `start` to `end`, which a broker reads.
 
     As `batch_headers`, but a batch with a magic above 2 has a row, too, and one with a negative
@@ -195,7 +197,7 @@ def headers_read_on(source: Source, end: int, *, start: int = 0) -> Iterator[Row
     position = start
     while True:
         try:
-            yield from batch_headers(source, start=position, end=end)
+            yield from batch_headers(source, start=position, end=end, at_once=at_once)
         except CorruptBatch as e:
             head = source.read(e.position or 0, v2.HEADER_BYTES)
             if (

@@ -27,13 +27,14 @@ def batch_headers(
     end: int | None = None,
     producers_only: bool = False,
     quiet_zeros: bool = False,
+    at_once: int | None = None,
 ) -> Iterator[Rows]:
     """Yield the headers of the batches from position `start` to `end` (default: end of the file).
 
     Reading ends at the quiet end of the log: an unfinished batch, and with `quiet_zeros` also zeros
     up to the end of the file, as in a preallocated one. Checksums are not verified.
-    `producers_only`: only batches with a producer id. A chunk is valid until the next one is
-    requested.
+    `producers_only`: only batches with a producer id. A chunk has at most `at_once` rows, or
+    ROWS_AT_ONCE, and is valid until the next one is requested.
 
     Raises CorruptBatch (bad size, magic or offsets) after the batches before it, Changed (truncated
     meanwhile), StorageFailed.
@@ -43,7 +44,7 @@ def batch_headers(
     end = source.size if end is None else min(end, source.size)
     state = np.zeros(k.STATE_SLOTS, np.int64)
     state[k.POSITION], state[k.PRODUCERS_ONLY] = start, producers_only
-    rows = np.empty((ROWS_AT_ONCE, k.COLUMNS), np.int64)
+    rows = np.empty((at_once or ROWS_AT_ONCE, k.COLUMNS), np.int64)
     why, stopped = k.AT_LIMIT, -1
     while (
         why in {k.AT_LIMIT, k.NEED_BYTES} and end - (position := int(state[k.POSITION])) >= MIN_LEFT

@@ -11,7 +11,9 @@ from kafkats.formats.framing import MAGIC_AT, OVERHEAD
 from kafkats.logdir.partition import scan_partition
 from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.partition_start import predict
+from kafkats.recovery.reading import epochs_in, recover
 from kafkats.recovery.rules import start_rule
+from tests.builders.partitions import batch
 from tests.golden import Unpacked
 from tests.recovery.mixed_logs import write_log
 
@@ -143,3 +145,35 @@ def test_a_log_end_lies_behind_batches_of_any_magic(
     assert (start.outcome, start.log_end_offset) == ("loads", 4)
     newest = [f.reason.split(",")[0] for f in start.findings if f.kind == "bad-magic"]
     assert newest == [f"1 segment has batches of magic {5 if magic == 5 else 2}"]
+
+
+def _with_epochs(log: Path, *epochs: int) -> int:
+    """Write a batch of two records per epoch. Returns the bytes."""
+    return log.write_bytes(
+        b"".join(batch(2 * n, 1, 2, leader_epoch=epoch) for n, epoch in enumerate(epochs))
+    )
+
+
+@pytest.mark.parametrize(
+    ("epochs", "known", "begun"),
+    [
+        ([3] * 200, -1, [(3, 0)]),
+        ([3] * 200, 3, []),
+        ([-1] * 150 + [0] * 10 + [4] * 100, -1, [(0, 300), (4, 320)]),
+        ([5] * 100 + [4] * 100 + [7], 5, [(7, 400)]),
+    ],
+)
+def test_epochs_begin_where_the_batches_begin_them(
+    epochs: list[int], known: int, begun: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    log = tmp_path / "00000000000000000000.log"
+    size = _with_epochs(log, *epochs)
+    assert [tuple(e) for e in epochs_in(log, size, known, max(epochs))] == begun
+    assert tuple(recover(log, 0))[:4] == (size, 2 * len(epochs), size, max(epochs))
+
+
+def test_no_batch_behind_the_highest_epoch_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "00000000000000000000.log"
+    size = _with_epochs(log, *[2] * 100, 6)
+    assert [e.epoch for e in epochs_in(log, size, -1, 2)] == [2]
+    assert [e.epoch for e in epochs_in(log, size, -1, 6)] == [2, 6]
