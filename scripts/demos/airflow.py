@@ -28,7 +28,6 @@ from tests.browser.volumes import CASES, DAMAGED, Volumes
 from tests.golden import case, retention_moment
 
 PICTURES = HOME / "pictures"
-TIME = "Which offset was it at this time? To be given"
 AT = datetime(2020, 9, 13, 12, 28, tzinfo=UTC)
 """In the records of the retention directory."""
 INTERVALS = {
@@ -107,7 +106,7 @@ def six_forms(scene: Scene) -> Iterator[str]:
     for dag in UNTOUCHED:
         form = Form(page, airflow, dag)
         if dag == "export_offsets":
-            form.pick(TIME, AT)
+            form.pick(form.said("time"), AT)
             form.choose("missing", "all")
             form.box("volumes").fill("broker-retention")
         form.picture(PICTURES / f"form-{dag}.png")

@@ -95,6 +95,10 @@ class Form:
             self.dialog.get_by_role("button", name=section).click()
             self._open = section
 
+    def said(self, param: str) -> str:
+        """What the form says below the box of a param."""
+        return str(self._params[param]["description"])
+
     def pick(self, label: str, moment: datetime) -> None:
         """Write a date and a time into what opens beside `label`: the description of a param, or From, or To."""
         group = (

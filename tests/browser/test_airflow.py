@@ -31,7 +31,6 @@ UNSCHEDULED = {NEVER_BY_ITSELF, "recover_log_dirs", "end_run"}
 """They have no schedule: there is nothing to backfill."""
 SUBMITTING = sorted({*DAGS} - {"end_run", "clean_reports"})
 """They hand params on to a job whatever they find. end_run first needs a run to end; clean_reports has no jobs."""
-TIME = "Which offset was it at this time? To be given"
 MOMENT = datetime(2026, 11, 2, 10, 0, tzinfo=UTC)
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.slow(5)]
@@ -50,7 +49,7 @@ def test_an_untouched_form_triggers(airflow: Standalone, page: Page, dag: str) -
     form = Form(page, airflow, dag)
     if dag == NEVER_BY_ITSELF:
         expect(form.trigger).to_be_disabled()
-        form.pick(TIME, MOMENT)
+        form.pick(form.said("time"), MOMENT)
     expect(form.trigger).to_be_enabled()
     made = form.send()
     assert made["dag_run_id"] not in known
@@ -76,7 +75,7 @@ def test_a_form_backfills_and_boxes_that_were_cleared_are_as_before(
         expect(form.run_backfill).to_be_enabled()
         form.to_single_run()
     if dag == NEVER_BY_ITSELF:
-        form.pick(TIME, MOMENT)
+        form.pick(form.said("time"), MOMENT)
     params = airflow.params(dag)
     for name in attack.strings(params):
         if "null" in params[name]["schema"]["type"] and "format" not in params[name]["schema"]:
