@@ -74,7 +74,8 @@ def index_items(decision: Decision, rule: str, replaced: Callable[[int], bool]) 
             filled = row is last and (row is decision.cut or valid_bytes(row) > 0)
             if not wanted and not (state == "sound" and filled):
                 continue
-            reason = ", ".join(dict.fromkeys(kinds)) or "not what recovery builds"
+            named = dict.fromkeys(one for one in kinds if one != "sound")
+            reason = ", ".join(named) or "not what recovery builds"
             item = item_of(row, file, rule, "replace" if before else "add", reason)
             yield item | {
                 "before": before,

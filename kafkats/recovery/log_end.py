@@ -61,7 +61,8 @@ def recovery_point(decision: Decision, before: int, rule: str) -> Item:
     """Return the item that raises (or lowers) a partition's recovery point to the log end."""
     last = decision.kept[-1]
     was = "none" if before < 0 else str(before)
-    reason = f"recovery point {was} becomes {decision.log_end}, the log end"
+    change = "stays" if before == decision.log_end else f"{was} becomes"
+    reason = f"recovery point {change} {decision.log_end}, the log end"
     return item_of(last, paths.RECOVERY_POINT, rule, "update", reason) | {
         "base_offset": decision.log_end,
         "next_base_offset": -1,

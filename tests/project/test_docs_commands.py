@@ -37,7 +37,8 @@ DESCRIBED = """\
 GROUP    TOPIC     PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID
 billing  time-all  0          60              130             70   -            -     -
 """
-HOURS = ("--from", "2020-09-13T12:00:00Z", "--until", "2020-09-13T14:00:00Z")
+HOURS = ("--from", "2020-09-13T12:00:00Z", "--until", "2020-09-13T13:00:00Z")
+"""The hour for which the page of lookup tables builds one: other pages read that table."""
 CLIENTS = "kafka: 2.8.2\ntopics: {'*': {produce: {1: 1}, fetch: {1: 1}}}\n"
 
 
