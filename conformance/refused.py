@@ -197,6 +197,15 @@ def _write_second(name: str, text: str) -> Callable[[Started], None]:
     return lambda broker: (_second(broker) / name).write_text(text) and None
 
 
+def _topic_id(text: str) -> Callable[[Started], None]:
+    """Write partition.metadata of a partition."""
+
+    def write(broker: Started) -> None:
+        (broker.root / "untouched-0" / paths.PARTITION_METADATA).write_text(text)
+
+    return write
+
+
 def _epochs(text: str, *, beside: bool) -> Callable[[Started], None]:
     """Write leader epochs of a partition, in the second directory if `beside`."""
 
@@ -374,6 +383,10 @@ _WAYS: Final[dict[str, Callable[[Started], IO[bytes] | None]]] = {
     "recovery points of one directory": _write_second(paths.RECOVERY_POINT, "0\n1\na 0\n"),
     "leader epochs with a letter": _epochs("0\n1\nx 0\n", beside=True),
     "leader epochs cut off": _epochs("0\n2\n0 0\n", beside=True),
+    "an empty topic id": _topic_id(""),
+    "a topic id of zeros": _topic_id("\0" * 44),
+    "a topic id cut off": _topic_id("version: 0\ntopic_id: cTgsDqA2Toqwdh3N"),
+    "a topic id of version 9": _topic_id("version: 9\ntopic_id: cTgsDqA2Toqwdh3Nb7RKmg"),
     "leader epochs cut off in the first directory": _epochs("0\n2\n0 0\n", beside=False),
     **_ELSEWHERE,
 }  # fmt: skip

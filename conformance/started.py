@@ -23,6 +23,7 @@ from kafkats.logdir.properties import read_partition_metadata
 from kafkats.paths import PartitionName
 from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.start import predict_start
+from kafkats.recovery.strays import Cluster
 from tests.golden import Unpacked
 
 STARTED: Final = "a real broker starts, and its logs end as predicted"
@@ -31,7 +32,7 @@ _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """Size, key, version, correlation id, no client id."""
 _KINDS: Final = (".log", ".index", ".timeindex", ".snapshot")
 _SET_ASIDE: Final = 0.1
-"""The share of partitions with a topic id that the cluster does not know."""
+"""The share of partitions with a topic id that the cluster does not know, or with none."""
 _FAILED: Final = "Shutdown broker because all log dirs in"
 _GRACE_S: Final = 3
 """A broker that is up notices within this time that all its log directories have failed."""
@@ -80,10 +81,10 @@ def compare_start(
     for _ in range(_TRIES):
         with Started(release, work / "start") as broker:
             ones = fill(broker.root, release, numbers, unpacked, clean=turn % 2 == 0)
-            known = topic_ids(broker.root) if release.topic_ids else None
+            known = Cluster(topic_ids(broker.root)) if release.topic_ids else None
             aside = _unknown_topics(broker.root, ones, turn) if release.topic_ids else {}
             with LocalExecutor(1) as executor:
-                start = predict_start(executor, [broker.root], release.version, topic_ids=known)
+                start = predict_start(executor, [broker.root], release.version, cluster=known)
             predicted = {
                 p.partition_dir: _predicted(p, broker.root / p.partition_dir)
                 for p in start.partitions
@@ -202,13 +203,16 @@ def topic_ids(root: Path) -> dict[str, str]:
 
 
 def _unknown_topics(root: Path, ones: Iterable[str], turn: int) -> dict[str, str]:
-    """Give some partitions a topic id that the cluster does not know. Returns the ids by name."""
+    """Give some partitions a topic id that the cluster does not know, or none. Returns them by name."""
     dice = random.Random(f"unknown topics {turn}")
     some = {name: f"{turn:04d}{n:04d}AAAAAAAAAAAAAA" for n, name in enumerate(ones)}
     some = {name: new for name, new in some.items() if dice.random() < _SET_ASIDE}
     for name, new in some.items():
         file = root / name / paths.PARTITION_METADATA
-        file.write_text(f"version: 0\ntopic_id: {new}")
+        if dice.random() < 0.5:
+            file.write_text(f"version: 0\ntopic_id: {new}")
+        else:
+            file.unlink()
     return some
 
 

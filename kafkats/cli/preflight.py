@@ -46,11 +46,11 @@ def preflight(
     from kafkats.recovery.rows import start_row, write_starts
     from kafkats.recovery.sentences import loses, sentences, summary
     from kafkats.recovery.start import predict_start
-    from kafkats.recovery.strays import read_topic_ids
+    from kafkats.recovery.strays import read_cluster
 
-    ids = None if describe is None else read_topic_ids(text_of_file(describe), str(describe))
+    cluster = None if describe is None else read_cluster(text_of_file(describe), str(describe))
     start = predict_start(
-        executor, log_dirs, kafka, expected=Expected(cluster_id, node_id), topic_ids=ids
+        executor, log_dirs, kafka, expected=Expected(cluster_id, node_id), cluster=cluster
     )
     said = list(sentences(start, recovery_rate))
     totals = summary(start)

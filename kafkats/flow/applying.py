@@ -12,7 +12,14 @@ import pyarrow as pa
 from kafkats.errors import Refused
 from kafkats.execution import Executor
 from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
-from kafkats.flow.ending import ENDED, end_partition, note_purged, note_undone, undoable
+from kafkats.flow.ending import (
+    ENDED,
+    end_partition,
+    marked_since,
+    note_purged,
+    note_undone,
+    undoable,
+)
 from kafkats.logdir.workarea import ROOT
 from kafkats.operations import operation
 from kafkats.plans.facts import ACTIONS
@@ -155,7 +162,8 @@ def _undone(
     for where, may in zip(directories(run), can.to_pylist(), strict=True):
         if not may:
             raise Refused(
-                "has changed since the run, as when a broker has started: nothing was undone",
+                "has changed since the run, or has a new clean-shutdown marker, as when a broker"
+                " has started: nothing was undone",
                 path=Path(*where),
             )
     # The log directories' own files say that the partitions are as the run left them.
@@ -225,6 +233,7 @@ def _purge_directory(run: Run, abandon: bool, where: Directory) -> pa.RecordBatc
 
 
 def _undoable_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [{"undoable": undoable(run, *where, wrote=where in wrote)}], schema=_UNDOABLE
-    )
+    can = undoable(run, *where, wrote=where in wrote)
+    if can and operation(run.operation).undone_together and where[1] == ROOT:
+        can = not marked_since(run, where[0])
+    return pa.RecordBatch.from_pylist([{"undoable": can}], schema=_UNDOABLE)

@@ -85,8 +85,8 @@ class PartitionStart:
     """The largest end offset that logs and other files know of, before the start."""
     topic_id: str = ""
     set_aside: str = ""
-    """Why the broker renames the directory to `-stray` and serves an empty log, "" if it does not.
-    """
+    """Why the broker renames the directory to `-stray`, or deletes it (3.0 to 3.6), "" if it does
+    not."""
     findings: tuple[Finding, ...] = ()
 
     @property

@@ -34,8 +34,8 @@ class Preflight(Options):
     describe: Annotated[
         Path | None,
         Option(
-            "The output of `kafka-topics --describe`: brokers from 3.7 on set a directory aside if"
-            " this does not have its topic id",
+            "The output of `kafka-topics --describe`: brokers with KRaft set a directory aside, or"
+            " delete it, if this does not have its topic id, or has other replicas",
             "--describe",
             "FILE",
             unset="this is not predicted",

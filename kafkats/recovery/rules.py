@@ -63,6 +63,8 @@ class StartRule:
     `stray` also sets directories aside that the cluster does not know."""
     newest_magic: int
     """The newest message format that it knows."""
+    topic_ids: bool
+    """Partition directories have topic ids (`recovery.topic_id`)."""
     marker_epoch: bool
     """The clean-shutdown marker holds the broker epoch that is told to the controller."""
 
@@ -103,6 +105,7 @@ _RULE_4_0: Final = StartRule(
     deleting_loaded=False,
     states=_STATES,
     newest_magic=2,
+    topic_ids=True,
     marker_epoch=True,
 )
 _RULE_3_7: Final = replace(
@@ -117,13 +120,10 @@ _RULE_3_0: Final = replace(
     states=_STATES[:2],
     marker_epoch=False,
 )
-_RULE_2_7: Final = replace(
-    _RULE_3_0,
-    name="2.7",
-    kafka="2.7 and 2.8",
-    releases=("2.7", "2.8"),
-    swaps_renamed=False,
+_RULE_2_8: Final = replace(
+    _RULE_3_0, name="2.8", kafka="2.8", releases=("2.8",), swaps_renamed=False
 )
+_RULE_2_7: Final = replace(_RULE_2_8, name="2.7", kafka="2.7", releases=("2.7",), topic_ids=False)
 _RULE_2_6: Final = replace(_RULE_2_7, name="2.6", kafka="2.6", releases=("2.6",), epochs_anew=False)
 _RULE_2_3: Final = replace(
     _RULE_2_6,
@@ -196,6 +196,7 @@ START_RULES: Final = {
         _RULE_4_0,
         _RULE_3_7,
         _RULE_3_0,
+        _RULE_2_8,
         _RULE_2_7,
         _RULE_2_6,
         _RULE_2_3,

@@ -93,7 +93,7 @@ def _lines(start: BrokerStart, recovery_rate: int | None) -> Iterator[str]:
     # The words of the others are above: why the broker does not start, or a log directory fails.
     bad = [p for p in start.partitions if p.loses and p.outcome in ("loads", "unknown")]
     for one in bad[:_SHOWN]:
-        yield from _partition_lines(one)
+        yield from _partition_lines(one, start)
     if len(bad) > _SHOWN:
         yield f"and {counted(len(bad) - _SHOWN, 'more partition')}: --json lists all"
 
@@ -168,9 +168,11 @@ def _root_lines(
         yield f"  finishes what was under way: {', '.join(done)}"
     aside = sum(bool(p.set_aside) for p in own)
     if aside:
-        yield (
-            f"  sets {counted(aside, 'partition')} aside as -stray, and serves an empty log instead"
-        )
+        given_up = counted(aside, "partition")
+        if start.rule.marker_epoch:
+            yield f"  sets {given_up} aside as -stray, and serves an empty log instead"
+        else:
+            yield f"  deletes {given_up} that its cluster does not know here"
     replayed = [p for p in own if p.replay_from >= 0 and p.replay_bytes]
     if replayed:
         replayed_bytes = sum(p.replay_bytes for p in replayed)
@@ -253,7 +255,7 @@ def _leadership(start: BrokerStart) -> Iterator[str]:
         )
 
 
-def _partition_lines(one: PartitionStart) -> Iterator[str]:
+def _partition_lines(one: PartitionStart, start: BrokerStart) -> Iterator[str]:
     end = f"log {one.log_start_offset} to {one.log_end_offset}"
     high = f", high watermark {one.high_watermark}" if one.high_watermark >= 0 else ""
     told = f"{end}{high}" if one.outcome == "loads" else one.words
@@ -262,7 +264,8 @@ def _partition_lines(one: PartitionStart) -> Iterator[str]:
         lost = _offsets(one.log_end_offset, one.known_end)
         yield f"  lost at least: {lost}; a leader here gives them to new records"
     if one.set_aside:
-        yield f"  set aside as -stray: {one.set_aside}"
+        done = "set aside as -stray" if start.rule.marker_epoch else "deleted"
+        yield f"  {done}: {one.set_aside}"
     for finding in one.findings:
         # What the high watermark knows of is in the lines above.
         known = finding.kind == "missing-records" and one.known_end == one.high_watermark

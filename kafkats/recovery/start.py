@@ -14,7 +14,6 @@ from kafkats.evidence.claims import Claims, claims_of, is_tiered
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.location import is_empty_root, locate
 from kafkats.logdir.partition import scan_at_rest
-from kafkats.logdir.properties import read_partition_metadata
 from kafkats.logdir.root import LogDir
 from kafkats.plans.dialects import listed, refuse_enriched, refuse_marked
 from kafkats.recovery.ahead import recover_ahead, recovered_logs, segments_of
@@ -31,7 +30,8 @@ from kafkats.recovery.reading import Recovery
 from kafkats.recovery.root import Looked, look_at_root, told_epoch
 from kafkats.recovery.rows import STARTS, start_of, start_row
 from kafkats.recovery.rules import START_RULES, StartRule, start_rule
-from kafkats.recovery.strays import why_set_aside
+from kafkats.recovery.strays import Cluster, why_set_aside
+from kafkats.recovery.topic_id import TopicId, read_topic_id
 from kafkats.recovery.words import duplicate
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ def predict_start(
     kafka: str,
     *,
     expected: Expected | None = None,
-    topic_ids: Mapping[str, str] | None = None,
+    cluster: Cluster | None = None,
     interval: int = INDEX_INTERVAL_BYTES,
 ) -> BrokerStart:
     """Predict the start of a broker of release `kafka` whose `log.dirs` are `log_dirs`.
 
-    A log directory may be empty: a new disk. `topic_ids` are the cluster's, with the names of the
-    topics: directories with another id are set aside. Reads what the broker would read, and writes
-    nothing. Where the names alone stop the broker, its partitions are predicted all the same.
+    A log directory may be empty: a new disk. `cluster` tells which directories are set aside; some
+    without a topic id are in any case. Reads what the broker would read, and writes nothing. Where
+    the names alone stop the broker, its partitions are predicted all the same.
     Raises UsageError for an unknown release and for anything but a log.dirs root, Refused for logs
     of a dialect, StorageFailed.
     """
@@ -96,13 +96,15 @@ def predict_start(
     )
     table = executor.map("preflight", units, start_rows, STARTS, size=lambda unit: unit.bytes)
     partitions = [start_of(row) for row in table.to_pylist()]
-    if topic_ids is not None:
-        partitions = [
-            replace(one, set_aside=why_set_aside(one, topic_ids, rule)) for one in partitions
-        ]
     starts = [one.start for one in looked]
-    words = words_of_all(starts, rule, expected or Expected()) + _duplicates(partitions, rule)
     kraft = in_kraft(starts, rule)
+    expected = expected or Expected()
+    if kraft:
+        node = _node_id(looked, expected)
+        partitions = [
+            replace(one, set_aside=why_set_aside(one, cluster, node, kafka)) for one in partitions
+        ]
+    words = words_of_all(starts, rule, expected) + _duplicates(partitions, rule)
     roots = tuple(_root_outcome(one, partitions, rule, kraft) for one in looked)
     stopped = [(p.log_dir, p.partition_dir, p.words) for p in partitions if p.outcome == "stops"]
     words += misplaced_logs(roots) if kraft else []
@@ -193,14 +195,18 @@ def predict_unit(unit: StartUnit) -> PartitionStart:
     start = predict(
         partition, claims, rule, log_dir=log_dir, interval=unit.interval, ahead=unit.ahead
     )
-    return replace(start, topic_id=_topic_id(partition.path))
+    return _with_topic_id(start, partition.path, rule)
 
 
-def _topic_id(directory: Path) -> str:
+def _with_topic_id(start: PartitionStart, directory: Path, rule: StartRule) -> PartitionStart:
+    """Return `start` with the topic id, or with how a loaded log ends at partition.metadata."""
     try:
-        return read_partition_metadata(directory / paths.PARTITION_METADATA).topic_id
-    except KafkatsError:
-        return ""
+        found = read_topic_id(directory, rule)
+    except KafkatsError as e:
+        found = TopicId("", "offline", f"{e.path}: {e.reason}")
+    if start.outcome != "loads" or found.outcome == "loads":
+        return replace(start, topic_id=found.value)
+    return replace(start, outcome=found.outcome, words=found.words)
 
 
 def _duplicates(partitions: Sequence[PartitionStart], rule: StartRule) -> list[str]:
@@ -216,6 +222,13 @@ def _duplicates(partitions: Sequence[PartitionStart], rule: StartRule) -> list[s
             first = f"{before.log_dir}/{before.partition_dir}"
             words.append(duplicate(rule, f"{one.log_dir}/{one.partition_dir}", first, str(name)))
     return words
+
+
+def _node_id(looked: Sequence[Looked], expected: Expected) -> int | None:
+    """Return the broker's node id: as configured, else as its log directories have it."""
+    metas = [one.start.meta for one in looked if one.start.meta]
+    stored = (meta.node_id for meta in metas if meta.node_id is not None)
+    return next(stored, None) if expected.node_id is None else expected.node_id
 
 
 def _unowned(one: Looked) -> bool:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from kafkats import paths
 from kafkats.errors import BadInput, UsageError
 from kafkats.execution import LocalExecutor
 from kafkats.recovery.facts import BrokerStart
 from kafkats.recovery.meta_properties import Expected
-from kafkats.recovery.sentences import sentences
+from kafkats.recovery.sentences import loses, sentences
 from kafkats.recovery.start import predict_start
-from kafkats.recovery.strays import read_topic_ids
+from kafkats.recovery.strays import Cluster, read_cluster
 from tests.golden import Unpacked, case
 
 _RELEASES = ("0.10.2.2", "1.1.1", "2.8.2", "3.9.1", "4.1.0", "4.3.1")
@@ -221,7 +222,7 @@ def test_a_directory_that_the_cluster_does_not_know_is_set_aside_as_logged(
     with LocalExecutor(1) as executor:
         loaded = predict_start(executor, roots, kafka).partitions
         ids = {p.topic_id: p.partition_dir for p in loaded if "ghost" not in p.partition_dir}
-        parts = predict_start(executor, roots, kafka, topic_ids=ids).partitions
+        parts = predict_start(executor, roots, kafka, cluster=Cluster(ids)).partitions
     found = {p.partition_dir: p.set_aside for p in parts if p.set_aside}
     assert list(found) == ["ghost.topic-7"]
     said = of.text("broker-log.txt.xz")
@@ -230,22 +231,106 @@ def test_a_directory_that_the_cluster_does_not_know_is_set_aside_as_logged(
     assert ("/ghost.topic-7 marked stray" if kafka == "3.9.1" else words) in said
 
 
-def test_brokers_before_3_7_set_nothing_aside(golden: Unpacked, tmp_path: Path) -> None:
+_STRAY = " does not exist in the metadata image"
+
+
+@pytest.mark.parametrize("kafka", ["3.6", "3.7", "4.3"])
+def test_a_broker_gives_up_what_its_cluster_does_not_know(
+    kafka: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    start = _of_cluster(golden, tmp_path, kafka, Cluster({}))
+    assert start.partitions[0].set_aside.endswith(_STRAY)
+    said = "\n".join(sentences(start, None))
+    renamed, deleted = "sets 1 partition aside as -stray", "deletes 1 partition"
+    assert (renamed in said, deleted in said) == (kafka != "3.6", kafka == "3.6")
+    assert loses(start)
+
+
+def test_a_broker_with_zookeeper_gives_up_nothing(golden: Unpacked, tmp_path: Path) -> None:
     root = _clean_copy(golden, "4.3.1", tmp_path)
+    (root / paths.META_PROPERTIES).write_text("version=0\nbroker.id=1\n")
     with LocalExecutor(1) as executor:
-        (old,) = predict_start(executor, [root], "3.6", topic_ids={}).partitions
-        (new,) = predict_start(executor, [root], "3.7", topic_ids={}).partitions
-    assert (old.set_aside, new.loses) == ("", True)
-    assert new.set_aside.endswith(" does not exist in the metadata image")
+        start = predict_start(executor, [root], "3.9", cluster=Cluster({}))
+    assert [p.set_aside for p in start.partitions] == [""]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "set_aside"),
+    [("3.7", ""), ("3.8", "it has no topicId"), ("4.3", "it has no topicId")],
+)
+def test_from_3_8_on_a_directory_without_a_topic_id_is_set_aside(
+    kafka: str, set_aside: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    """As real brokers of 3.9.1, 4.1.0 and 4.3.1 did."""
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    (root / "untouched-0" / paths.PARTITION_METADATA).unlink()
+    start = _predicted([root], kafka)
+    assert [p.set_aside for p in start.partitions] == [set_aside]
+    assert loses(start) == bool(set_aside)
+
+
+@pytest.mark.parametrize(("node", "elsewhere"), [(None, False), (1, False), (2, True)])
+def test_a_partition_whose_replicas_are_elsewhere_is_set_aside(
+    node: int | None, elsewhere: bool, golden: Unpacked, tmp_path: Path
+) -> None:
+    """The node id is the broker's own if none is given."""
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    topic = _predicted([root], "4.3").partitions[0].topic_id
+    text = (
+        f"Topic: untouched\tTopicId: {topic}\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: \n"
+        "\tTopic: untouched\tPartition: 0\tLeader: 1\tReplicas: 1,3\tIsr: 1\tElr: \tLastKnownElr: \n"
+    )
+    expected = Expected(node_id=node)
+    with LocalExecutor(1) as executor:
+        start = predict_start(
+            executor, [root], "4.3", expected=expected, cluster=read_cluster(text, "topics.txt")
+        )
+    said = "the current replica assignment [1, 3] does not contain the local brokerId 2"
+    assert start.partitions[0].set_aside == (said if elsewhere else "")
+
+
+@pytest.mark.parametrize(
+    ("kafka", "text", "outcome"),
+    [("4.3", "", "stops"), ("4.3", "hello\n", "stops"), ("2.7", "", "loads")],
+)
+def test_a_torn_partition_metadata_stops_the_broker(
+    kafka: str, text: str, outcome: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    (root / "untouched-0" / paths.PARTITION_METADATA).write_text(text)
+    assert _predicted([root], kafka).outcome == outcome
+
+
+def test_a_malformed_partition_metadata_takes_one_of_two_directories_offline(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    first = _clean_copy(golden, "4.3.1", tmp_path)
+    second = tmp_path / "second"
+    second.mkdir()
+    meta = (first / paths.META_PROPERTIES).read_text().splitlines()
+    kept = (line for line in meta if "directory.id" not in line)
+    (second / paths.META_PROPERTIES).write_text("\n".join(kept))
+    (first / "untouched-0").rename(second / "untouched-0")
+    (second / "untouched-0" / paths.PARTITION_METADATA).write_text("hello\n")
+    start = _predicted([first, second], "4.3")
+    assert (start.outcome, [r.outcome for r in start.roots]) == ("offline", ["loads", "offline"])
+
+
+def _of_cluster(golden: Unpacked, folder: Path, kafka: str, cluster: Cluster) -> BrokerStart:
+    root = _clean_copy(golden, "4.3.1", folder)
+    with LocalExecutor(1) as executor:
+        return predict_start(executor, [root], kafka, cluster=cluster)
 
 
 def test_topic_ids_of_a_description() -> None:
     text = (Path(__file__).parents[1] / "config/kafka_configs/4.3.1-topics.txt").read_text()
-    ids = read_topic_ids(text, "topics.txt")
-    assert ids["cTgsDqA2Toqwdh3Nb7RKmg"] == "plain"
-    assert len(ids) == len([line for line in text.splitlines() if "TopicId:" in line])
+    found = read_cluster(text, "topics.txt")
+    assert found.topics["cTgsDqA2Toqwdh3Nb7RKmg"] == "plain"
+    assert len(found.topics) == len([line for line in text.splitlines() if "TopicId:" in line])
+    assert list(found.replicas["plain", 1]) == [1]
+    assert len(found.replicas) == len([line for line in text.splitlines() if "Leader:" in line])
     with pytest.raises(BadInput, match="not the output of kafka-topics"):
-        read_topic_ids("Topic: plain\tPartitionCount: 2\n", "topics.txt")
+        read_cluster("Topic: plain\tPartitionCount: 2\n", "topics.txt")
 
 
 @pytest.mark.parametrize(

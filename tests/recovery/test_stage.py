@@ -163,6 +163,18 @@ def test_undo_is_refused_as_a_whole_after_a_change(root: Path, tmp_path: Path, f
     assert contents(root) == after
 
 
+def test_undo_is_refused_beside_a_marker_that_has_come_since(root: Path, tmp_path: Path) -> None:
+    """The old logs end torn: a broker that believes the marker would give out offsets twice."""
+    folder = run_in(plan_of(root, CRASHED).plan, tmp_path / "run")
+    (root / paths.CLEAN_SHUTDOWN).touch()
+    after = contents(root)
+    with pytest.raises(Refused, match="a new clean-shutdown marker"):
+        undo(LocalExecutor(1), folder, holder="test", by="test")
+    assert contents(root) == after
+    (root / paths.CLEAN_SHUTDOWN).unlink()
+    assert not undo(LocalExecutor(1), folder, holder="test", by="test").exit_code
+
+
 def test_a_second_apply_changes_nothing(root: Path) -> None:
     plan = plan_of(root, CRASHED).plan
     outcomes(plan)
