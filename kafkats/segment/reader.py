@@ -2,11 +2,13 @@
 
 A view is a memory map. Reading a map after the end of a file that was truncated meanwhile kills the
 process (SIGBUS), and a broker does truncate files. So only files of directories that no broker
-holds are mapped; others are read in windows.
+holds are mapped; others are read in windows. A page that the disk cannot read would kill it, too:
+maps are loaded before they are read, which fails with an error instead.
 """
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
@@ -20,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats import paths
-from kafkats.errors import BadInput, UsageError, storage
+from kafkats.errors import BadInput, StorageFailed, UsageError, storage
 
 Bytes = NDArray[np.uint8]
 
@@ -35,6 +37,8 @@ class _Count(threading.local):
 
 
 _count: Final = _Count()
+_POPULATE_READ: Final = 22
+"""MADV_POPULATE_READ (Linux 5.14): load pages now, and return an error where a read would kill."""
 _LARGEST: Final = 32 * 1024 * 1024
 """Larger batches are always mapped. The default of message.max.bytes is 1 MiB."""
 
@@ -87,8 +91,9 @@ def open_segment(path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
     """
     fd, facts = open_regular(path)
     try:
-        with _mapped(fd, facts.st_size, path) as view:
-            yield view
+        with _mapped(fd, facts.st_size, path) as region:
+            _load(region, 0, facts.st_size, fd, path)
+            yield _view(region)
     finally:
         os.close(fd)
 
@@ -115,8 +120,8 @@ def open_source(
         if not mapped or facts.st_size < BUFFER:
             yield _read_source(fd, facts, path)
             return
-        with _mapped(fd, facts.st_size, path) as view:
-            yield _mapped_source(fd, facts, view, path)
+        with _mapped(fd, facts.st_size, path) as region:
+            yield _mapped_source(fd, facts, region, path)
     finally:
         os.close(fd)
 
@@ -185,27 +190,62 @@ def _only_zeros(fd: int, path: str | os.PathLike[str], position: int) -> bool:
 
 
 @contextmanager
-def _mapped(fd: int, size: int, path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
+def _mapped(
+    fd: int, size: int, path: str | os.PathLike[str]
+) -> Generator[mmap.mmap | None, None, None]:
     if size == 0:
-        yield np.empty(0, np.uint8)
+        yield None
         return
     with storage(path, "map"):
         region = mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
     try:
-        yield np.frombuffer(region, np.uint8)
+        yield region
     finally:
         with suppress(BufferError):  # a view still exists; the last one unmaps
             region.close()
 
 
+def _view(region: mmap.mmap | None) -> Bytes:
+    return np.empty(0, np.uint8) if region is None else np.frombuffer(region, np.uint8)
+
+
+def _load(
+    region: mmap.mmap | None, start: int, end: int, fd: int, path: str | os.PathLike[str]
+) -> None:
+    """Load the pages of bytes `start` to `end`. Raises StorageFailed if one cannot be read."""
+    start = start // mmap.PAGESIZE * mmap.PAGESIZE
+    if region is None or start >= end:
+        return
+    try:
+        region.madvise(_POPULATE_READ, start, end - start)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # an older kernel loads each page when it is read
+            _refuse_unreadable(fd, start, end, path)
+
+
+def _refuse_unreadable(fd: int, start: int, end: int, path: str | os.PathLike[str]) -> None:
+    """Raise StorageFailed with what a plain read of these bytes says."""
+    while start < end:
+        with storage(path, f"reading byte {start} and what follows"):
+            got = len(os.pread(fd, min(BUFFER, end - start), start))
+        if not got:
+            raise StorageFailed("the file became shorter while it was read", path=path)
+        start += got
+
+
 def _mapped_source(
-    fd: int, facts: os.stat_result, view: Bytes, path: str | os.PathLike[str]
+    fd: int, facts: os.stat_result, region: mmap.mmap | None, path: str | os.PathLike[str]
 ) -> Source:
     size = facts.st_size
+    view = _view(region)
     address = view.ctypes.data
+    step = BUFFER
 
     def window(position: int, needed: int) -> Window:
-        limit = min(size, position + WINDOW)
+        nonlocal step
+        limit = min(size, position + step)
+        step = min(step * 2, WINDOW)  # a reader may want a few batches only
+        _load(region, position, min(size, max(position + needed, limit + BUFFER)), fd, path)
         count_read(max(limit - position, 0))
         return Window(address, 0, size, limit, size)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kafkats.compression.checksums import crc32c
-from kafkats.errors import BadInput, Vanished
+from kafkats.errors import BadInput, StorageFailed, Vanished
 from kafkats.formats import v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.segment import reader
@@ -112,6 +112,20 @@ def test_file_that_is_cut_while_it_is_read(tmp_path: Path, monkeypatch: pytest.M
         walked = walk(source, 0)
     assert (walked.facts.batches, walked.facts.stop) == (1, StopReason.TORN_TAIL)
     assert walked.cut_to == len(one) + 500
+
+
+def test_a_mapped_page_that_cannot_be_read_is_an_error_and_not_the_end_of_the_process(
+    tmp_path: Path,
+) -> None:
+    """Reading it would be SIGBUS. A shorter file is such a page, as a bad sector is."""
+    log = tmp_path / "0.log"
+    log.write_bytes(b"".join(batch(i, bytes(100_000)) for i in range(200)))
+    with (
+        open_source(log, mapped=True) as source,
+        pytest.raises(StorageFailed, match="the file became shorter while it was read"),
+    ):
+        os.truncate(log, 6 * reader.BUFFER)
+        walk(source, 0)
 
 
 def test_memory_stays_small_on_a_large_segment(tmp_path: Path) -> None:
