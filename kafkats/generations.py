@@ -326,6 +326,10 @@ class LeaderRule:
     """In an uncompressed set the largest timestamp is that of a record, not of a batch."""
     delete_horizon: bool
     """Bit 6 of a batch's attributes stays where its header is written anew (KIP-534)."""
+    stamp_inner: bool
+    """A wrapper that is built anew has the broker's time in its messages, too (0.11)."""
+    built_last: bool
+    """The largest timestamp of a rebuilt set under LogAppendTime is its last message's (0.10.2)."""
     out_of_range: str
     """The error for a timestamp out of range."""
     invalid: str
@@ -355,6 +359,8 @@ _LEADER_4_0: Final = LeaderRule(
     holes="unread",
     record_of_maximum=False,
     delete_horizon=True,
+    stamp_inner=True,
+    built_last=False,
     out_of_range="INVALID_TIMESTAMP",
     invalid="INVALID_RECORD",
     one_kind=True,
@@ -377,7 +383,18 @@ _LEADER_0_11: Final = replace(
     invalid="CORRUPT_MESSAGE",
     one_kind=False,
 )
-_LEADER_0_10: Final = replace(_LEADER_0_11, name="0.10", kafka="0.10", magics=(0, 1), untimed=False)
+_LEADER_0_10_2: Final = replace(
+    _LEADER_0_11,
+    name="0.10.2",
+    kafka="0.10.2",
+    magics=(0, 1),
+    untimed=False,
+    stamp_inner=False,
+    built_last=True,
+)
+_LEADER_0_10: Final = replace(
+    _LEADER_0_10_2, name="0.10", kafka="0.10.0 and 0.10.1", built_last=False
+)
 _LEADER_0_8: Final = replace(_LEADER_0_10, name="0.8", kafka="0.8 and 0.9", magics=(0,))
 _LEADER_KIP32: Final = replace(
     _LEADER_0_10,
@@ -392,18 +409,9 @@ _LEADER_KIP228: Final = replace(
 LEADER_RULES: Final = {
     r.name: r
     for r in (
-        _LEADER_4_0,
-        _LEADER_3_7,
-        _LEADER_3_6,
-        _LEADER_3_1,
-        _LEADER_2_6,
-        _LEADER_2_5_1,
-        _LEADER_2_4,
-        _LEADER_0_11,
-        _LEADER_0_10,
-        _LEADER_0_8,
-        _LEADER_KIP32,
-        _LEADER_KIP228,
+        *(_LEADER_4_0, _LEADER_3_7, _LEADER_3_6, _LEADER_3_1, _LEADER_2_6, _LEADER_2_5_1),
+        *(_LEADER_2_4, _LEADER_0_11, _LEADER_0_10_2, _LEADER_0_10, _LEADER_0_8),
+        *(_LEADER_KIP32, _LEADER_KIP228),
     )
 }
 """By name, newest first. Each rule names only its differences from the next newer one."""

@@ -23,6 +23,7 @@ from kafkats.broker.validate import Largest, largest_of_batches
 from kafkats.errors import Rejected
 from kafkats.formats import v2
 from kafkats.formats.model import NO_TIMESTAMP, Batch
+from kafkats.generations import MAX_RELATIVE_OFFSET
 from kafkats.index import offset_index, time_index, txn_index
 from kafkats.primitives import wrap_int64
 from kafkats.retention.rules import Segment
@@ -78,6 +79,8 @@ class ActiveSegment:
 
     The log end can be lower after a start that the index has misled.
     """
+    closed: bool = False
+    """Its indexes are cut to their entries: they have no room for another one."""
 
     def __post_init__(self) -> None:
         """Begin without timestamps."""
@@ -103,7 +106,7 @@ class ActiveSegment:
             self._first_timestamp(),
             self.largest.timestamp,
             self.created_ms,
-            self.offset_entries,
+            MAX_RELATIVE_OFFSET if self.closed else self.offset_entries,
             self.time_entries,
             0,
         )
@@ -200,20 +203,7 @@ class ActiveSegment:
         `end_offset` is the next segment's base offset, or the log end offset.
         """
         self.add(b"", self._time_entry(end_offset), now_ms)
-
-    def lose(self, end_offset: int, now_ms: int) -> None:
-        """Lose the log: brokers to 2.1.0 delete files that are there already, and then close them.
-
-        Closing brings the indexes back, with zeros. Raises CorruptIndex, StorageFailed.
-        """
-        self.close(end_offset, now_ms)
-        files.write(self.path(paths.LOG), b"", now_ms)
-        files.delete(self.path(paths.TXN_INDEX))
-        for path in map(self.path, (paths.OFFSET_INDEX, paths.TIME_INDEX)):
-            if size := files.size_of(path):
-                files.write(path, bytes(size), now_ms)
-        self.size, self.created_ms, self.first_timestamp = 0, now_ms, None
-        _read_entries(self)
+        self.closed = True
 
 
 def create_active(
@@ -227,14 +217,29 @@ def create_active(
     return active
 
 
+def emptied(old: ActiveSegment, now_ms: int) -> ActiveSegment:
+    """Return the empty segment that brokers up to 2.1.0 leave in the place of a last one.
+
+    They delete its files, and then cut its indexes: that makes files of zeros, without room.
+    Raises CorruptIndex, StorageFailed.
+    """
+    for kind, index, entries in (
+        (paths.OFFSET_INDEX, offset_index, old.offset_entries),
+        (paths.TIME_INDEX, time_index, old.time_entries),
+    ):
+        if entries:
+            files.write(old.path(kind), bytes(entries * index.ENTRY_SIZE), now_ms)
+    return open_active(old.directory, old.base_offset, old.generation, now_ms)
+
+
 def open_active(
     directory: Path, base_offset: int, generation: Generation, now_ms: int
 ) -> ActiveSegment:
-    """Return a segment as a broker opens it, from its files.
+    """Return a closed segment as a broker opens it, from its files.
 
     Its largest timestamp is that of the last time index entry. Raises CorruptIndex, StorageFailed.
     """
-    active = ActiveSegment(directory, base_offset, generation, now_ms)
+    active = ActiveSegment(directory, base_offset, generation, now_ms, closed=True)
     active.size = files.size_of(active.path(paths.LOG))
     _read_entries(active)
     return active
@@ -257,7 +262,7 @@ def cut(active: ActiveSegment, offset: int, position: int, now_ms: int) -> None:
         if above.any():
             files.cut(aborted, int(above.argmax()) * txn_index.ENTRY_SIZE, now_ms)
     files.cut(active.path(paths.LOG), position, now_ms)
-    active.size = position
+    active.size, active.closed = position, False
     if position == 0:
         active.created_ms, active.first_timestamp = now_ms, None
     _read_entries(active)
@@ -277,7 +282,7 @@ def _read_entries(active: ActiveSegment) -> None:
     active.forget_largest()
     if active.time_entries:
         read = time_index.read(times)
-        timestamp, offset = read[-1].tolist() if len(read) else (0, 0)  # of zeros, after `lose`
+        timestamp, offset = read[-1].tolist() if len(read) else (0, 0)  # of zeros, after `emptied`
         active.largest = Largest(timestamp, active.base_offset + offset)
     active.last_time = active.largest.timestamp
 

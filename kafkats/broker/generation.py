@@ -157,8 +157,9 @@ def _of_kip228() -> Generation:
 
 def _leader(version: tuple[int, ...]) -> str:
     later = ((4, 0), "4.0"), ((3, 7), "3.7"), ((3, 6), "3.6"), ((3, 1), "3.1"), ((2, 6), "2.6")
-    older = ((2, 5, 1), "2.5.1"), ((2, 4), "2.4"), ((0, 11), "0.11"), ((0, 10), "0.10")
-    return _since(version, *later, *older)
+    older = ((2, 5, 1), "2.5.1"), ((2, 4), "2.4"), ((0, 11), "0.11")
+    oldest = ((0, 10, 2), "0.10.2"), ((0, 10), "0.10")
+    return _since(version, *later, *older, *oldest)
 
 
 def _roll(version: tuple[int, ...]) -> RollRule:

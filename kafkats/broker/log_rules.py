@@ -9,7 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafkats.broker.error_names import OUT_OF_ORDER_SEQUENCE, UNKNOWN_PRODUCER
+from kafkats.broker.error_names import (
+    OUT_OF_ORDER,
+    OUT_OF_ORDER_SEQUENCE,
+    UNEXPECTED_OFFSET,
+    UNKNOWN_PRODUCER,
+)
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,9 @@ class LogRule:
     name: str
     kafka: str
     keeps_recovery_point: bool
-    """A start after an unclean stop keeps the recovery point; before, it is the log end."""
+    """A start after an unclean stop keeps the recovery point; in 1.0 to 2.8 it is the log end."""
+    bounds_recovery_point: bool
+    """A kept recovery point is at most the log end; up to 0.11 it also stays above."""
     skips_empty_transactions: bool
     """A marker of a producer without an open transaction ends none.
 
@@ -62,12 +69,21 @@ class LogRule:
     """A batch of an older format deletes all leader epochs (KAFKA-7897, 2.2)."""
     always_cuts_epochs: bool
     """A truncation to the log end or above deletes the epochs that begin there (2.6.1)."""
+    reopens: bool
+    """A truncation makes room in the indexes of a closed segment that becomes the last one (1.1).
+
+    Before, only one that cuts records of it does; else the next append begins a segment. From then
+    on, too, indexes that are cut to their entries are not cut again.
+    """
+    below_end: str
+    """The error for a follower's batch below the log end."""
 
 
 _NEWEST: Final = LogRule(
     "3.0",
     "3.0 and later",
     keeps_recovery_point=True,
+    bounds_recovery_point=True,
     skips_empty_transactions=True,
     unknown_producer="",
     unknown_sequence=OUT_OF_ORDER_SEQUENCE,
@@ -83,6 +99,8 @@ _NEWEST: Final = LogRule(
     replaces_empty=True,
     forgets_epochs=True,
     always_cuts_epochs=True,
+    reopens=True,
+    below_end=UNEXPECTED_OFFSET,
 )
 _2_8: Final = replace(_NEWEST, name="2.8", kafka="2.8", deletes_own_snapshot=True)
 _2_7: Final = replace(
@@ -115,20 +133,29 @@ _2_2: Final = replace(
 )
 _2_1: Final = replace(_2_2, name="2.1", kafka="2.1.1", forgets_epochs=False)
 _2_0: Final = replace(_2_1, name="2.0", kafka="2.0 and 2.1.0", replaces_empty=False)
-_1_0: Final = replace(
+_1_1: Final = replace(
     _2_0,
-    name="1.0",
-    kafka="1.0 and 1.1",
+    name="1.1",
+    kafka="1.1",
     unknown_sequence=OUT_OF_ORDER_SEQUENCE,
     snapshot_at_end=False,
 )
-_0_11: Final = replace(_1_0, name="0.11", kafka="0.11", unknown_producer=OUT_OF_ORDER_SEQUENCE)
+_1_0: Final = replace(_1_1, name="1.0", kafka="1.0", reopens=False)
+_0_11: Final = replace(
+    _1_0,
+    name="0.11",
+    kafka="0.11",
+    keeps_recovery_point=True,
+    bounds_recovery_point=False,
+    unknown_producer=OUT_OF_ORDER_SEQUENCE,
+    below_end=OUT_OF_ORDER,
+)
 _0_8: Final = replace(_0_11, name="0.8", kafka="0.8 to 0.10")
 LOG_RULES: Final = {
     r.name: r
     for r in (
         *(_NEWEST, _2_8, _2_7, _2_6, _2_5, _2_4, _2_4_0, _2_2, _2_1, _2_0),
-        *(_1_0, _0_11, _0_8),
+        *(_1_1, _1_0, _0_11, _0_8),
     )
 }
 """By name, newest first. Each rule names only its differences from the next newer one."""
@@ -143,6 +170,7 @@ SINCE: Final[tuple[tuple[tuple[int, ...], str], ...]] = (
     ((2, 2), "2.2"),
     ((2, 1, 1), "2.1"),
     ((2, 0), "2.0"),
+    ((1, 1), "1.1"),
     ((1, 0), "1.0"),
     ((0, 11), "0.11"),
 )

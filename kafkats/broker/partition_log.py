@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
 from kafkats import paths
 from kafkats.broker import files
@@ -18,6 +18,7 @@ from kafkats.broker.active import (
     append_of,
     create_active,
     cut,
+    emptied,
     open_active,
     retention_facts,
 )
@@ -26,7 +27,6 @@ from kafkats.broker.error_names import (
     OFFSET_OUT_OF_RANGE,
     OUT_OF_ORDER,
     RECORD_LIST_TOO_LARGE,
-    UNEXPECTED_OFFSET,
     UNKNOWN_ERROR,
     UNSUPPORTED_FORMAT,
 )
@@ -143,7 +143,8 @@ class PartitionLog:
         begin = first if first >= 0 else batches[0].last_offset
         if begin < self.log_end_offset:
             reason = f"a batch from offset {begin} on, and the log ends at {self.log_end_offset}"
-            raise Rejected(f"{UNEXPECTED_OFFSET}: {reason}", path=self.directory, position=0)
+            error = f"{self.generation.log.below_end}: {reason}"
+            raise Rejected(error, path=self.directory, position=0)
         whole = bytes(view(data)[: batches[-1].end])
         largest = largest_of_batches(iter(batches), reader.no_timestamp)
         return self.append(whole, batches, first, largest, now_ms)
@@ -209,35 +210,32 @@ class PartitionLog:
 
         An empty one at that offset is replaced. The old one is flushed. Raises Rejected if the last
         segment begins above, or is filled and begins there, which it can after a start that an
-        index has misled; StorageFailed.
+        index has misled; up to 2.1.0 also for an empty one, and either loses all. StorageFailed.
         """
         base = max(base_offset, self.log_end_offset)
-        old = self.active
-        if base < old.base_offset:  # after an append above the log end that was rejected
-            reason = f"a segment at {base} cannot follow the one at {old.base_offset}"
-            raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
+        old, rule = self.active, self.generation.log
         replaced = old.base_offset == base
-        if replaced and (old.size or not self.generation.log.replaces_empty):
-            self._refuse_roll(base, now_ms)
+        reason = f"a segment at {base} cannot follow the one at {old.base_offset}"
+        if replaced:
+            reason = f"a segment at {base} is there already"
+        # Below the last segment: after an append above the log end that was rejected.
+        if base < old.base_offset or (replaced and old.size and rule.replaces_empty):
+            raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
+        cut_before = old.closed and rule.reopens
+        old.close(base, now_ms)
         if replaced:
             self._delete([old])
-        else:
-            old.close(base, now_ms)
-        self.segments.append(create_active(self.directory, base, self.generation, now_ms))
-        self.recovery_point = max(self.recovery_point, base)
+        made = create_active(self.directory, base, self.generation, now_ms)
+        if replaced and not rule.replaces_empty and not cut_before:
+            made = emptied(old, now_ms)
+        self.segments.append(made)
         if self.producers is not None:
             self.producers.take_snapshot(now_ms, base)
-            if replaced and self.generation.log.deletes_own_snapshot:
+            if replaced and rule.deletes_own_snapshot:
                 self.producers.delete_snapshots([base])
-
-    def _refuse_roll(self, base: int, now_ms: int) -> NoReturn:
-        """Raise Rejected: the active segment begins at the new offset. To 2.1.0 it loses all."""
-        if not self.generation.log.replaces_empty:
-            self.active.lose(base, now_ms)
-            if self.producers is not None:
-                self.producers.take_snapshot(now_ms, base)
-        reason = f"a segment at {base} is there already"
-        raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
+        if replaced and not rule.replaces_empty:
+            raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
+        self.recovery_point = max(self.recovery_point, base)
 
     def truncate(self, offset: int, now_ms: int) -> int:
         """Delete all batches that end at `offset` or above. Returns the new log end offset.
@@ -271,6 +269,8 @@ class PartitionLog:
         known = active.largest
         with self.opened() as partition:
             place = place_of(partition.segments[-1], offset)
+        if place is None and not self.generation.log.reopens:
+            return
         cut(active, offset, place.position if place else active.size, now_ms)
         rule = self.generation.roll
         if known.timestamp <= rule.no_timestamp or not rule.relative:

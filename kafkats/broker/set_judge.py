@@ -74,6 +74,8 @@ class SetJudge:
             rule.untimed,
             topic.compacted,
             rule.record_of_maximum,
+            rule.built_last,
+            rule.stamp_inner,
             topic.rolling.segment_bytes,
             sum(1 << magic for magic in magics),
             last_codec,

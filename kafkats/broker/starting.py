@@ -72,6 +72,7 @@ def _started(
     if generation.entries.mtime_entry:
         write_first_entries(directory, log_bases(directory), told.created, now_ms)
     segments = [open_active(directory, b, generation, now_ms) for b in log_bases(directory)]
+    segments[-1].closed = False
     log = PartitionLog(directory, topic, generation, *segments)
     if not loads_timestamps(topic, generation):
         for segment in segments:
@@ -83,7 +84,9 @@ def _started(
     log.cleaned_to = before.cleaned_to
     log.recovery_point = told.log_end_offset
     if not clean and generation.log.keeps_recovery_point:
-        log.recovery_point = min(before.recovery_point, told.log_end_offset)
+        bounded = generation.log.bounds_recovery_point
+        end = told.log_end_offset if bounded else before.recovery_point
+        log.recovery_point = min(before.recovery_point, end)
     if log.producers is not None:
         bases = [one.base_offset for one in segments]
         log.producers.delete_strays(bases)

@@ -113,7 +113,7 @@ def validate(
         how = "recompressed" if batches[0].magic == topic.target.magic else "converted"
     last = offset + sum(map(len, sent.records)) - 1
     largest = (
-        _largest(sent, made, topic, offset, now_ms)
+        _largest(sent, made, topic, rule, offset, now_ms)
         if rule.record_of_maximum and not rule.dialect
         else largest_of_batches(known.batches(made.data, verify=False), known.no_timestamp)
     )
@@ -124,7 +124,11 @@ def _of_release(rule: LeaderRule) -> dict[str, bool]:
     """Return the arguments of `assign` that a dialect has no use for."""
     if rule.dialect:
         return {}
-    return {"delete_horizon": rule.delete_horizon, "one_kind": rule.one_kind}
+    return {
+        "delete_horizon": rule.delete_horizon,
+        "one_kind": rule.one_kind,
+        "stamp_inner": rule.stamp_inner,
+    }
 
 
 def whole_batches(buf: Buffer, known: Reader, invalid: str) -> list[Batch]:
@@ -298,7 +302,9 @@ def largest_of_batches(batches: Iterator[Batch], no_timestamp: int = NO_TIMESTAM
     return Largest(timestamp, offset)
 
 
-def _largest(sent: MessageSet, made: Assigned, topic: Topic, offset: int, now_ms: int) -> Largest:
+def _largest(
+    sent: MessageSet, made: Assigned, topic: Topic, rule: LeaderRule, offset: int, now_ms: int
+) -> Largest:
     """Return the largest timestamp as leaders up to 3.6 tell it, with the offset of its record.
 
     A compressed set, and one that was built as one batch, has its last offset.
@@ -311,7 +317,8 @@ def _largest(sent: MessageSet, made: Assigned, topic: Topic, offset: int, now_ms
     if not made.in_place:
         one_batch = codec != Codec.NONE or target == v2.MAGIC
     if topic.timestamp_type == TimestampType.LOG_APPEND_TIME:
-        return Largest(now_ms, last if one_batch or target == v2.MAGIC else offset)
+        built = rule.built_last and not made.in_place
+        return Largest(now_ms, last if one_batch or built or target == v2.MAGIC else offset)
     timed = any(batch.magic > 0 for batch in sent.batches) and target > 0
     newest = max((r.timestamp for r in records), default=NO_TIMESTAMP) if timed else NO_TIMESTAMP
     if newest <= NO_TIMESTAMP:

@@ -56,14 +56,16 @@ def build(
     codec: int,
     *,
     log_append_time: int | None = None,
+    stamp_inner: bool = True,
     position: int | None = None,
     **fields: Unpack[v2.HeaderFields],
 ) -> bytes:
     """Encode one batch of magic 2, one wrapper, or one uncompressed message per record.
 
     Magic 0 and 1 drop the record headers. `log_append_time`, in ms, makes the type LogAppendTime.
-    `fields` are keyword arguments of v2.encode_batch. Raises NotConvertible with `position` for
-    offsets that do not increase, as Kafka's builder does, and for a field or a size out of range.
+    `stamp_inner` is that of v1.encode_batch, and `fields` are keyword arguments of v2.encode_batch.
+    Raises NotConvertible with `position` for offsets that do not increase, as Kafka's builder does,
+    and for a field or a size out of range.
     """
     for before, record in pairwise(records):
         if record.offset <= before.offset:
@@ -77,7 +79,9 @@ def build(
             return v2.encode_batch(records, codec=codec, log_append_time=log_append_time, **fields)
         plain = [record._replace(headers=()) for record in records]
         if magic == v1.MAGIC:
-            return v1.encode_batch(plain, codec=codec, log_append_time=log_append_time)
+            return v1.encode_batch(
+                plain, codec=codec, log_append_time=log_append_time, stamp_inner=stamp_inner
+            )
         return v0.encode_batch(plain, codec=codec)
     except BadInput as e:
         raise NotConvertible(e.reason, position=position) from e

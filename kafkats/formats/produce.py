@@ -88,15 +88,16 @@ def assign(
     leader_epoch: int,
     delete_horizon: bool = True,
     one_kind: bool = True,
+    stamp_inner: bool = True,
 ) -> Assigned:
     """Return a set, of at least one batch, as the leader of the topic appends it at `offset`.
 
     `target` and `timestamp_type` describe the topic. Without a codec in `target` the set keeps its
     own. `now_ms` is the broker's clock; it is written under LogAppendTime. `delete_horizon`: bit 6
-    stays where the header of magic 2 is written anew, as from 3.1 on. Raises NotConvertible
-    for forms that a leader refuses: with `one_kind`, as from 2.4 on, several wrappers or mixed
-    magics in a set; several batches of magic 2, mixed magics in a wrapper, an empty batch;
-    headers, transactions, producer ids and zstd below magic 2.
+    stays where the header of magic 2 is written anew, as from 3.1 on. `stamp_inner` is that of
+    `v1.encode_batch`. Raises NotConvertible for forms that a leader refuses: with `one_kind`, as
+    from 2.4 on, several wrappers or mixed magics in a set; several batches of magic 2, mixed magics
+    in a wrapper, an empty batch; headers, transactions, producer ids and zstd below magic 2.
     """
     batches, codec = sent.batches, sent.codec
     wanted = target_codec(codec, target)
@@ -126,6 +127,7 @@ def assign(
         target.magic,
         wanted,
         log_append_time=append_ms,
+        stamp_inner=stamp_inner,
         **(fields if target.magic == v2.MAGIC else v2.HeaderFields()),
     )
     return Assigned(built, False)

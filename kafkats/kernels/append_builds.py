@@ -161,7 +161,8 @@ def _open(state: Int64s, s: Int64s, at: int, end: int) -> int:
         why = _open_messages(state, s, at, end, total, magic, codec)
     s[k.PLAIN], s[k.PLAIN_SIZE] = state[c.PLAIN], state[c.PLAIN_SIZE]
     # magic 2 keeps the producer's timestamps beside the broker's
-    s[k.APPENDED], s[k.TIME] = state[c.APPENDED] != 0 and target == 1, state[c.NOW]
+    s[k.STAMPED], s[k.TIME] = state[c.APPENDED] != 0 and target == 1, state[c.NOW]
+    s[k.APPENDED] = s[k.STAMPED] and (wanted == 0 or state[c.STAMP_INNER] != 0)
     if why == k.GO_ON:
         s[k.PHASE] = k.HAVE_PLAIN
     return why
@@ -179,7 +180,7 @@ def _enter(state: Int64s, s: Int64s, rows: Int64s, size: int) -> None:
     if target == 0:
         largest = int64(-1)
     if appended and (target > 0 or state[c.RECORD_OF_MAXIMUM]):
-        largest, kept = state[c.NOW], offset + (count - 1 if one else 0)
+        largest, kept = state[c.NOW], offset + (count - 1 if one or state[c.BUILT_LAST] else 0)
     if largest <= -1:
         kept = offset + count - 1 if state[c.RECORD_OF_MAXIMUM] else int64(-1)
     c.note(state, rows, count, size, largest, kept)

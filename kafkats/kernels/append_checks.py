@@ -69,15 +69,17 @@ APPENDED: Final = 16  # nonzero: LogAppendTime
 UNTIMED: Final = 17  # nonzero: -1 is in range, too
 KEYED: Final = 18  # nonzero: every record needs a key
 RECORD_OF_MAXIMUM: Final = 19  # nonzero: the largest timestamp is kept with its record's offset
-MOST: Final = 20  # bytes of a set
-MAGICS: Final = 21  # that the request carries, one bit for each
-LAST_CODEC: Final = 22  # the codecs that the request carries
-CRC32: Final = 23  # function addresses
-CRC32C: Final = 24
-LZ4: Final = 25  # address of LZ4_decompress_safe, or 0
-ROOM: Final = 26  # where content is decompressed to, and how many bytes it may have
-ROOM_SIZE: Final = 27
-JUDGE_SLOTS: Final = 28
+BUILT_LAST: Final = 20  # nonzero: in a set that is built anew, the broker's time is of the last
+STAMP_INNER: Final = 21  # nonzero: the messages of a wrapper that is built anew have it, too
+MOST: Final = 22  # bytes of a set
+MAGICS: Final = 23  # that the request carries, one bit for each
+LAST_CODEC: Final = 24  # the codecs that the request carries
+CRC32: Final = 25  # function addresses
+CRC32C: Final = 26
+LZ4: Final = 27  # address of LZ4_decompress_safe, or 0
+ROOM: Final = 28  # where content is decompressed to, and how many bytes it may have
+ROOM_SIZE: Final = 29
+JUDGE_SLOTS: Final = 30
 
 # Slots of a row.
 FIRST: Final = 0

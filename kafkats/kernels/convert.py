@@ -301,7 +301,7 @@ def _close(s: Int64s, at: int, magic: int) -> None:
     to, end = s[k.OUT] + s[k.FILLED], s[k.INTO] + s[k.INTO_SIZE]
     codec = s[k.PACK_CODEC]
     if s[k.MAGIC] < 2:
-        appended = s[k.APPENDED] and s[k.MAGIC] == 1
+        appended = (s[k.APPENDED] or s[k.STAMPED]) and s[k.MAGIC] == 1
         fields = key_of(to, s[k.MAGIC])
         put32(fields, -1)
         put32(fields + 4, s[k.INTO_SIZE])

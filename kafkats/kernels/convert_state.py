@@ -63,7 +63,7 @@ BATCHES_OUT: Final = 48
 RECORDS: Final = 49  # in rebuilt batches
 UNCHANGED: Final = 50
 LOSSES: Final = 51  # eight slots in the order of formats.losses.LOSSES
-STATE_SLOTS: Final = 60
+STATE_SLOTS: Final = 61
 
 HEADERS: Final = 51
 TIMESTAMPS: Final = 52
@@ -74,6 +74,7 @@ IDEMPOTENCE: Final = 56
 DELETE_HORIZON: Final = 57
 LEADER_EPOCHS: Final = 58
 OLD_MAGIC: Final = 59  # the frame's magic
+STAMPED: Final = 60  # 1: LogAppendTime in the new wrapper, also where its messages do not have it
 
 # Why the kernel returned.
 GO_ON: Final = 0  # internal only

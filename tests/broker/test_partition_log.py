@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafkats import paths
+from kafkats.broker.files import delete_segment
 from kafkats.broker.generation import generation
 from kafkats.broker.partition_log import PartitionLog, create
 from kafkats.broker.requests import list_offsets
@@ -163,14 +164,17 @@ def test_retention_keeps_the_log_end(tmp_path: Path) -> None:
     assert log.append_as_follower(batch(12, NOW), now_ms=NOW) is not None
 
 
-def test_a_follower_takes_only_what_comes_next(tmp_path: Path) -> None:
-    log = log_of(tmp_path / "t-0", 0, 1, 2)
+@pytest.mark.parametrize(
+    ("kafka", "below"), [("4.3", "UnexpectedAppendOffset"), ("0.11.0", "OffsetsOutOfOrder")]
+)
+def test_a_follower_takes_only_what_comes_next(kafka: str, below: str, tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", 0, 1, 2, kafka=kafka)
     before = content(log)
     for data, name in (
-        (batch(2, NOW), "UnexpectedAppendOffset"),
+        (batch(2, NOW), below),
         (batch(3, NOW) + batch(3, NOW), "OffsetsOutOfOrder"),
         (batch(5, NOW) + batch(4, NOW), "OffsetsOutOfOrder"),
-        (batch(2, NOW) + batch(9, NOW), "UnexpectedAppendOffset"),
+        (batch(2, NOW) + batch(9, NOW), below),
         (batch(9, NOW, value=b"v" * 900), "RECORD_LIST_TOO_LARGE"),
     ):
         with pytest.raises(Rejected) as e:
@@ -337,3 +341,49 @@ def test_a_fetch_reads_only_what_it_returns(tmp_path: Path) -> None:
     found = log.read(350, 400, 3000)
     assert [b.base_offset for b in dispatch.batches(found)] == [350, 351]
     assert read_so_far() - before < 10_000 < log.active.size
+
+
+@pytest.mark.parametrize(("kafka", "bases"), [("1.1", [0]), ("1.0.2", [0, 3])])
+def test_up_to_1_0_a_truncation_that_cuts_no_record_leaves_full_indexes(
+    kafka: str, bases: list[int], tmp_path: Path
+) -> None:
+    log = log_of(tmp_path / "t-0", 0, kafka=kafka)
+    records = [Record(n, NOW, TimestampType.CREATE_TIME, b"k", b"v") for n in (1, 2, 3, 4)]
+    log.append_as_follower(v2.encode_batch(records), now_ms=NOW)
+    assert log.truncate(4, NOW) == 4, "inside the batch: record 0 is the last one"
+    log.roll(4, NOW)
+    log.truncate(3, NOW)
+    assert log_bases(log.directory) == [0] and log.active.size > 0
+    log.append_as_follower(batch(3, NOW), now_ms=NOW)
+    assert log_bases(log.directory) == bases
+
+
+def test_up_to_0_11_a_recovery_point_above_the_log_end_stays(tmp_path: Path) -> None:
+    for kafka, point in (("0.11.0", 12), ("1.0", 0), ("2.8", 0), ("3.0", 0)):
+        log = log_of(tmp_path / f"{kafka}-0", *range(12), kafka=kafka)
+        log.recovery_point = 12
+        for base in log_bases(log.directory)[1:]:
+            delete_segment(log.directory, base)
+        (log.directory / paths.segment_file(0, paths.LOG)).write_bytes(b"")
+        again = start(log, log.topic, log.generation, NOW, clean=False)
+        assert (again.recovery_point, again.log_end_offset) == (point, 0), kafka
+
+
+@pytest.mark.parametrize(("kafka", "rejected"), [("2.1.1", 0), ("1.1", 2), ("0.11.0", 3)])
+def test_up_to_2_1_0_a_second_roll_at_an_offset_is_an_error(
+    kafka: str, rejected: int, tmp_path: Path
+) -> None:
+    """The indexes of what replaces the segment are full: up to 1.0 until a restart."""
+    log = log_of(tmp_path / "t-0", kafka=kafka)
+    errors = []
+    for _ in range(2):
+        try:
+            log.roll(0, NOW)
+        except Rejected as e:
+            errors.append(e.error)
+    try:
+        log.append_as_follower(batch(0, NOW), now_ms=NOW)
+    except Rejected as e:
+        errors.append(e.error)
+    assert errors == ["UNKNOWN_SERVER_ERROR"] * rejected
+    assert log_bases(log.directory) == [0]

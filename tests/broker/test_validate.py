@@ -14,7 +14,7 @@ from kafkats.broker.generation import generation
 from kafkats.broker.settings import Topic, settings_from, topic_of
 from kafkats.broker.validate import Largest, validate
 from kafkats.errors import Rejected, UsageError
-from kafkats.formats import dispatch, v0, v1, v2
+from kafkats.formats import dispatch, message_set, v0, v1, v2
 from kafkats.formats.message_set import encode_message
 from kafkats.formats.model import Codec, Record, TimestampType
 
@@ -196,3 +196,27 @@ def test_a_setting_that_a_release_does_not_have(
 ) -> None:
     with pytest.raises(UsageError, match=says):
         topic(kafka, **config)
+
+
+@pytest.mark.parametrize(("kafka", "inner"), [("0.10.2", {-1}), ("0.11.0", {NOW})])
+def test_from_0_11_on_a_rebuilt_wrapper_stamps_its_messages(kafka: str, inner: set[int]) -> None:
+    """Readers take the wrapper's time either way."""
+    given = topic(kafka, **{APPENDED: "LogAppendTime", FORMAT: "0.10.0"})
+    sent = old(0, -1, -1, codec=Codec.GZIP)
+    rule = generation(kafka).leader
+    made = validate(sent, given, rule, now_ms=NOW, offset=7, leader_epoch=3)
+    (wrapper,) = dispatch.batches(made.data)
+    payload, frames = message_set.wrapped(made.data, wrapper, broken_lz4=False)
+    at = (frame.position + message_set.TIMESTAMP_AT for frame in frames)
+    assert {int.from_bytes(payload[one:][:8], "big", signed=True) for one in at} == inner
+    assert {record.timestamp for record in dispatch.records(made.data, wrapper)} == {NOW}
+
+
+@pytest.mark.parametrize(("kafka", "offset"), [("0.10.1", 7), ("0.10.2", 8), ("0.11.0", 7)])
+def test_the_largest_timestamp_of_a_converted_set(kafka: str, offset: int) -> None:
+    given = topic(kafka, **{APPENDED: "LogAppendTime", FORMAT: "0.10.0"})
+    rule = generation(kafka).leader
+    for magic, expected in ((0, offset), (1, 7)):
+        sent = old(magic, *([-1, -1] if magic == 0 else [NOW, NOW]))
+        made = validate(sent, given, rule, now_ms=NOW, offset=7, leader_epoch=3)
+        assert made.largest == (NOW, expected)
