@@ -340,8 +340,8 @@ class LeaderRule:
     one_kind: bool
     """All batches of a set have one magic, and a compressed set is one batch (2.4).
 
-    Before, a set of older formats is built anew as one. Checked, like `invalid`, on Log of 1.1.1,
-    2.3.1 and 2.4.1.
+    Before, such a set is built anew as one; uncompressed batches of the topic's magic stay as they
+    are. Checked, like `invalid`, on Log of 1.1.1, 2.3.1 and 2.4.1.
     """
     dialect: str | None = None
     """One of DIALECTS: the format in which it writes, if it never shipped."""

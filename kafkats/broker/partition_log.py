@@ -188,7 +188,7 @@ class PartitionLog:
         if why and rolls_first:
             self.roll(base, now_ms)
         producers = self.producers
-        sent = producers.sent_before(batches[0]) if leads and producers is not None else None
+        sent = producers.sent_before(batches) if leads and producers is not None else None
         if sent is not None:
             largest = Largest(sent.timestamp, sent.last_offset)
             return Appended(sent.first_offset, sent.last_offset, 0, largest, why)

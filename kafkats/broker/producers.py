@@ -100,24 +100,33 @@ class ProducerState:
             and not name.suffix
         }
 
-    def sent_before(self, batch: Batch) -> Sent | None:
-        """Return a client's batch as it was appended before. As `duplicate`; raises as `check`."""
-        if batch.producer_id < 0:
-            return None
-        sent = self.duplicate(batch)
-        if sent is None:
-            self.check(batch)
-        return sent
+    def sent_before(self, batches: Sequence[Batch]) -> Sent | None:
+        """Return the first batch of a client's set that was appended before, None for new ones.
+
+        The whole set then counts as appended. Raises Rejected as `check`, and for a batch that does
+        not follow the one of its producer before it.
+        """
+        earlier: dict[tuple[int, int], int] = {}
+        for batch in (batch for batch in batches if batch.producer_id >= 0):
+            if sent := self.duplicate(batch):
+                return sent
+            first, producer = batch.base_sequence, (batch.producer_id, batch.producer_epoch)
+            if producer not in earlier:
+                self.check(batch)
+            elif first != (earlier[producer] + 1) & _MOST:
+                reason = f"sequence {first} follows {earlier[producer]} in one set"
+                raise Rejected(f"{OUT_OF_ORDER_SEQUENCE}: {reason}", position=batch.position)
+            earlier[producer] = _last_sequence(batch)
+        return None
 
     def duplicate(self, batch: Batch) -> Sent | None:
         """Return the batch as it was appended before, None if it is not known."""
         known = self._producers.get(batch.producer_id)
         if known is None or known.entry.producer_epoch != batch.producer_epoch:
             return None
-        first = batch.base_sequence
-        last = (first + batch.last_offset - batch.base_offset) & _MOST
-        same = (s for s in known.sent if (s.first_sequence, s.last_sequence) == (first, last))
-        return next(same, None)
+        first, last = batch.base_sequence, _last_sequence(batch)
+        same = [s for s in known.sent if (s.first_sequence, s.last_sequence) == (first, last)]
+        return same[0] if same else None
 
     def check(self, batch: Batch) -> None:
         """Raise Rejected for the batch of a client that does not follow its last one."""
@@ -373,6 +382,10 @@ def _loaded(entry: ProducerEntry) -> _Producer:
     first = entry.last_offset - entry.offset_delta
     last = Sent(entry.last_sequence, first, entry.last_offset, entry.timestamp)
     return _Producer(entry, (last,) if entry.last_offset >= 0 else ())
+
+
+def _last_sequence(batch: Batch) -> int:
+    return (batch.base_sequence + batch.last_offset - batch.base_offset) & _MOST
 
 
 def _unknown(producer: int) -> _Producer:

@@ -20,6 +20,7 @@ from kafkats.broker import dialect_search
 from kafkats.broker.error_names import (
     CORRUPT_MESSAGE,
     OFFSET_OUT_OF_RANGE,
+    UNKNOWN_ERROR,
     UNSUPPORTED_COMPRESSION,
     UNSUPPORTED_VERSION,
 )
@@ -41,7 +42,7 @@ from kafkats.formats.versions import (
     last_codec,
     produced_magic,
 )
-from kafkats.generations import SEARCH_RULES, LeaderRule
+from kafkats.generations import SEARCH_RULES
 from kafkats.search import broker as search
 from kafkats.search.answers import Answer, Target, Word
 
@@ -116,7 +117,7 @@ def produce(
 ) -> Produced:
     """Append a message set as the leader. Raises Rejected; UsageError for an unknown version."""
     _check_version("produce", version, log.generation.produce, log.generation)
-    _check_set(version, log.generation.leader, data)
+    _check_set(version, log.generation, data)
     made = log.append_as_leader(data, now_ms=now_ms, leader_epoch=leader_epoch)
     if made.how == DUPLICATE:
         return Produced(made, made.largest.timestamp)
@@ -162,18 +163,26 @@ def produce_sets(
     from kafkats.broker.set_judge import ALL_MAGICS
 
     _check_version("produce", version, log.generation.produce, log.generation)
+    newest = max(log.generation.leader.magics)
     return append_sets(
         log, sets, ends, now_ms=now_ms, leader_epoch=leader_epoch,
-        check=partial(_check_set, version, log.generation.leader), last_codec=last_codec(version),
-        magics=[magic for magic in ALL_MAGICS if carries(version, magic)],
+        check=partial(_check_set, version, log.generation),
+        last_codec=min(last_codec(version), _last_codec_known(log.generation)),
+        magics=[magic for magic in ALL_MAGICS[: newest + 1] if carries(version, magic)],
     )  # fmt: skip
 
 
-def _check_set(version: int, rule: LeaderRule, data: bytes) -> None:
-    """Raise Rejected for a format that the version of the request does not carry.
+def _last_codec_known(generation: Generation) -> Codec:
+    """Return the last codec, by its number, that a release knows."""
+    return Codec.ZSTD if generation.produce.highest >= ZSTD_SINCE else Codec.LZ4
+
+
+def _check_set(version: int, generation: Generation, data: bytes) -> None:
+    """Raise Rejected for a format that the broker does not know, or does not take by this version.
 
     Raises UsageError for more records in a batch than a replay takes in bounded time.
     """
+    rule = generation.leader
     try:
         batches = list(dispatch.batches(data, verify=False))
     except CorruptBatch as e:
@@ -181,12 +190,21 @@ def _check_set(version: int, rule: LeaderRule, data: bytes) -> None:
     for batch in batches:
         if batch.count > _MOST_RECORDS:
             raise UsageError(f"a set of {batch.count} records: at most {_MOST_RECORDS} are played")
-        if not carries(version, batch.magic):
-            reason = f"produce version {version} does not carry magic {batch.magic}"
-            raise Rejected(f"{rule.invalid}: {reason}", position=batch.position)
-        if batch.codec == Codec.ZSTD and last_codec(version) < Codec.ZSTD:
-            reason = f"zstd needs produce version {ZSTD_SINCE}, not {version}"
-            raise Rejected(f"{UNSUPPORTED_COMPRESSION}: {reason}", position=batch.position)
+        reason = ""
+        if batch.magic > max(rule.magics):
+            reason = (
+                f"{CORRUPT_MESSAGE}: Kafka {generation.kafka} does not know magic {batch.magic}"
+            )
+        elif not carries(version, batch.magic):
+            reason = f"{rule.invalid}: produce version {version} does not carry magic {batch.magic}"
+        elif batch.codec == Codec.ZSTD and _last_codec_known(generation) < Codec.ZSTD:
+            reason = f"{UNKNOWN_ERROR}: Kafka {generation.kafka} does not know zstd"
+        elif batch.codec == Codec.ZSTD and last_codec(version) < Codec.ZSTD:
+            reason = f"{UNSUPPORTED_COMPRESSION}: zstd needs produce version {ZSTD_SINCE}"
+        elif version >= BATCHES_SINCE and batch is not batches[0]:
+            reason = f"{rule.invalid}: {len(batches)} batches in a set that must be one"
+        if reason:
+            raise Rejected(reason, position=batch.position)
 
 
 def fetch(log: PartitionLog, version: int, offset: int, max_bytes: int) -> Fetched:

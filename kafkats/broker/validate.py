@@ -12,8 +12,8 @@ append, or an error. An error rejects the whole set, as in Kafka. The order of t
 6. a key in each record of a compacted topic                          INVALID_RECORD
 7. timestamps: CreateTime in range, none marked as the broker's       INVALID_TIMESTAMP
 
-Up to 2.3 INVALID_RECORD is CORRUPT_MESSAGE, and a set of older formats may have several wrappers
-or magics (`LeaderRule.invalid`, `one_kind`).
+Up to 2.3 INVALID_RECORD is CORRUPT_MESSAGE, and a set may have several compressed batches, of any
+magic (`LeaderRule.invalid`, `one_kind`). Only produce requests from version 3 on bring one batch.
 
 Then offsets, and what a conversion changes: `formats/produce.py`. Source: Log.
 analyzeAndValidateRecords and LogValidator of Kafka 0.10 to 4.3; KIP-31 and KIP-32 for their texts.
@@ -152,9 +152,8 @@ def whole_batches(buf: Buffer, known: Reader, invalid: str) -> list[Batch]:
 
 
 def _check_count(sent: MessageSet, rule: LeaderRule) -> None:
-    count, magics = len(sent.batches), [batch.magic for batch in sent.batches]
-    magic = magics[0] if rule.one_kind else max(magics)
-    if count > 1 and (magic == v2.MAGIC or (rule.one_kind and sent.codec != Codec.NONE)):
+    count, magic = len(sent.batches), sent.batches[0].magic
+    if rule.one_kind and count > 1 and (magic == v2.MAGIC or sent.codec != Codec.NONE):
         reason = f"{count} batches in a set that must be one"
         raise Rejected(f"{rule.invalid}: {reason}", position=sent.batches[1].position)
 

@@ -96,8 +96,8 @@ def assign(
     own. `now_ms` is the broker's clock; it is written under LogAppendTime. `delete_horizon`: bit 6
     stays where the header of magic 2 is written anew, as from 3.1 on. `stamp_inner` is that of
     `v1.encode_batch`. Raises NotConvertible for forms that a leader refuses: with `one_kind`, as
-    from 2.4 on, several wrappers or mixed magics in a set; several batches of magic 2, mixed magics
-    in a wrapper, an empty batch; headers, transactions, producer ids and zstd below magic 2.
+    from 2.4 on, several wrappers, several batches of magic 2, or mixed magics in a set; mixed
+    magics in a wrapper, an empty batch; headers, transactions, producer ids and zstd below magic 2.
     """
     batches, codec = sent.batches, sent.codec
     wanted = target_codec(codec, target)
@@ -106,7 +106,7 @@ def assign(
     first = batches[0]
     if one_kind and any(batch.magic != first.magic for batch in batches):
         raise NotConvertible("batches of different magic in one set")
-    if len(batches) > 1 and (first.magic == v2.MAGIC or (one_kind and codec != Codec.NONE)):
+    if one_kind and len(batches) > 1 and (first.magic == v2.MAGIC or codec != Codec.NONE):
         raise NotConvertible(
             f"{len(batches)} batches in a set that must be one", position=batches[1].position
         )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafkats.broker.replay import Row, replay
 from kafkats.errors import BadInput, KafkatsError, UsageError
-from kafkats.formats.model import Record, TimestampType
+from kafkats.formats import v0, v1
+from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.formats.v2 import encode_batch
 
 
@@ -28,7 +30,8 @@ def at(do: str, **more: object) -> dict[str, object]:
     return {"do": do, "broker": "1", "partition": "t-0", **more}
 
 
-RECORDS = [{"timestamp": 1704067200000, "value": "v"}]
+RECORDS_AT = 1704067200000
+RECORDS = [{"timestamp": RECORDS_AT, "value": "v"}]
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,65 @@ def test_a_broker_converts_only_formats_that_it_knows(
     )  # fmt: skip
     assert rows[-1]["outcome"] == outcome
     assert str(rows[-1].get("error", "")).startswith(error)
+
+
+def of_one(magic: int, *, zstd: bool = False, **fields: Any) -> str:
+    records = [Record(0, RECORDS_AT, TimestampType.CREATE_TIME, b"k", b"v")]
+    if magic < 2:
+        return (v1 if magic else v0).encode_batch(records).hex()
+    return encode_batch(records, codec=Codec.ZSTD if zstd else Codec.NONE, **fields).hex()
+
+
+@pytest.mark.parametrize(
+    ("kafka", "version", "sent", "says"),
+    [
+        # Brokers judge the format of a produce from version 3 on.
+        ("2.8.2", 0, of_one(2), "in place"),
+        ("1.1.1", 1, of_one(1), "converted"),
+        ("2.8.2", 2, of_one(2, zstd=True), "in place"),
+        (
+            "2.8.2",
+            3,
+            of_one(2, zstd=True),
+            "UNSUPPORTED_COMPRESSION_TYPE: zstd needs produce version 7",
+        ),
+        ("2.0.1", 2, of_one(2, zstd=True), "UNKNOWN_SERVER_ERROR: Kafka 2.0.1 does not know zstd"),
+        ("2.8.2", 3, of_one(1), "INVALID_RECORD: produce version 3 does not carry magic 1"),
+        ("0.10.2", 2, of_one(2), "CORRUPT_MESSAGE: Kafka 0.10.2 does not know magic 2"),
+        ("0.9.0", 0, of_one(1), "CORRUPT_MESSAGE: Kafka 0.9.0 does not know magic 1"),
+        # Up to 2.3 several batches are one batch each, or become one: only version 3 brings one.
+        ("2.3.1", 2, of_one(2) * 2, "in place"),
+        ("2.3.1", 2, of_one(1) + of_one(2), "converted"),
+        ("2.3.1", 3, of_one(2) * 2, "CORRUPT_MESSAGE: 2 batches in a set that must be one"),
+        ("2.4.1", 2, of_one(2) * 2, "INVALID_RECORD: 2 batches in a set that must be one"),
+    ],
+)
+def test_formats_that_a_broker_takes(
+    kafka: str, version: int, sent: str, says: str, tmp_path: Path
+) -> None:
+    rows = play(tmp_path, start(kafka), at("create"), at("produce", version=version, set=sent))
+    assert rows[-1].get("error", rows[-1]["outcome"]) == says
+    rejected = rows[-1]["outcome"] == "rejected"
+    assert rows[-1]["log_end_offset"] == (0 if rejected else sent.count("6b"))  # keys
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        (0, 1, "in place"),
+        (0, 5, "OUT_OF_ORDER_SEQUENCE_NUMBER: sequence 5 follows 0 in one set"),
+    ],
+)
+def test_sequences_in_one_set(first: int, second: int, says: str, tmp_path: Path) -> None:
+    """Several batches of a producer in one set, which 2.3 takes."""
+    sets = [of_one(2, producer_id=7, producer_epoch=0, base_sequence=n) for n in (first, second)]
+    rows = play(
+        tmp_path, start("2.3.1"), at("create"), at("produce", version=2, set="".join(sets)),
+        at("produce", version=2, set=of_one(2) + sets[1]),
+    )  # fmt: skip
+    assert rows[2].get("error", rows[2]["outcome"]) == says
+    if says == "in place":  # a set counts as appended where one of its batches does
+        assert (rows[3]["outcome"], rows[3]["first_offset"]) == ("duplicate", 1)
 
 
 def test_a_folder_without_segments_is_not_copied(tmp_path: Path) -> None:

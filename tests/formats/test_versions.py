@@ -13,5 +13,5 @@ def test_the_latest_format() -> None:
 
 def test_what_a_produce_carries() -> None:
     carried = [[m for m in range(3) if carries(v, m)] for v in (0, 1, 2, 3, 7)]
-    assert carried == [[0], [0], [0, 1], [2], [2]]
-    assert [last_codec(v) for v in (2, 6, 7)] == [Codec.LZ4, Codec.LZ4, Codec.ZSTD]
+    assert carried == [[0, 1, 2], [0, 1, 2], [0, 1, 2], [2], [2]]
+    assert [last_codec(v) for v in (2, 3, 6, 7)] == [Codec.ZSTD, Codec.LZ4, Codec.LZ4, Codec.ZSTD]
