@@ -73,6 +73,7 @@ def apply(
     """
     from kafkats.flow.applying import apply as flow
     from kafkats.plans.plan import check_digest, read_plan
+    from kafkats.plans.run import run_folder_of
 
     plan = read_plan(folder)
     if digest is None:
@@ -80,7 +81,7 @@ def apply(
     check_digest(plan, digest)
     check_approval(approval, [plan.digest])
     check_guards(plan)
-    run = run_folder or folder.with_name(folder.name + ".run")
+    run = run_folder or run_folder_of(folder)
 
     def show(applied: Applied) -> None:
         _say_run(plan, run, applied, as_json)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,6 +19,9 @@ from kafkats.errors import UsageError
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
+
+
+_UNITS: Final = "{stage}: {units} of {of_units} units"
 
 
 def spark_executor(master: str) -> LazyExecutor:
@@ -52,9 +55,9 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 def _show_progress(progress: Mapping[str, Any]) -> None:
     if sys.stderr.isatty():
-        warn(
-            "{stage}: {units} of {of_units} units, {bytes} of {of_bytes} bytes".format_map(progress)
-        )
+        only_counted = progress["of_bytes"] == progress["of_units"]
+        shown = _UNITS if only_counted else f"{_UNITS}, {{bytes}} of {{of_bytes}} bytes"
+        warn(shown.format_map(progress))
 
 
 class Commands(click.Group):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats.errors import CorruptFile, UsageError, exists, storage
@@ -52,14 +51,35 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
 def read_given(path: str | os.PathLike[str], what: str) -> bytes:
     """Return all bytes of a file that a person names; `what` says which. It may be a pipe.
 
-    Raises UsageError if it does not exist or is above 256 MiB, StorageFailed.
+    Raises UsageError if it does not exist, is above 256 MiB, or is a pipe into which nobody writes;
+    StorageFailed.
     """
     if not exists(path, f"reading the {what}"):
         raise UsageError(f"there is no such {what}", path=path)
-    with storage(path, f"reading the {what}"), Path(path).open("rb") as file:
-        data = file.read(_MAX_BYTES + 1)
+    with storage(path, f"reading the {what}"), open(path, "rb", opener=_at_once) as file:
+        data = _first_of_pipe(file.fileno(), path)
+        os.set_blocking(file.fileno(), True)
+        data += file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise UsageError(f"larger than {_MAX_BYTES} bytes", path=path)
+    return data
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open without waiting for the writer of a FIFO."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _first_of_pipe(fd: int, path: str | os.PathLike[str]) -> bytes:
+    """Return what a pipe holds now, up to one byte; nothing of any other file."""
+    if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+        return b""
+    try:
+        data = os.read(fd, 1)
+    except BlockingIOError:
+        return b""  # its writer has not begun yet
+    if not data:
+        raise UsageError("a pipe that is empty and into which nobody writes", path=path)
     return data
 
 

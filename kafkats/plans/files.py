@@ -5,6 +5,7 @@ This module imports no pyarrow, which takes 0.2 s: a ledger and an approval need
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Generator, Mapping
@@ -60,9 +61,11 @@ def whole(path: Path) -> Generator[IO[bytes], None, None]:
 
     A killed process leaves the old file, or none.
     """
-    # two applies of one run may write at the same time
-    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     with storage(path, "writing"):
+        if path.is_dir():  # `.` and `/` have no name to put a suffix to
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        # two applies of one run may write at the same time
+        new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         try:
             with new.open("wb") as file:
                 yield file

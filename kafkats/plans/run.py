@@ -175,12 +175,18 @@ def open_run(
     plan: Plan, plan_folder: Path, folder: Path | None, *, place: Path | None, owner_stopped: bool
 ) -> tuple[Run, Path]:
     """Begin the run of an approved plan in `folder`, by default PLAN.run. Raises as `begin_run`."""
-    folder = folder or plan_folder.with_name(plan_folder.name + ".run")
+    folder = folder or run_folder_of(plan_folder)
     run = run_of(plan, place=place, owner_stopped=owner_stopped)
     begin_run(run, folder)
     with storage(folder, "clearing the stop of an earlier attempt"):
         stop_file(folder).unlink(missing_ok=True)
     return run, folder
+
+
+def run_folder_of(plan_folder: Path) -> Path:
+    """Return PLAN.run, beside the plan, also where PLAN is `.` or ends with `..`."""
+    plan = plan_folder if plan_folder.name.strip(".") else Path(os.path.abspath(plan_folder))
+    return plan.with_name(f"{plan.name}.run")
 
 
 def stop_file(folder: Path) -> Path:

@@ -98,11 +98,15 @@ def of_timeout(job: str, limit: str) -> str:
 
 
 def of_progress(progress: Progress) -> str:
-    """Such as `plan: 12 of 30 units, 1.2 GiB of 4.0 GiB, 310.0 MiB/s, about 9 s left`."""
+    """Such as `plan: 12 of 30 units, 1.2 GiB of 4.0 GiB, 310.0 MiB/s, about 9 s left`.
+
+    Units of one byte each are only counted: the stage, such as undo, reads and writes no logs.
+    """
     words = [f"{progress['stage']}: {progress['units']} of {counted(progress['of_units'], 'unit')}"]
-    words.append(f"{size_text(progress['bytes'])} of {size_text(progress['of_bytes'])}")
-    if progress.get("bytes_per_second"):
-        words.append(f"{size_text(progress['bytes_per_second'])}/s")
+    if progress["of_bytes"] != progress["of_units"]:
+        words.append(f"{size_text(progress['bytes'])} of {size_text(progress['of_bytes'])}")
+        if progress.get("bytes_per_second"):
+            words.append(f"{size_text(progress['bytes_per_second'])}/s")
     left = progress.get("seconds_left")
     if left is not None and progress["units"] < progress["of_units"]:
         words.append(f"about {duration(left)} left")

@@ -22,7 +22,7 @@ class Started(BaseModel):
 
     `how` is Airflow's type of the run, `by` the person who triggered it, "" if nobody did.
     `began_ms` is when the run started, epoch ms. `volumes` are {log directory: broker}, those that
-    its params choose from the policy.
+    its params choose from the policy. `phase` is that of a migration.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -32,6 +32,7 @@ class Started(BaseModel):
     began_ms: NonNegativeInt | None = None
     dry_run: bool = False
     volumes: dict[str, str] = {}
+    phase: str = ""
 
 
 def started_of(context: Context, about: Iterable[str] = ()) -> Started:
@@ -47,6 +48,7 @@ def started_of(context: Context, about: Iterable[str] = ()) -> Started:
         began_ms=int(began.timestamp() * 1000) if isinstance(began, datetime) else None,
         dry_run=bool(params.get("dry_run", False)),
         volumes=_volumes(params, about),
+        phase=params.get("phase", ""),
     )
 
 

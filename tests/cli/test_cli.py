@@ -201,6 +201,9 @@ def test_a_directory_that_a_broker_holds_is_never_written(
         ["undo", "EMPTY"],
         ["dump", "FILE"],
         ["dump", "/no/such/file"],
+        ["export", "ROOT", "--at", "latest", "--to", "json", "-o", "."],
+        ["export", "ROOT", "--at", "latest", "--to", "json", "-o", ""],
+        ["export", "ROOT", "--at", "latest", "--to", "json", "-o", "/"],
         ["fly"],
     ],
 )  # fmt: skip
@@ -242,6 +245,21 @@ def test_a_plan_made_with_a_relative_path_is_applied_from_elsewhere(
     assert run(capsys, "apply", "plan", "--digest", "any", "--work-area", "area")[0] == 0
     monkeypatch.chdir("/")
     code, out, _ = run(capsys, "undo", tmp_path / "plan.run")
+    assert (code, "undone" in out) == (0, True)
+
+
+def test_a_plan_and_a_run_are_the_folder_in_which_one_stands(
+    damaged: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run(capsys, "plan", "rebuild", damaged, "-o", tmp_path / "plan")
+    monkeypatch.chdir(tmp_path / "plan")
+    assert run(capsys, "apply", ".", "--digest", "any")[0] == 0
+    monkeypatch.chdir(tmp_path / "plan.run")
+    assert run(capsys, "verify", damaged, "--of-run", ".")[0] == 0
+    code, out, _ = run(capsys, "undo", ".")
     assert (code, "undone" in out) == (0, True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from fnmatch import fnmatchcase
@@ -583,3 +584,16 @@ def test_a_setting_is_what_was_meant_or_refused(key: str, value: Any) -> None:
 def test_a_mountain_of_aliases_is_no_mountain_of_work(tmp_path: Path) -> None:
     steps = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40))
     assert "unknown key" in refused(tmp_path, f"a0: &a0 [x]\n{steps}\n")
+
+
+def test_a_policy_comes_from_a_pipe_but_waits_for_no_writer(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    os.mkfifo(path)
+    with pytest.raises(UsageError, match="into which nobody writes"):
+        read_policy(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(path, os.O_WRONLY)
+    os.write(writer, b'topics: {"a": {retention.ms: 5}}')
+    os.close(writer)
+    assert list(read_policy(path).topics) == ["a"]
+    os.close(reader)

@@ -213,9 +213,9 @@ def test_no_result_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
             "apply: 1 of 9 units, 1.0 TiB of 9.0 TiB, 64.0 MiB/s, about 36 h left, 3 tasks repeated",
         ),
         (
-            {"stage": "apply", "units": 9, "of_units": 9, "bytes": 9, "of_bytes": 9, "bytes_per_second": 3,
+            {"stage": "undo", "units": 9, "of_units": 9, "bytes": 9, "of_bytes": 9, "bytes_per_second": 3,
              "seconds_left": 0, "failed_tasks": 0},
-            "apply: 9 of 9 units, 9 B of 9 B, 3 B/s",
+            "undo: 9 of 9 units",
         ),
     ],
 )  # fmt: skip

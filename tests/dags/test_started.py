@@ -35,6 +35,7 @@ def test_who_when_and_which_log_directories(tmp_path: Path) -> None:
         how="manual", by="Ada", began_ms=1_795_305_600_000, dry_run=True, volumes=both
     )
     assert started_of(context(policy, volumes=["2"])).volumes == {"/data/two": "2"}
+    assert started_of(context(policy, phase="canary")).phase == "canary"
 
 
 def test_a_run_whose_params_choose_none_is_about_those_of_its_work(tmp_path: Path) -> None:

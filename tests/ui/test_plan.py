@@ -187,6 +187,12 @@ def test_what_cannot_be_read_is_shown_as_such(client: Any, planned: Path, tmp_pa
     assert "half-written or corrupt" in page(client)
 
 
+def test_a_migration_says_which_phase_it_is(client: Any, planned: Path) -> None:
+    question(planned, started={"phase": "canary"})
+    assert "<dt>Phase</dt><dd>canary</dd>" in page(client)
+    assert "<dt>Phase</dt><dd>canary</dd>" in client.get("/kafkats/run", params=ASK).text
+
+
 def test_a_question_of_an_earlier_version_has_no_buttons(client: Any, planned: Path) -> None:
     asked = question(planned)
     old = {name: asked[name] for name in ("options", "plans", "asked_ms", "until_ms", "run_id")}

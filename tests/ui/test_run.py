@@ -268,6 +268,12 @@ def test_a_rate_of_nothing_is_left_out(client: Any, folder: Path) -> None:
     assert "0 of 0" not in text
 
 
+def test_units_that_are_only_counted_are_no_bytes(client: Any, folder: Path) -> None:
+    live(folder / DAG / "r", NOW - 2000, stage="undo", units=3, of_units=8, bytes=3, of_bytes=8)
+    text = client.get(f"/kafkats/run?dag_id={DAG}&run_id=r").text
+    assert "3 of 8 units, 3\u00a0min left" in text
+
+
 def test_the_progress_of_preflight_is_part_of_the_plan(folder: Path) -> None:
     run = folder / "recover_log_dirs" / "r"
     live(run, NOW, task="preflight", job="preflight", state="failed")
