@@ -137,4 +137,8 @@ def run(words: Sequence[str], session: Session) -> int:
         warn(f"kafkats: {e}{again}")
         session.error = e
         return e.exit_code
+    except MemoryError:
+        session.error = KafkatsError("memory ran out: fewer --jobs need less")
+        warn(f"kafkats: {session.error}")
+        return session.error.exit_code
     return code if isinstance(code, int) else 0

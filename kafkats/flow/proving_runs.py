@@ -9,7 +9,6 @@ was never written is proved too; what was undone is left out. A run that is prov
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -82,7 +81,7 @@ def prove_runs(
 
 def plan_of(run: Run, folder: Path) -> Path:
     """The folder of the run's plan, which lies beside it. Raises CorruptPlan."""
-    folder = Path(os.path.abspath(folder))  # `.` has no name and no parent
+    folder = folder.resolve()  # `.` has no name and no parent
     beside = [one for one in sorted(folder.parent.glob(f"*-{run.digest[:16]}")) if one != folder]
     beside += [folder.with_name("plan"), folder.with_name("over-guard"), folder.with_suffix("")]
     for one in beside:

@@ -36,14 +36,16 @@ def locate(path: str | os.PathLike[str]) -> Place:
     StorageFailed when the directory cannot be listed.
     """
     where = Path(path)
+    with errors.storage(where, "looking for the folder in which this runs"):
+        whole = where.absolute()
     try:
-        os.fsencode(where.absolute()).decode()
+        os.fsencode(whole).decode()
     except UnicodeDecodeError:
         shown = os.fsencode(where).decode(errors="backslashreplace")
         raise UsageError(
             "the path's bytes are not UTF-8: plans and reports could not name it", path=shown
         ) from None
-    if paths.CLUSTER_METADATA in {where.name, where.absolute().parent.name}:
+    if paths.CLUSTER_METADATA in {where.name, whole.parent.name}:
         raise UsageError("belongs to KRaft's controllers, kafkats leaves it alone", path=where)
     with errors.storage(where, "looking at it"):
         if where.is_dir():

@@ -185,7 +185,7 @@ def open_run(
 
 def run_folder_of(plan_folder: Path) -> Path:
     """Return PLAN.run, beside the plan, also where PLAN is `.` or ends with `..`."""
-    plan = plan_folder if plan_folder.name.strip(".") else Path(os.path.abspath(plan_folder))
+    plan = plan_folder if plan_folder.name.strip(".") else plan_folder.resolve()
     return plan.with_name(f"{plan.name}.run")
 
 

@@ -224,6 +224,27 @@ def test_bad_words_are_answered_in_words(
     assert "Traceback" not in err
 
 
+def test_a_folder_that_is_gone_and_memory_that_runs_out_are_errors_of_one_line(
+    root: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    code, _, err = run(capsys, "verify", ".")
+    assert (code, err.count("\n"), "folder in which this runs" in err) == (2, 1, True)
+    monkeypatch.chdir(tmp_path)
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("kafkats.cli.reading.show_rows", full)
+    code, _, err = run(capsys, "inventory", root)
+    assert (code, err) == (2, "kafkats: memory ran out: fewer --jobs need less\n")
+
+
 def test_help_answers_at_once() -> None:
     """Nothing heavy is imported for it: numba alone takes half a second."""
     script = "import sys; from kafkats.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\nprint([m for m in ('numpy', 'numba', 'pyarrow') if m in sys.modules])"
