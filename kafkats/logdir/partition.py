@@ -234,6 +234,8 @@ def _look(entry: os.DirEntry[str], findings: list[Finding], links: set[str]) -> 
         findings.append(
             Finding("stray", name, "a symbolic link: Kafka follows it, kafkats does not")
         )
+    elif entry.name in PARTITION_FILES:
+        findings.append(Finding("unreadable", name, "not a regular file"))
     elif stat.S_ISDIR(st.st_mode):
         findings.append(
             Finding("stray", name, "a directory inside a partition: brokers do not look at it")

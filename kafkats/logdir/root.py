@@ -1,7 +1,8 @@
 """Read a `log.dirs` root: partitions, checkpoints, clean-shutdown marker and foreign files.
 
 A broker does not start when a directory in a root is not named like a partition (LogManager; the
-only exception is `remote-log-index-cache`, from 3.6 on). It ignores loose files.
+only exception is `remote-log-index-cache`, from 3.6 on). It ignores loose files. It follows links,
+also in the place of its own files, and a marker of any kind counts.
 `__cluster_metadata-0` belongs to KRaft: kafkats never lists it and never reads it.
 """
 
@@ -28,6 +29,8 @@ ROOT_FILES: Final = (
     paths.META_PROPERTIES,
 )
 """The files of a root that kafkats reads."""
+_DECODED: Final = (paths.META_PROPERTIES, *paths.OFFSET_CHECKPOINTS)
+"""Those whose contents `read_root` has."""
 
 _KNOWN: Final = frozenset({
     *(name + end for name in (*ROOT_FILES, "bootstrap.checkpoint") for end in ("", ".tmp")),
@@ -62,7 +65,10 @@ class LogDir:
 
 @dataclass(frozen=True)
 class RootNames:
-    """The entries of a root by kind: partition directories (sorted) and loose files."""
+    """The entries of a root by kind: partition directories (sorted) and loose files.
+
+    `files` also has what stands in the place of a file of ROOT_FILES, such as a link or a pipe.
+    """
 
     partitions: tuple[str, ...]
     files: frozenset[str]
@@ -155,6 +161,8 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
                     findings.append(Finding("transient", name, _STATES[parsed.state]))
             elif is_dir or is_link:
                 findings.append(_foreign(name, is_dir, is_link))
+                if name in ROOT_FILES and not is_dir and Path(entry.path).exists():
+                    files.add(name)
             elif is_file:
                 files.add(name)
                 if name not in _KNOWN:
@@ -162,7 +170,8 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
                         Finding("stray", printable(name), "not a file that Kafka writes here")
                     )
             else:
-                findings.append(Finding("stray", printable(name), "neither a file nor a directory"))
+                files |= {name} & {*ROOT_FILES}
+                findings += _no_file(name)
     listed = RootNames(
         tuple(sorted(partitions)),
         frozenset(files),
@@ -182,6 +191,13 @@ def _beside_the_metadata_log(finding: Finding) -> Finding:
     return finding._replace(kind="stray", reason="not a directory that Kafka makes here")
 
 
+def _no_file(name: str) -> list[Finding]:
+    """Return the finding for a pipe, socket or device, [] if `read_root` makes it."""
+    kind = "unreadable" if name in ROOT_FILES else "stray"
+    finding = Finding(kind, printable(name), "neither a file nor a directory")
+    return [] if name in _DECODED else [finding]
+
+
 def _foreign(name: str, is_dir: bool, is_link: bool) -> Finding:
     """Return the finding for a symbolic link, or a directory not named like a partition."""
     shown = printable(name)
@@ -192,7 +208,8 @@ def _foreign(name: str, is_dir: bool, is_link: bool) -> Finding:
             "a directory that is not named topic-partition: no broker starts with it here",
         )
     if is_link:
-        return Finding("stray", shown, "a symbolic link: Kafka follows it, kafkats does not")
+        follows = "kafkats reads it, too" if name in ROOT_FILES else "kafkats does not"
+        return Finding("stray", shown, f"a symbolic link: Kafka follows it, {follows}")
     return Finding(
         "stray", shown, "not a valid topic's name, though a broker would load it as a partition"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import Final, NamedTuple
@@ -10,6 +11,7 @@ from kafkats.errors import CorruptFile, UsageError, exists, storage
 
 _MAX_BYTES: Final = 256 * 1024 * 1024
 """A larger file is not a checkpoint: one million partitions take 70 MB."""
+_IRREGULAR: Final = "not a regular file"
 
 
 class Line(NamedTuple):
@@ -35,11 +37,16 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
     """
     with storage(path, "reading"):
         # Without O_NONBLOCK, opening a FIFO waits for a writer.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as e:
+            if e.errno != errno.ENXIO:
+                raise
+            raise CorruptFile(_IRREGULAR, path=path) from None  # a socket
         try:
             facts = os.fstat(fd)
             if not stat.S_ISREG(facts.st_mode):
-                raise CorruptFile("not a regular file", path=path)
+                raise CorruptFile(_IRREGULAR, path=path)
             if facts.st_size > _MAX_BYTES:
                 raise CorruptFile(f"larger than {_MAX_BYTES} bytes", path=path)
             with os.fdopen(fd, "rb", closefd=False) as f:

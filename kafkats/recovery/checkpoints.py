@@ -47,7 +47,7 @@ def read_failure(
     except Vanished:
         return None
     except CorruptFile as e:
-        return Failure(e.reason)
+        return Failure(f"{os.fspath(path)}: {e.reason}")
     for n, line in enumerate(lines):
         failure = _line_failure(rule, path, n, line, entry)
         if failure is not None:

@@ -65,6 +65,8 @@ def unread_properties(log_dir: Path, rule: StartRule) -> Unread | None:
     except Vanished:
         return None
     except CorruptFile as e:
+        if rule.marker_epoch and e.position is None:  # it could not be read at all
+            return Unread("offline", f"{_UNREAD} {path}: {e.reason}")
         return Unread("stops", f"{path}: {e.reason}")
     version = values.get("version", "0")
     key = "node.id" if version == "1" else "broker.id"

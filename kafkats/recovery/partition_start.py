@@ -92,7 +92,7 @@ def predict(
     first = "" if rule.java_checkpoints else stopping_name(snapshots, rule)
     words = stopping_name(odd, rule)
     try:
-        unread = None if first else _unread_epochs(partition.path, names, rule, known)
+        unread = None if first else _unread_epochs(partition.path, rule, known)
         if unread is not None or words:
             return unread or replace(known, outcome="stops", words=first or words)
         return _loaded(partition, claims, rule, interval, names, known, epochs, state, ahead or {})
@@ -155,10 +155,10 @@ def _has_producers(directory: Path, files: Files, rule: StartRule) -> bool:
 
 
 def _unread_epochs(
-    directory: Path, names: dict[str, int], rule: StartRule, known: PartitionStart
+    directory: Path, rule: StartRule, known: PartitionStart
 ) -> PartitionStart | None:
     """Return the start that ends at unreadable leader epochs, which are read first of all."""
-    if not rule.epochs or paths.LEADER_EPOCH not in names:
+    if not rule.epochs:
         return None
     failure = read_failure(rule, directory / paths.LEADER_EPOCH, EPOCHS)
     if failure is None:

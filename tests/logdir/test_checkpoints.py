@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from socket import AF_UNIX, socket
 
 import pytest
 from hypothesis import given
@@ -235,12 +237,14 @@ def test_any_mutation_is_read_or_refused_by_our_errors(
             assert e.position <= scratch.stat().st_size
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
-    import os
-
+def test_what_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
+    monkeypatch.chdir(tmp_path)  # a socket's path is at most 107 bytes
+    with socket(AF_UNIX) as of:
+        of.bind("socket")
     (tmp_path / "folder").mkdir()
-    for name, kind in (("gone", Vanished), ("pipe", CorruptFile), ("folder", CorruptFile)):
+    corrupt = ((name, CorruptFile) for name in ("pipe", "socket", "folder"))
+    for name, kind in (("gone", Vanished), *corrupt):
         for read in READERS:
             with pytest.raises(kind) as raised:
                 read(tmp_path / name)

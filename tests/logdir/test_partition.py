@@ -122,6 +122,12 @@ def test_what_is_no_file(folder: Path) -> None:
     assert len(scan_partition(folder).segments) == 2
 
 
+@pytest.mark.parametrize("name", [paths.PARTITION_METADATA, paths.LEADER_EPOCH])
+def test_no_file_in_the_place_of_a_small_one(folder: Path, name: str) -> None:
+    os.mkfifo(folder / name)
+    assert kinds(folder) == [(name, "unreadable")]
+
+
 def test_a_name_that_is_not_utf8_can_be_printed(folder: Path) -> None:
     Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.txt")).touch()
     assert kinds(folder) == [("caf\\xe9.txt", "stray")]

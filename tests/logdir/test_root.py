@@ -107,6 +107,26 @@ def test_foreign_files_and_links(root: Path, tmp_path: Path) -> None:
     ]
 
 
+def test_a_linked_file_of_a_root_is_read(root: Path, tmp_path: Path) -> None:
+    sound = scan_root(root).checkpoints
+    elsewhere = (root / paths.RECOVERY_POINT).rename(tmp_path / "elsewhere")
+    (root / paths.RECOVERY_POINT).symlink_to(elsewhere)
+    (root / paths.CLEAN_SHUTDOWN).symlink_to(elsewhere)
+    (root / paths.META_PROPERTIES).symlink_to(tmp_path / "nowhere")
+    found = scan_root(root)
+    assert (found.checkpoints, found.clean_shutdown) == (sound, True)
+    assert {f.kind for f in found.findings} == {"stray"}
+
+
+def test_a_pipe_in_the_place_of_a_roots_file_is_unreadable(root: Path) -> None:
+    (root / paths.RECOVERY_POINT).unlink()
+    names = [paths.CLEAN_SHUTDOWN, paths.META_PROPERTIES, paths.RECOVERY_POINT]
+    for name in names:
+        os.mkfifo(root / name)
+    assert kinds(root) == [(name, "unreadable") for name in names]
+    assert scan_root(root).clean_shutdown  # for a broker, anything of this name is a marker
+
+
 def test_a_name_that_is_not_utf8(root: Path) -> None:
     Path(os.fsdecode(os.fsencode(root) + b"/b\xfcro")).mkdir()
     assert kinds(root) == [("b\\xfcro", "stops-the-broker")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -518,6 +519,30 @@ def test_a_second_directory_with_an_unreadable_meta_properties_goes_offline(
     why = f"Encountered I/O error in metadata log directory {second}. Cannot continue."
     assert _predicted([first, second], "4.3").words[-1] == why
     assert _predicted([first, second], "2.8").outcome == "stops"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        paths.META_PROPERTIES,
+        paths.RECOVERY_POINT,
+        f"untouched-0/{paths.LEADER_EPOCH}",
+        f"untouched-0/{paths.PARTITION_METADATA}",
+    ],
+)
+def test_a_pipe_in_the_place_of_a_small_file_is_no_missing_file(
+    name: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    """A broker 4.3.1 fails on a socket there; it follows a link."""
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    file = (root / name).rename(tmp_path / "elsewhere")
+    (root / name).symlink_to(file)
+    assert _predicted([root], "4.3").outcome == "loads"
+    (root / name).unlink()
+    os.mkfifo(root / name)
+    start = _predicted([root], "4.3")
+    assert start.outcome == "stops"
+    assert f"{root / name}: not a regular file" in " ".join(start.words)
 
 
 @pytest.mark.parametrize(("kafka", "word"), [("3.9", "resrved"), ("4.3", "reserved")])
