@@ -12,7 +12,7 @@ import java.util.regex.*;
 /**
  * The verb `sequence` for the logs of Kafka 0.10.2 to 3.9, from one source file: no Kafka class is named at compile time, because packages,
  * constructors and methods changed with almost every release. A parameter gets its argument by its type. Sequences are compared with
- * 0.10.2.2, 1.1.1, 2.3.1, 2.4.1, 2.8.2 and 3.9.1. It also runs with 0.11.0.3, whose log is not compared in CI.
+ * 0.10.2.2, 0.11.0.3, 1.1.1, 2.3.1, 2.4.1, 2.8.2 and 3.9.1.
  *
  *   sequence SPEC.json                                plays requests, timers, stops and starts on one Log or UnifiedLog
  *   serve

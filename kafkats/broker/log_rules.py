@@ -40,6 +40,11 @@ class LogRule:
     """The log rolls before producers are judged, so also for a batch that is rejected then."""
     judges_markers: bool
     """A start judges the markers in the log, and fails at an older epoch (up to 2.4.0)."""
+    known_batches: int
+    """Batches of a producer that are known again: five from 1.0 on (KAFKA-5494).
+
+    Before, its last one, and a marker becomes that, with the sequence of the batch before.
+    """
     marker_timestamp: bool
     """A marker's timestamp becomes the producer's; before, that of its last batch stays."""
     moves_recovery_point: bool
@@ -52,6 +57,19 @@ class LogRule:
     """
     deletes_own_snapshot: bool
     """A replaced empty segment takes the snapshot at its offset along, also a newer one (2.8)."""
+    flush_deletes_snapshots: bool
+    """A flush deletes the snapshots below the last two segments (up to 0.11).
+
+    Later brokers do that after they have written the recovery point, which no log does by itself.
+    """
+    snapshot_before_recovery: bool
+    """A recovery writes a snapshot at each segment that it recovers, too, not only after it."""
+    deletes_aborted: bool
+    """A start after an unclean stop deletes the active segment's transaction index (up to 0.11).
+
+    That segment's index is not cut to its entries, so it is corrupt. A recovery then makes the file
+    only for transactions that were aborted; later brokers empty it.
+    """
     snapshot_at_end: bool
     """The load of producers writes a snapshot at the log end, and at the last two segments.
 
@@ -89,11 +107,15 @@ _NEWEST: Final = LogRule(
     unknown_sequence=OUT_OF_ORDER_SEQUENCE,
     rolls_before_producers=True,
     judges_markers=False,
+    known_batches=5,
     marker_timestamp=True,
     moves_recovery_point=True,
     keeps_producers=True,
     keeps_snapshots=True,
     deletes_own_snapshot=False,
+    flush_deletes_snapshots=False,
+    snapshot_before_recovery=True,
+    deletes_aborted=False,
     snapshot_at_end=True,
     reloads_producers=True,
     replaces_empty=True,
@@ -147,6 +169,10 @@ _0_11: Final = replace(
     kafka="0.11",
     keeps_recovery_point=True,
     bounds_recovery_point=False,
+    known_batches=1,
+    flush_deletes_snapshots=True,
+    snapshot_before_recovery=False,
+    deletes_aborted=True,
     unknown_producer=OUT_OF_ORDER_SEQUENCE,
     below_end=OUT_OF_ORDER,
 )

@@ -215,9 +215,8 @@ class PartitionLog:
         base = max(base_offset, self.log_end_offset)
         old, rule = self.active, self.generation.log
         replaced = old.base_offset == base
-        reason = f"a segment at {base} cannot follow the one at {old.base_offset}"
-        if replaced:
-            reason = f"a segment at {base} is there already"
+        says = "is there already" if replaced else f"cannot follow the one at {old.base_offset}"
+        reason = f"a segment at {base} {says}"
         # Below the last segment: after an append above the log end that was rejected.
         if base < old.base_offset or (replaced and old.size and rule.replaces_empty):
             raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
@@ -235,7 +234,13 @@ class PartitionLog:
                 self.producers.delete_snapshots([base])
         if replaced and not rule.replaces_empty:
             raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
-        self.recovery_point = max(self.recovery_point, base)
+        self._flush(base)
+
+    def _flush(self, offset: int) -> None:
+        if offset > self.recovery_point:
+            self.recovery_point = offset
+            if self.producers is not None:
+                self.producers.flushed([one.base_offset for one in self.segments], offset)
 
     def truncate(self, offset: int, now_ms: int) -> int:
         """Delete all batches that end at `offset` or above. Returns the new log end offset.
@@ -327,7 +332,7 @@ class PartitionLog:
     def close(self, now_ms: int) -> None:
         """Write the closing time index entry, as a clean stop does. Raises StorageFailed."""
         self.active.close(self.log_end_offset, now_ms)
-        self.recovery_point = self.log_end_offset
+        self._flush(self.log_end_offset)
         if self.producers is not None:
             self.producers.take_snapshot(now_ms)
 

@@ -1,8 +1,9 @@
 """Producer state of a partition: sequences, epochs, transactions, and their snapshots.
 
 A leader answers a batch that it has already with the offsets of then, and rejects sequences with a
-gap and epochs below the producer's last one. It knows the last five batches of each producer. A
-snapshot holds only the last one, so a start forgets the others unless it reads them from the log.
+gap and epochs below the producer's last one. It knows the last five batches of each producer, up to
+0.11 one. A snapshot holds only the last one, so a start forgets the others unless it reads them
+from the log.
 Source: ProducerStateManager, ProducerAppendInfo, UnifiedLog.rebuildProducerState of Kafka 0.11 to
 4.3. Not kept: transactions that end above the high watermark, which only readers of committed
 records see.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from kafkats import paths
 from kafkats.broker import files
 from kafkats.broker.error_names import FENCED, INVALID_EPOCH, INVALID_STATE, OUT_OF_ORDER_SEQUENCE
 from kafkats.broker.generation import Generation
+from kafkats.broker.known_producers import MOST, Producer, Sent, loaded, unknown
 from kafkats.broker.log_rules import LogRule
 from kafkats.broker.places import places
 from kafkats.broker.settings import Topic
@@ -30,8 +32,6 @@ from kafkats.index.txn_index import ENTRY
 from kafkats.logdir.producers import (
     Marker,
     Producers,
-    after_data,
-    after_marker,
     java_order,
     read_marker,
 )
@@ -40,35 +40,11 @@ from kafkats.primitives import Buffer
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import Source, array_source, open_source
 
-_KEPT: Final = 5
-"""Batches of a producer that are known again."""
-_MOST: Final = 2**31 - 1
-
-
-class Sent(NamedTuple):
-    """A batch that a producer has sent."""
-
-    last_sequence: int
-    first_offset: int
-    last_offset: int
-    timestamp: int
-    """Its largest timestamp in ms."""
-
-    @property
-    def first_sequence(self) -> int:
-        """Sequences wrap from 2^31-1 to 0."""
-        return (self.last_sequence - (self.last_offset - self.first_offset)) & _MOST
-
-
-class _Producer(NamedTuple):
-    entry: ProducerEntry
-    sent: tuple[Sent, ...] = ()
-
 
 class Judged(NamedTuple):
     """What an append changes."""
 
-    changed: dict[int, _Producer]
+    changed: dict[int, Producer]
     """By producer."""
     begun: dict[int, int]
     """The producers of the transactions that begin, by first offset."""
@@ -85,7 +61,7 @@ class ProducerState:
         """`kept`: the format of the topic has producer state; if not, snapshots are empty."""
         self._rule = rule
         self._directory, self._expiry_ms, self._kept = directory, expiry_ms, kept
-        self._producers: dict[int, _Producer] = {}
+        self._producers: dict[int, Producer] = {}
         self._open: dict[int, int] = {}
         """Producer by the first offset of its open transaction."""
         self._end = 0
@@ -113,7 +89,7 @@ class ProducerState:
             first, producer = batch.base_sequence, (batch.producer_id, batch.producer_epoch)
             if producer not in earlier:
                 self.check(batch)
-            elif first != (earlier[producer] + 1) & _MOST:
+            elif first != (earlier[producer] + 1) & MOST:
                 reason = f"sequence {first} follows {earlier[producer]} in one set"
                 raise Rejected(f"{OUT_OF_ORDER_SEQUENCE}: {reason}", position=batch.position)
             earlier[producer] = _last_sequence(batch)
@@ -142,7 +118,7 @@ class ProducerState:
         self._check_epoch(entry, batch.producer_epoch)
         newer = batch.producer_epoch > entry.producer_epoch
         last = -1 if newer else entry.last_sequence
-        if first != last + 1 and not (first == 0 and last == _MOST):
+        if first != last + 1 and not (first == 0 and last == MOST):
             reason = f"sequence {first} of producer {batch.producer_id} follows {last}"
             forgotten = last < 0 and not newer
             error = self._rule.unknown_sequence if forgotten else OUT_OF_ORDER_SEQUENCE
@@ -186,7 +162,7 @@ class ProducerState:
         Raises CorruptBatch for a batch outside of its producer's open transaction, and by the rule
         Rejected as `check_marker`.
         """
-        changed: dict[int, _Producer] = {}
+        changed: dict[int, Producer] = {}
         ended: list[tuple[ProducerEntry, int, Marker]] = []
         begun: dict[int, int] = {}
         source = array_source(np.frombuffer(data, np.uint8))
@@ -209,38 +185,30 @@ class ProducerState:
         self,
         row: Sequence[int],
         source: Source,
-        changed: dict[int, _Producer],
+        changed: dict[int, Producer],
         begun: dict[int, int],
         ended: list[tuple[ProducerEntry, int, Marker]],
     ) -> None:
         from kafkats.kernels import headers as k
 
         producer, offset = row[k.PRODUCER_ID], row[k.LAST_OFFSET]
-        known = changed.get(producer) or self._producers.get(producer) or _unknown(producer)
+        known = changed.get(producer) or self._producers.get(producer) or unknown(producer)
+        rule = self._rule
         if row[k.ATTRIBUTES] & CONTROL_BIT:
             if row[k.COUNT]:
                 marker = read_marker(row, source)
-                if self._rule.judges_markers:
+                if rule.judges_markers:
                     epochs = row[k.PRODUCER_EPOCH], marker.coordinator_epoch
                     self._check_marker(known.entry, *epochs)
                 if known.entry.txn_first_offset >= 0:
                     ended.append((known.entry, offset, marker))
-                elif not self._rule.skips_empty_transactions:
+                elif not rule.skips_empty_transactions:
                     ended.append((known.entry._replace(txn_first_offset=offset), offset, marker))
-                entry = after_marker(known.entry, row, marker)
-                if not self._rule.marker_timestamp:
-                    timestamp = known.entry.timestamp if entry.last_offset >= 0 else -1
-                    entry = entry._replace(timestamp=timestamp)
-                sent = known.sent if entry.last_offset >= 0 else ()
-                known = _Producer(entry, sent)
+                known = known.after_marker(row, marker, rule)
         else:
-            entry = after_data(known.entry, row)
-            if entry.txn_first_offset >= 0 > known.entry.txn_first_offset:
-                begun[entry.txn_first_offset] = producer
-            same = entry.producer_epoch == known.entry.producer_epoch
-            sent = known.sent if same else ()
-            one = Sent(entry.last_sequence, row[k.FIRST_OFFSET], offset, entry.timestamp)
-            known = _Producer(entry, (*sent, one)[-_KEPT:])
+            before, known = known.entry, known.after_data(row, rule)
+            if known.entry.txn_first_offset >= 0 > before.txn_first_offset:
+                begun[known.entry.txn_first_offset] = producer
         changed[producer] = known
 
     def _ended(self, entry: ProducerEntry, offset: int, marker: Marker) -> bytes:
@@ -275,6 +243,15 @@ class ProducerState:
             files.delete(self._path(offset))
             self._snapshots.discard(offset)
 
+    def flushed(self, bases: Sequence[int], offset: int) -> None:
+        """Note that the log, of segments at `bases`, is flushed up to `offset`.
+
+        Raises StorageFailed.
+        """
+        if self._rule.flush_deletes_snapshots:
+            kept_from = min(offset, *bases[-2:])
+            self.delete_snapshots({one for one in self._snapshots if one < kept_from})
+
     def start_at(self, log_start: int) -> None:
         """Note that the log start has moved up. Raises StorageFailed."""
         if not self._rule.keeps_producers:
@@ -307,12 +284,20 @@ class ProducerState:
         self.delete_snapshots(strays)
 
     def rebuild(
-        self, bases: Sequence[int], log_start: int, end: int, now_ms: int, *, clean: bool = False
+        self,
+        bases: Sequence[int],
+        log_start: int,
+        end: int,
+        now_ms: int,
+        *,
+        clean: bool = False,
+        recovers: bool = False,
     ) -> None:
         """Load the state at `end` from the newest snapshot and the segments at `bases`.
 
-        Raises as `judged`, StorageFailed.
+        `recovers`: the segment at `end` is recovered then. Raises as `judged`, StorageFailed.
         """
+        rule = self._rule
         due = {*bases[-2:], end}
         if not self._kept or (clean and not self._snapshots):
             for offset in sorted(due):
@@ -325,8 +310,9 @@ class ProducerState:
         else:
             self.start_at(log_start)
         if end > self._end and not idle:
+            due = due if rule.snapshot_at_end else set() if recovers else {*bases}
             self._replay(bases, log_start, end, due, now_ms)
-        if self._rule.snapshot_at_end:
+        if rule.snapshot_at_end or (recovers and rule.snapshot_before_recovery):
             self.take_snapshot(now_ms, end)
         self._end = end
 
@@ -344,7 +330,7 @@ class ProducerState:
                 if entry.last_offset < log_start and not self._rule.keeps_producers:
                     continue
                 if entry.txn_first_offset >= 0 or now_ms - entry.timestamp < self._expiry_ms:
-                    self._producers[entry.producer_id] = _loaded(entry)
+                    self._producers[entry.producer_id] = loaded(entry)
                     if entry.txn_first_offset >= 0:
                         self._open[entry.txn_first_offset] = entry.producer_id
             self._newest = self._end = offset
@@ -357,7 +343,7 @@ class ProducerState:
         for base in (*below, *(base for base in bases if self._end < base < end)):
             start = max(base, self._end, log_start)
             self._end = start
-            if base in due or not self._rule.snapshot_at_end:
+            if base in due:
                 self.take_snapshot(now_ms)
             with open_source(self._directory / paths.segment_file(base, paths.LOG)) as source:
                 self.read(source, start, end)
@@ -377,19 +363,8 @@ class ProducerState:
         return found
 
 
-def _loaded(entry: ProducerEntry) -> _Producer:
-    """Return a producer of a snapshot: its last batch is known, if it has one."""
-    first = entry.last_offset - entry.offset_delta
-    last = Sent(entry.last_sequence, first, entry.last_offset, entry.timestamp)
-    return _Producer(entry, (last,) if entry.last_offset >= 0 else ())
-
-
 def _last_sequence(batch: Batch) -> int:
-    return (batch.base_sequence + batch.last_offset - batch.base_offset) & _MOST
-
-
-def _unknown(producer: int) -> _Producer:
-    return _Producer(ProducerEntry(producer, -1, -1, -1, 0, -1, -1, -1))
+    return (batch.base_sequence + batch.last_offset - batch.base_offset) & MOST
 
 
 def producer_state(directory: Path, topic: Topic, generation: Generation) -> ProducerState | None:

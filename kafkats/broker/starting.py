@@ -6,6 +6,7 @@ generation's rule.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from kafkats import paths
@@ -22,7 +23,7 @@ from kafkats.index.build import build_from
 from kafkats.logdir.checkpoints import EpochStart, read_epochs, read_offsets
 from kafkats.logdir.partition import log_bases, scan_at_rest
 from kafkats.plans.dialects import listed, refuse_enriched, refuse_marked
-from kafkats.recovery.facts import PartitionStart
+from kafkats.recovery.facts import PartitionStart, Recovered
 from kafkats.recovery.partition_start import predict
 from kafkats.segment.reader import open_source
 
@@ -68,7 +69,7 @@ def _started(
 ) -> PartitionLog:
     """As `start`, by a predicted load. Raises Rejected for a marker that a producer outran."""
     directory = before.directory
-    _carry_out(directory, told, before.log_start_offset, topic, generation, now_ms)
+    _carry_out(before, told, topic, generation, now_ms)
     if generation.entries.mtime_entry:
         write_first_entries(directory, log_bases(directory), told.created, now_ms)
     segments = [open_active(directory, b, generation, now_ms) for b in log_bases(directory)]
@@ -145,13 +146,13 @@ def _offset_in(root: Path, checkpoint: str, partition: str, otherwise: int) -> i
 
 
 def _carry_out(
-    directory: Path,
+    before: PartitionLog,
     told: PartitionStart,
-    log_start: int,
     topic: Topic,
     generation: Generation,
     now_ms: int,
 ) -> None:
+    directory, log_start = before.directory, before.log_start_offset
     bases = log_bases(directory)
     for name in told.removed:
         files.delete(directory / name)
@@ -164,17 +165,31 @@ def _carry_out(
         files.write(directory / name, b"", now_ms)
     for one in told.recovered:
         if one.base_offset not in told.deleted:
-            state = producer_state(directory, topic, generation)
-            if state is not None:
-                state.rebuild(bases, log_start, one.base_offset, now_ms)
-            _recover(directory, one.base_offset, one.cut_to, topic, generation, now_ms)
-            if state is not None:
-                _recover_producers(directory, one.base_offset, state, now_ms)
+            _recover_segment(before, bases, one, topic, generation, now_ms)
     state = producer_state(directory, topic, generation)
     if state is not None and generation.start.swaps_renamed:
         state.delete_snapshots(told.deleted)
     if state is not None and generation.log.keeps_snapshots and {*bases} <= {*told.deleted}:
         state.clear(log_start)
+
+
+def _recover_segment(
+    before: PartitionLog,
+    bases: Sequence[int],
+    one: Recovered,
+    topic: Topic,
+    generation: Generation,
+    now_ms: int,
+) -> None:
+    directory, base = before.directory, one.base_offset
+    state = producer_state(directory, topic, generation)
+    if state is not None:
+        state.rebuild(bases, before.log_start_offset, base, now_ms, recovers=True)
+    if generation.log.deletes_aborted and base == bases[-1] and not before.active.closed:
+        files.delete(directory / paths.segment_file(base, paths.TXN_INDEX))
+    _recover(directory, base, one.cut_to, topic, generation, now_ms)
+    if state is not None:
+        _recover_producers(directory, base, state, now_ms)
 
 
 def _recover_producers(directory: Path, base: int, state: ProducerState, now_ms: int) -> None:

@@ -315,6 +315,64 @@ def test_batches_below_the_log_start_stay_known_up_to_2_3(tmp_path: Path) -> Non
     assert sent(log, 0, producer=8) == (3, 3, "in place")
 
 
+def test_up_to_0_11_one_batch_is_known_again(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", "0.11.0")
+    for n in range(2):
+        sent(log, n)
+    assert sent(log, 1) == (1, 1, DUPLICATE)
+    assert rejected(log, 0) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+@pytest.mark.parametrize(("kafka", "again"), [("0.11.0", 2), ("1.0", 1)])
+def test_up_to_0_11_a_marker_is_the_last_batch(kafka: str, again: int, tmp_path: Path) -> None:
+    """With the sequence of the batch before, so that batch is found at the marker's offset."""
+    log = log_of(tmp_path / "t-0", kafka)
+    sent(log, 0, transactional=True)
+    sent(log, 1, transactional=True)
+    log.end_transaction(EndMarker(P, 0, False, 1), now_ms=NOW + 5, leader_epoch=0)
+    assert sent(log, 1, transactional=True) == (again, again, DUPLICATE)
+    log.close(NOW)
+    (entry,) = snapshots(log)[3]
+    timestamp = NOW + 5 if again == 2 else NOW + 1
+    assert (entry.last_sequence, entry.last_offset, entry.offset_delta) == (1, again, 0)
+    assert entry.timestamp == timestamp
+
+
+@pytest.mark.parametrize(
+    ("kafka", "flushed", "recovered"),
+    [("0.11.0", [2, 3, 4], [3, 4]), ("1.0", [1, 2, 3, 4], [2, 3, 4])],
+)
+def test_snapshots_of_a_flush_and_of_a_recovery(
+    kafka: str, flushed: list[int], recovered: list[int], tmp_path: Path
+) -> None:
+    """Up to 0.11 a flush deletes those below the last two segments, and a recovery writes none before it."""
+    log = log_of(tmp_path / "t-0", kafka)
+    for n in range(4):
+        sent(log, n)
+        if n < 3:
+            log.roll(log.log_end_offset, NOW)
+    log.close(NOW)
+    assert list(snapshots(log)) == flushed
+    for offset in flushed:
+        (log.directory / paths.segment_file(offset, paths.SNAPSHOT)).unlink()
+    log.recovery_point = 2
+    start(log, log.topic, log.generation, NOW, clean=False)
+    assert list(snapshots(log)) == recovered
+
+
+@pytest.mark.parametrize(("kafka", "left"), [("0.11.0", False), ("1.0", True)])
+def test_a_transaction_index_of_no_transactions(kafka: str, left: bool, tmp_path: Path) -> None:
+    """A recovery empties it. Up to 0.11 a start has deleted that of the active segment before."""
+    log = log_of(tmp_path / "t-0", kafka)
+    sent(log, 0, transactional=True)
+    log.end_transaction(EndMarker(P, 0, False, 1), now_ms=NOW, leader_epoch=0)
+    log.truncate(1, NOW)
+    path = log.active.path(paths.TXN_INDEX)
+    assert path.read_bytes() == b""
+    start(log, log.topic, log.generation, NOW, clean=False)
+    assert path.exists() == left
+
+
 @pytest.mark.parametrize(("kafka", "bases", "ends"), [("2.2", [3], (3, 3)), ("2.1", [0], (3, 2))])
 def test_a_log_that_ends_below_its_log_start(
     kafka: str, bases: list[int], ends: tuple[int, int], tmp_path: Path
