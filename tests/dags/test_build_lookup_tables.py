@@ -158,6 +158,7 @@ def test_without_a_logical_date_the_last_full_hour(bag: Any, volume: Path, here:
     assert said["added"] == 9 * 3600
 
 
+@pytest.mark.usefixtures("rendered")
 def test_exports_from_volumes_and_from_their_tables(
     bag: Any, volume: Path, here: list[str]
 ) -> None:

@@ -106,6 +106,7 @@ def submitted() -> set[str]:
     return {"certify", "undo"}
 
 
+@pytest.mark.usefixtures("rendered")
 @pytest.mark.slow(40)
 def test_phase_1_canary_phase_2_and_back(bag: Any, cluster: Path, here: list[str]) -> None:
     """Each phase a run; no logical date; the canary's yes is given when the run is over, as on the command line."""

@@ -60,6 +60,7 @@ def same_as_kafkas_own(root: Path) -> bool:
     )
 
 
+@pytest.mark.usefixtures("rendered")
 @pytest.mark.slow(10)
 def test_from_damage_to_proof_and_again(
     bag: Any,
