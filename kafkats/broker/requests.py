@@ -26,7 +26,7 @@ from kafkats.broker.error_names import (
 )
 from kafkats.broker.generation import Generation, Versions
 from kafkats.broker.partition_log import DUPLICATE, PartitionLog
-from kafkats.broker.validate import Validated
+from kafkats.broker.validate import MOST_RECORDS, Validated
 from kafkats.errors import CorruptBatch, NotConvertible, Rejected, UsageError
 from kafkats.formats import dispatch, kip228, v0, v1, v2
 from kafkats.formats.dialects import reader
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 _MANY: Final = 1 << 18
 """Bytes of a fetch that are worth kernels."""
 _WORDS: Final = {word.value: word for word in Word}
-_MOST_RECORDS: Final = 1 << 20
-"""Of one batch: a few KB of zstd can hold tens of millions, which take minutes to judge."""
 
 
 class Produced(NamedTuple):
@@ -188,8 +186,8 @@ def _check_set(version: int, generation: Generation, data: bytes) -> None:
     except CorruptBatch as e:
         raise Rejected(f"{CORRUPT_MESSAGE}: {e.reason}", position=e.position) from e
     for batch in batches:
-        if batch.count > _MOST_RECORDS:
-            raise UsageError(f"a set of {batch.count} records: at most {_MOST_RECORDS} are played")
+        if batch.count > MOST_RECORDS:
+            raise UsageError(f"a set of {batch.count} records: at most {MOST_RECORDS} are played")
         reason = ""
         if batch.magic > max(rule.magics):
             reason = (

@@ -325,22 +325,9 @@ class Restart(_Step):
 
 
 Step: TypeAlias = (
-    Start
-    | Create
-    | Produce
-    | ProduceLog
-    | EndTransaction
-    | Replicate
-    | Mirror
-    | Fetch
-    | ListOffsets
-    | Roll
-    | Truncate
-    | DeleteRecords
-    | Retain
-    | Compact
-    | Restart
-)
+    Start | Create | Produce | ProduceLog | EndTransaction | Replicate | Mirror | Fetch
+    | ListOffsets | Roll | Truncate | DeleteRecords | Retain | Compact | Restart
+)  # fmt: skip
 _STEP: TypeAdapter[Step] = TypeAdapter(Annotated[Step, Field(discriminator="do")])
 
 
@@ -381,6 +368,14 @@ def _fault(error: ValidationError) -> str:
         return f"{place}: this step has no such field"
     if first["type"] == "union_tag_invalid":
         return f"do: {context['tag']} is no step; the steps are {context['expected_tags']}"
+    if first["type"] == "union_tag_not_found":
+        return "do: is missing; it names the step"
+    if first["type"] == "model_attributes_type" and not place:
+        return "a step is a JSON object"
+    if first["type"] == "value_error":
+        return ": ".join(filter(None, (place, str(context["error"]))))
+    if place.startswith("config.") and isinstance(first["input"], list | dict | None):
+        return f"config.{first['loc'][2]}: is no text, number, true or false"
     if first["type"] == "string_pattern_mismatch" and place.endswith("partition"):
         return f"{place}: {first['input']!r} is no TOPIC-NUMBER such as orders-0"
     return faults(error, below=1)[0]

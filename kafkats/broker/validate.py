@@ -35,8 +35,9 @@ from kafkats.broker.error_names import (
 )
 from kafkats.broker.settings import Topic
 from kafkats.compression.checksums import crc32
+from kafkats.compression.limit import allowed
 from kafkats.counts import counted
-from kafkats.errors import CorruptBatch, NotConvertible, Rejected
+from kafkats.errors import CorruptBatch, NotConvertible, OversizedBatch, Rejected, UsageError
 from kafkats.formats import message_set, v2
 from kafkats.formats.dialects import Reader, reader
 from kafkats.formats.framing import OVERHEAD
@@ -45,6 +46,8 @@ from kafkats.formats.produce import Assigned, MessageSet, contiguous
 from kafkats.generations import LeaderRule
 from kafkats.primitives import Buffer, view, wrap_int64
 
+MOST_RECORDS: Final = 1 << 20
+"""Of one batch: a few KB of zstd can hold tens of millions, which take minutes to judge."""
 _CRC_AT: Final = OVERHEAD
 
 
@@ -81,7 +84,8 @@ def validate(
 ) -> Validated:
     """Return the set `buf` of a client as the leader of `topic` appends it at `offset`.
 
-    `now_ms` is the broker's clock. Raises Rejected, with the position of the batch.
+    `now_ms` is the broker's clock. Raises Rejected, with the position of the batch; UsageError for
+    more records or bytes than are played in bounded time.
     """
     known = reader(rule.dialect)
     batches = whole_batches(buf, known, rule.invalid)
@@ -191,6 +195,9 @@ def _records(buf: Buffer, batch: Batch, known: Reader, rule: LeaderRule) -> list
         if batch.magic < v2.MAGIC and batch.codec != Codec.NONE:
             _check_inner(buf, batch, rule)
         return known.records(buf, batch)
+    except OversizedBatch as e:
+        most = f"{allowed()} bytes after decompression and {MOST_RECORDS} records"
+        raise UsageError(f"a batch of at most {most} is played, not the one sent") from e
     except CorruptBatch as e:
         where = batch.position if e.position is None else e.position
         raise Rejected(f"{rule.invalid}: {e.reason}", position=where) from e
@@ -198,7 +205,9 @@ def _records(buf: Buffer, batch: Batch, known: Reader, rule: LeaderRule) -> list
 
 def _check_inner(buf: Buffer, wrapper: Batch, rule: LeaderRule) -> None:
     """Check magic and checksum of the messages in a wrapper. Raises CorruptBatch, Rejected."""
-    inner, frames = message_set.wrapped(buf, wrapper, broken_lz4=wrapper.magic == 0)
+    inner, frames = message_set.wrapped(
+        buf, wrapper, broken_lz4=wrapper.magic == 0, most=MOST_RECORDS
+    )
     for number, frame in enumerate(frames):
         if frame.magic != wrapper.magic:
             reason = f"message {number} in a wrapper of magic {wrapper.magic} has {frame.magic}"

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kafkats.compression import Codec, decompress
 from kafkats.compression.checksums import crc32
-from kafkats.errors import BadInput, CorruptBatch
+from kafkats.errors import BadInput, CorruptBatch, OversizedBatch
 from kafkats.formats.framing import (
     FRAME,
     MAGIC_AT,
@@ -136,14 +136,17 @@ def check_crc(buf: Buffer, batch: Batch) -> None:
         )
 
 
-def wrapped(buf: Buffer, batch: Batch, *, broken_lz4: bool) -> tuple[memoryview, list[Frame]]:
+def wrapped(
+    buf: Buffer, batch: Batch, *, broken_lz4: bool, most: int | None = None
+) -> tuple[memoryview, list[Frame]]:
     """Return the decompressed message set of a wrapper, and its frames with their stored offsets.
 
-    Use it to inspect the set itself; decode_records returns the records. Raises CorruptBatch.
+    Use it to inspect the set itself; decode_records returns the records. Raises CorruptBatch;
+    OversizedBatch for more than `most` messages.
     """
     inner = _open(batch, value_of(buf, batch), broken_lz4, None)
     with decompressed(batch.position):
-        return inner, inner_frames(inner)
+        return inner, inner_frames(inner, most)
 
 
 def value_of(buf: Buffer, batch: Batch) -> bytes | None:
@@ -167,12 +170,13 @@ def _open(
     return memoryview(plain)
 
 
-def inner_frames(inner: memoryview) -> list[Frame]:
+def inner_frames(inner: memoryview, most: int | None = None) -> list[Frame]:
     """Return the frames of a decompressed message set, at least one.
 
-    Raises CorruptBatch with the position in the decompressed bytes.
+    Raises CorruptBatch with the position in the decompressed bytes; OversizedBatch for more than
+    `most`.
     """
-    frames = []
+    frames: list[Frame] = []
     position = 0
     # A file ends quietly with fewer than 18 bytes. A message set reads and checks the 12 bytes of
     # offset and size first.
@@ -185,6 +189,8 @@ def inner_frames(inner: memoryview) -> list[Frame]:
         size = OVERHEAD + header.size
         if size > len(inner) - position:
             break
+        if len(frames) == most:
+            raise OversizedBatch(f"more than {most} messages in a wrapper", position=position)
         frames.append(Frame(position, size, header.offset, inner[position + MAGIC_AT]))
         position += size
     if not frames:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from kafkats.broker import validate
 from kafkats.broker.replay import Row, replay
+from kafkats.compression import limit
 from kafkats.errors import BadInput, KafkatsError, UsageError
 from kafkats.formats import v0, v1
 from kafkats.formats.model import Codec, Record, TimestampType
@@ -57,7 +59,7 @@ def test_a_broker_converts_only_formats_that_it_knows(
 def of_one(magic: int, *, zstd: bool = False, **fields: Any) -> str:
     records = [Record(0, RECORDS_AT, TimestampType.CREATE_TIME, b"k", b"v")]
     if magic < 2:
-        return (v1 if magic else v0).encode_batch(records).hex()
+        return (v1.encode_batch(records) if magic else v0.encode_batch(records)).hex()
     return encode_batch(records, codec=Codec.ZSTD if zstd else Codec.NONE, **fields).hex()
 
 
@@ -152,6 +154,34 @@ def test_a_small_script_cannot_ask_for_any_amount_of_work(tmp_path: Path) -> Non
         play(tmp_path, start("4.3"), at("create"), at("produce", version=7, set=sent.hex()))
 
 
+def test_a_wrapper_of_too_many_messages_is_no_answer_of_a_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes minutes to judge. Kafka has no such limit, so the script is at fault."""
+    monkeypatch.setattr(validate, "MOST_RECORDS", 3)
+    (tmp_path / "again").mkdir()
+    for count in (3, 4):
+        records = [Record(n, RECORDS_AT, TimestampType.CREATE_TIME, b"", b"") for n in range(count)]
+        sent = v1.encode_batch(records, codec=Codec.GZIP).hex()
+        steps = start("2.8.2"), at("create"), at("produce", version=2, set=sent)
+        if count == 3:
+            assert play(tmp_path, *steps)[-1]["outcome"] == "converted"
+            continue
+        with pytest.raises(UsageError, match=r"line 3: a batch of at most .* and 3 records"):
+            play(tmp_path / "again", *steps)
+
+
+def test_a_batch_of_too_many_bytes_is_no_answer_of_a_broker(tmp_path: Path) -> None:
+    zeros = Record(0, RECORDS_AT, TimestampType.CREATE_TIME, b"", bytes(2000))
+    sent = encode_batch([zeros], codec=Codec.GZIP).hex()
+    try:
+        limit.allow(1000)
+        with pytest.raises(UsageError, match="line 3: a batch of at most 1000 bytes"):
+            play(tmp_path, start("2.8.2"), at("create"), at("produce", version=3, set=sent))
+    finally:
+        limit.allow(limit.MAX_OUTPUT_BYTES)
+
+
 def test_an_output_that_is_a_loop_of_links_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("out")
     with pytest.raises(KafkatsError):
@@ -169,6 +199,13 @@ def test_a_log_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
     [
         (at("produce", version=7, record=RECORDS), "record: this step has no such field"),
         ({"do": "consume", "broker": "1"}, "do: consume is no step; the steps are 'broker',"),
+        ({"broker": "1"}, "do: is missing; it names the step"),
+        (
+            at("create", config={"segment.ms": [1]}),
+            "config.segment.ms: is no text, number, true or",
+        ),
+        (at("create", config=[1]), "config: Input should be a valid dictionary"),
+        (at("roll", at="soon"), "line 2: at: 'soon' is not a time"),
         (at("create", partition="orders"), "partition: 'orders' is no TOPIC-NUMBER"),
         (at("create", partition="t-00"), "partition: 't-00' is no TOPIC-NUMBER"),
         (start("5.0"), "kafka 5.0: not a release that kafkats knows"),
@@ -182,5 +219,12 @@ def test_a_wrong_step_is_reported_in_the_words_of_scripts(
     step: dict[str, object], reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(KafkatsError) as raised:
-        play(tmp_path, *([] if step["do"] == "broker" else [start("4.3")]), step)
+        play(tmp_path, *([] if step.get("do") == "broker" else [start("4.3")]), step)
     assert reason in raised.value.reason and raised.value.reason.startswith("line ")
+
+
+@pytest.mark.parametrize("line", ["[]", "null", '"roll"'])
+def test_a_step_is_an_object(line: str, tmp_path: Path) -> None:
+    (script := tmp_path / "script.jsonl").write_text(f"\n{line}\n")
+    with pytest.raises(BadInput, match="line 2: a step is a JSON object"):
+        replay(script, tmp_path / "out")
