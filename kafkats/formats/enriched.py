@@ -255,6 +255,9 @@ def _inner_record(
 def _decode_header(until_end: memoryview, position: int) -> tuple[MessageHeader, Tags, int]:
     """Return header, tags, and the position after the tags."""
     header = MessageHeader._make(HEADER.unpack_from(until_end, position))
+    if header.tags_length < -1:  # mostly the low half of a timestamp of the magic 1 that shipped
+        reason = f"tags of {header.tags_length} bytes: -1 stands for none"
+        raise CorruptBatch(reason, position=position)
     raw, pos = read_bytes(until_end, position + HEADER.size, header.tags_length)
     return header, parse_tags(raw or b"", position), pos
 

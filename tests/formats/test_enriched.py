@@ -229,6 +229,7 @@ class TestRefused:
             pytest.param(raw(5, 4, -1, NULL, END), "type 4", id="type"),
             pytest.param(raw(5, 12, -1, NULL, END), "type 12", id="control type"),
             pytest.param(raw(5, 0, -1, b"\x00\x00\x00\x7f", END), "127 bytes", id="tags too long"),
+            pytest.param(raw(5, 0, -1, b"\xff\xff\xff\xfe", END), "tags of -2 bytes", id="tags below -1"),
             pytest.param(raw(5, 0, -1, nullable(b"\x00\x01"), END), "tag 0", id="tag cut"),
             pytest.param(raw(5, 0, -1, NULL, b"\x00\x00\x00\x7fxxxx"), "127 bytes", id="key too long"),
             pytest.param(raw(5, 1, -1, NULL, NULL + NULL), "without a value", id="no value"),
