@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from kafkats.cli import main
+from kafkats.errors import ReadOnly
+from kafkats.logdir.partition import PartitionDir, scan_at_rest
+from kafkats.plans import units
 from tests.golden import Unpacked
 
 TORN, LOST, WELL = "gzip-ct-0", "zstd-ct-0", "none-ct-0"
@@ -120,3 +123,32 @@ def test_an_index_that_cannot_be_read(
     assert "not a regular file" in blocked["reason"] or "irectory" in blocked["reason"]
     assert (code, made["blocked"], made["files"] > 0) == (1, 1, True)
     assert said(capsys, "apply", plan, "--digest", made["digest"], "--json")[0] == 0
+
+
+def test_a_partition_that_cannot_be_listed_is_a_blocked_row_of_a_recovery(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root there is no permission that could be missing, so the listing itself fails."""
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+
+    def listed(directory: Path, *, live: bool) -> PartitionDir:
+        if directory.name == WELL:
+            raise ReadOnly("listing the partition directory: Permission denied", path=directory)
+        return scan_at_rest(directory, live=live)
+
+    monkeypatch.setattr(units, "scan_at_rest", listed)
+    for topics, code in (("*", 1), ("none-ct", 1), ("none-lat", 0)):
+        made = said(
+            capsys,
+            "plan",
+            "recover",
+            root,
+            "-o",
+            tmp_path / f"plan-{len(topics)}",
+            "--topics",
+            topics,
+            "--json",
+        )
+        blocked = [row for row in made[1] if row.get("action") == "blocked"]
+        assert (made[0], [row["file"] for row in blocked]) == (code, [WELL] * code), made[2]
+        assert all("Permission denied" in row["reason"] for row in blocked)
