@@ -297,12 +297,16 @@ def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 def one_per_partition(marks: Iterable[Mark]) -> list[Mark]:
-    """Return one mark per partition, sorted. Raises BadInput when two log directories disagree."""
+    """Return one mark per partition, sorted. Raises BadInput when two log directories disagree, or
+    a file of a log directory could not be read.
+    """
     marks_by_key: dict[tuple[str, int], Mark] = {}
     for mark in marks:
         if mark.partition < 0:
             raise BadInput(
-                "not in a partition's directory (TOPIC-N): its topic and partition are unknown"
+                mark.evidence
+                if mark.reason == "unreadable"
+                else "not in a partition's directory (TOPIC-N): its topic and partition are unknown"
             )
         other = marks_by_key.setdefault((mark.topic, mark.partition), mark)
         if (other.offset, other.log_end) != (mark.offset, mark.log_end):

@@ -200,6 +200,9 @@ def test_two_copies_of_a_partition() -> None:
         export([FOUND, FOUND._replace(offset=18)], to="group-csv")
     with pytest.raises(BadInput, match="TOPIC-N"):
         export([FOUND._replace(topic="", partition=-1)], to="json")
+    torn = FOUND._replace(topic="", partition=-1, reason="unreadable", evidence="x: torn")
+    with pytest.raises(BadInput, match="x: torn"):
+        export([torn], to="json")
 
 
 def test_every_partition_of_a_directory(golden: Unpacked) -> None:
