@@ -40,6 +40,8 @@ from kafkats.generations import ENRICHED, KIP228
 BEGIN_MS: Final = parse_time("2024-01-01T00:00:00Z")
 """The clock before the script sets it."""
 
+_MEASURED: Final = frozenset({"produce", "replicate", "fetch", "mirror"})
+"""Of the dialect `enriched`, the steps whose CPU time is told."""
 T = TypeVar("T")
 Row: TypeAlias = dict[str, str | int]
 """The outcome of one step.
@@ -132,7 +134,8 @@ class _Stage:
     def _played(self, step: script.Step) -> Row:
         broker = self._brokers.get(step.broker)
         if broker and broker.generation.dialect == ENRICHED and step.do in enriched_steps.STEPS:
-            return enriched_steps.STEPS[step.do](step, self._now, self._enriched)
+            play = partial(enriched_steps.STEPS[step.do], step, self._now, self._enriched)
+            return self._measured(play) if step.do in _MEASURED else play()
         if step.do not in _PLAYED:
             raise UsageError(f"{step.do}: only brokers of the dialect {ENRICHED} have this step")
         return _PLAYED[step.do](self, step)

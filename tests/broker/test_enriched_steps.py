@@ -337,6 +337,8 @@ class TestMirror:
         )
         row = done.rows[-1]
         assert (row["outcome"], row["opened"], row["unopened"]) == ("recompressed", 1, 2)
+        assert all(("cpu_us" in row) == (row["do"] in {"produce", "mirror"}) for row in done.rows)
+        assert row["cpu_us"] > 0
         assert [row["key"] for row in of_kind(dump(done.log("2", partition="m-0")), "record")] == [
             None, None, None, "a", None, None, None,
         ]  # fmt: skip
