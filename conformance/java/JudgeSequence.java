@@ -10,9 +10,9 @@ import java.util.concurrent.*;
 import java.util.regex.*;
 
 /**
- * The verb `sequence` for the logs of Kafka 0.10.2 to 3.9, from one source file: no Kafka class is named at compile time, because packages,
+ * The verb `sequence` for the logs of Kafka 0.10 to 3.9, from one source file: no Kafka class is named at compile time, because packages,
  * constructors and methods changed with almost every release. A parameter gets its argument by its type. Sequences are compared with
- * 0.10.2.2, 0.11.0.3, 1.1.1, 2.3.1, 2.4.1, 2.8.2 and 3.9.1.
+ * 0.10.0.1, 0.10.2.2, 0.11.0.3, 1.1.1, 2.3.1, 2.4.1, 2.8.2 and 3.9.1.
  *
  *   sequence SPEC.json                                plays requests, timers, stops and starts on one Log or UnifiedLog
  *   serve
@@ -144,12 +144,12 @@ public class JudgeSequence {
                 case "leader": return append(step, true);
                 case "marker": return append(step, false);
                 case "follower": {
-                    Object info = named(log, "append").isEmpty() ? by(log, "appendAsFollower", records(step), Integer.MAX_VALUE) : by(log, "append", records(step), false);
+                    Object info = named(log, "append").isEmpty() ? by(log, "appendAsFollower", records(step, log), Integer.MAX_VALUE) : by(log, "append", records(step, log), false);
                     return call(info, "validBytes");
                 }
                 case "roll": by(log, "roll", 0L, none()); return null;
                 case "truncate": by(log, "truncateTo", Long.parseLong(step.get("offset"))); return null;
-                case "retain": return call(log, "deleteOldSegments");
+                case "retain": return named(log, "deleteOldSegments").get(0).getParameterCount() == 0 ? call(log, "deleteOldSegments") : retain();
                 case "delete-records": {
                     long offset = Long.parseLong(step.get("offset"));
                     if (offset > (Long) call(log, "logEndOffset")) throw (Exception) Class.forName("org.apache.kafka.common.errors.OffsetOutOfRangeException").getConstructor(String.class).newInstance("as Replica up to 2.3");
@@ -164,7 +164,7 @@ public class JudgeSequence {
                 case "fetch": {
                     Object read = by(log, "read", Long.parseLong(step.get("offset")), Integer.parseInt(step.get("bytes")), some((Long) call(log, "logEndOffset")),
                         value("FetchIsolation", "HIGH_WATERMARK", "kafka.server.FetchHighWatermark$"), true, false, value("IsolationLevel", "READ_UNCOMMITTED"));
-                    return hex(bytes(get(read, "records")));
+                    return hex(bytes(get(read, named(read, "messageSet").isEmpty() ? "records" : "messageSet")));
                 }
                 case "stop": stop(); start(true); return null;
                 case "kill": kill(Long.parseLong(step.get("lose"))); start(false); return null;
@@ -172,12 +172,33 @@ public class JudgeSequence {
             }
         }
 
+        /** As LogManager.cleanupExpiredSegments and cleanupSegmentsToMaintainSize, to 0.10.0. */
+        int retain() throws Exception {
+            long ms = (Long) call(config, "retentionMs"), most = (Long) call(config, "retentionSize");
+            int deleted = 0;
+            if (ms >= 0) deleted += deleteWhere(s -> now - (Long) call(s, "lastModified") > ms);
+            long[] left = {(Long) call(log, "size") - most};
+            if (most >= 0 && left[0] >= 0) deleted += deleteWhere(s -> {
+                long size = (Long) call(s, "size");
+                if (left[0] - size < 0) return false;
+                left[0] -= size;
+                return true;
+            });
+            return deleted;
+        }
+
+        interface Deletes { boolean test(Object segment) throws Exception; }
+
+        int deleteWhere(Deletes which) throws Exception {
+            return (Integer) by(log, "deleteOldSegments", proxy(Class.forName("scala.Function1"), (self, method, args) -> which.test(args[0])));
+        }
+
         Object append(Map<String, String> step, boolean client) throws Exception {
             Object info, origin = client ? value("AppendOrigin", "CLIENT", "kafka.log.AppendOrigin$Client$") : value("AppendOrigin", "COORDINATOR", "kafka.log.AppendOrigin$Coordinator$");
-            if (!named(log, "append").isEmpty()) info = by(log, "append", records(step), true); // to 0.10
-            else info = by(log, "appendAsLeader", records(step), Integer.parseInt(step.get("epoch")), client, origin, latest(), value("RequestLocal", "NoCaching"), value("VerificationGuard", "SENTINEL"));
+            if (!named(log, "append").isEmpty()) info = by(log, "append", records(step, log), true); // to 0.10
+            else info = by(log, "appendAsLeader", records(step, log), Integer.parseInt(step.get("epoch")), client, origin, latest(), value("RequestLocal", "NoCaching"), value("VerificationGuard", "SENTINEL"));
             Object first = opened(call(info, "firstOffset"));
-            return List.of(first instanceof Long ? first : get(first, "messageOffset"), call(info, "lastOffset"), call(info, "logAppendTime"));
+            return List.of(first instanceof Long ? first : get(first, "messageOffset"), call(info, "lastOffset"), call(info, named(info, "logAppendTime").isEmpty() ? "timestamp" : "logAppendTime"));
         }
 
         /** As LogManager.shutdown. */
@@ -244,7 +265,7 @@ public class JudgeSequence {
             for (Object s : segments()) {
                 Object offsets = call(s, named(s, "offsetIndex").isEmpty() ? "index" : "offsetIndex");
                 Object times = named(s, "timeIndex").isEmpty() ? 0 : call(call(s, "timeIndex"), "entries"); // none before 0.10.1
-                segments.add(List.of(call(s, "baseOffset"), call(s, "size"), call(offsets, "entries"), times, largest(s)));
+                segments.add(List.of(call(s, "baseOffset"), call(s, "size"), call(offsets, "entries"), times, named(s, "timeIndex").isEmpty() ? -1L : largest(s)));
             }
             List<Long> snapshots = new ArrayList<>();
             try (DirectoryStream<Path> all = Files.newDirectoryStream(dir, "*.snapshot")) {
@@ -298,8 +319,12 @@ public class JudgeSequence {
         throw new NoSuchMethodException("LogConfig");
     }
 
-    static Object records(Map<String, String> step) throws Exception {
+    static Object records(Map<String, String> step, Object log) throws Exception {
         ByteBuffer buffer = ByteBuffer.wrap(HexFormat.of().parseHex(step.get("hex")));
+        for (Method m : named(log, "append")) {
+            Class<?> type = m.getParameterTypes()[0];
+            if (type.getSimpleName().equals("ByteBufferMessageSet")) return type.getConstructor(ByteBuffer.class).newInstance(buffer); // to 0.10.1
+        }
         return Class.forName("org.apache.kafka.common.record.MemoryRecords").getMethod("readableRecords", ByteBuffer.class).invoke(null, buffer);
     }
 

@@ -93,6 +93,8 @@ class LogRule:
     Before, only one that cuts records of it does; else the next append begins a segment. From then
     on, too, indexes that are cut to their entries are not cut again.
     """
+    truncates_at_end: bool
+    """A truncation to the log end is one, and lowers a recovery point above it (up to 0.10)."""
     below_end: str
     """The error for a follower's batch below the log end."""
 
@@ -122,6 +124,7 @@ _NEWEST: Final = LogRule(
     forgets_epochs=True,
     always_cuts_epochs=True,
     reopens=True,
+    truncates_at_end=False,
     below_end=UNEXPECTED_OFFSET,
 )
 _2_8: Final = replace(_NEWEST, name="2.8", kafka="2.8", deletes_own_snapshot=True)
@@ -176,7 +179,7 @@ _0_11: Final = replace(
     unknown_producer=OUT_OF_ORDER_SEQUENCE,
     below_end=OUT_OF_ORDER,
 )
-_0_8: Final = replace(_0_11, name="0.8", kafka="0.8 to 0.10")
+_0_8: Final = replace(_0_11, name="0.8", kafka="0.8 to 0.10", truncates_at_end=True)
 LOG_RULES: Final = {
     r.name: r
     for r in (

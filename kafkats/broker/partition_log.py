@@ -249,7 +249,7 @@ class PartitionLog:
         from `offset` on are cut, and the largest timestamp is read again. Below the first segment
         an empty log begins at `offset`. Raises CorruptBatch, CorruptIndex, StorageFailed.
         """
-        if offset < self.log_end_offset:
+        if offset < self.log_end_offset + self.generation.log.truncates_at_end:
             self.log_start_offset = min(self.log_start_offset, offset)
             kept = [one for one in self.segments if one.base_offset <= offset]
             self._delete(self.segments[len(kept) :], snapshots=True)

@@ -75,8 +75,8 @@ class StartRule:
 
     @property
     def time_indexes(self) -> bool:
-        """Return whether segments have a .timeindex."""
-        return self.name not in ("0.8", "0.9")
+        """Return whether segments have a .timeindex (0.10.1)."""
+        return self.name not in ("0.8", "0.9", "0.10.0")
 
 
 _LOGS: Final = (".log",)
@@ -165,14 +165,15 @@ _RULE_0_11: Final = replace(
 _RULE_0_10: Final = replace(
     _RULE_0_11,
     name="0.10",
-    kafka="0.10",
-    releases=("0.10.0", "0.10.1", "0.10.2"),
+    kafka="0.10.1 and 0.10.2",
+    releases=("0.10.1", "0.10.2"),
     epochs=None,
     producers=False,
     newest_magic=1,
 )
+_RULE_0_10_0: Final = replace(_RULE_0_10, name="0.10.0", kafka="0.10.0", releases=("0.10.0",))
 _RULE_0_9: Final = replace(
-    _RULE_0_10,
+    _RULE_0_10_0,
     name="0.9",
     kafka="0.9",
     releases=("0.9.0",),
@@ -206,6 +207,7 @@ START_RULES: Final = {
         _RULE_1_0,
         _RULE_0_11,
         _RULE_0_10,
+        _RULE_0_10_0,
         _RULE_0_9,
         _RULE_0_8,
     )

@@ -17,7 +17,7 @@ def bad_number(text: str) -> str:
 
 
 def bad_size(rule: StartRule, path: str, size: int) -> str:
-    if "3.0" not in rule.releases and rule.name in ("0.10", "0.11", "1.0"):
+    if "3.0" not in rule.releases and rule.name in ("0.10.0", "0.10", "0.11", "1.0"):
         return "Record size is smaller than minimum record overhead (14)."
     return f"Found record size {size} smaller than minimum record overhead (14) in file {path}."
 
@@ -30,7 +30,7 @@ def held_lock(path: str) -> str:
 
 
 def duplicate(rule: StartRule, first: str, second: str, partition: str) -> str:
-    if rule.name in ("0.8", "0.9", "0.10", "0.11"):
+    if rule.name in ("0.8", "0.9", "0.10.0", "0.10", "0.11"):
         return f"Duplicate log directories found: {first}, {second}!"
     return f"Duplicate log directories for {partition} are found in both {first} and {second}."
 

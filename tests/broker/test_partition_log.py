@@ -369,6 +369,23 @@ def test_up_to_0_11_a_recovery_point_above_the_log_end_stays(tmp_path: Path) -> 
         assert (again.recovery_point, again.log_end_offset) == (point, 0), kafka
 
 
+@pytest.mark.parametrize(("kafka", "point"), [("0.10.2", 0), ("0.11.0", 12)])
+def test_up_to_0_10_a_truncation_to_the_log_end_lowers_the_recovery_point(
+    kafka: str, point: int, tmp_path: Path
+) -> None:
+    log = log_of(tmp_path / "t-0", kafka=kafka)
+    log.recovery_point = 12
+    log.truncate(0, NOW)
+    assert (log.recovery_point, log.log_end_offset) == (point, 0)
+
+
+@pytest.mark.parametrize(("kafka", "timed"), [("0.10.0", False), ("0.10.1", True)])
+def test_segments_have_time_indexes_from_0_10_1_on(kafka: str, timed: bool, tmp_path: Path) -> None:
+    log = log_of(tmp_path / "t-0", kafka=kafka)
+    start(log, log.topic, log.generation, NOW, clean=False)
+    assert any(tmp_path.glob("t-0/*.timeindex")) == timed
+
+
 @pytest.mark.parametrize(("kafka", "rejected"), [("2.1.1", 0), ("1.1", 2), ("0.11.0", 3)])
 def test_up_to_2_1_0_a_second_roll_at_an_offset_is_an_error(
     kafka: str, rejected: int, tmp_path: Path
