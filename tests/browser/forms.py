@@ -9,7 +9,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.sync_api import Browser, Locator, Page, TimeoutError, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    Locator,
+    Page,
+    Request,
+    TimeoutError,
+    expect,
+    sync_playwright,
+)
 
 from kafkats.config.option import FILES
 from tests.browser.standalone import Standalone
@@ -158,17 +166,29 @@ class Form:
         self._click(self.run_backfill, "/backfills")
 
     def _click(self, button: Locator, path: str) -> dict[str, Any]:
-        """Again where the page was just drawn anew, which loses a click, and where SQLite had another writer, which is an error."""
+        """Again where the page was just drawn anew, which loses a click, and where SQLite had another writer, which is an error.
+
+        A page on a busy machine may send later than in CLICK_MS. Then the button is gone, and the next click finds none.
+        """
+        sent: list[Request] = []
+
+        def asks(request: Request) -> bool:
+            return request.method == "POST" and request.url.endswith(path)
+
+        def keep(request: Request) -> None:
+            if asks(request):
+                sent.append(request)
+
+        self.page.on("request", keep)
         answer = None
         for _ in range(10):
-            with suppress(TimeoutError):
-                with self.page.expect_request(
-                    lambda r: r.method == "POST" and r.url.endswith(path), timeout=CLICK_MS
-                ) as sent:
-                    button.click()
-                answer = sent.value.response()
+            with suppress(TimeoutError), self.page.expect_request(asks, timeout=CLICK_MS):
+                button.click()
+            if sent:
+                answer = sent.pop().response()
             if answer is not None and (answer.ok or "Database error" not in answer.text()):
                 break
+        self.page.remove_listener("request", keep)
         assert answer is not None, f"the page has not sent anything to {path}"
         assert answer.ok, answer.text()
         made = dict(answer.json())
