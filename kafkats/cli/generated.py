@@ -56,6 +56,12 @@ class Spreading(click.Command):
         return super().parse_args(ctx, words)
 
 
+class WholeNumber(click.IntRange):
+    """A number in a range, by the name that messages call it."""
+
+    name = "whole number"
+
+
 class ParsedType(click.ParamType[int]):
     """A number that is written as text. What the parser's ValueError says is shown."""
 
@@ -162,7 +168,7 @@ def _type(kind: Kind) -> click.ParamType[Any]:
     if kind.base is Path:
         return click.Path(path_type=Path)
     if (kind.least, kind.most) != (None, None):
-        return click.IntRange(kind.least, kind.most)
+        return WholeNumber(kind.least, kind.most)
     return click.INT if kind.base is int else click.STRING
 
 

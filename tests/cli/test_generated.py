@@ -67,6 +67,7 @@ def test_values_and_defaults() -> None:
         ("--at 5 --how c", "is not one of 'a', 'b'"),
         ("--at 5 --magic 3", "'3' is not one of '1', '2'"),
         ("--at 5 --jobs 0", "not in the range x>=1"),
+        ("--at 5 --jobs many", "'many' is not a valid whole number"),
         ("--at 5 --limit much", "a size such as"),
         ("--at 5 --form x", "No such option"),
     ],
