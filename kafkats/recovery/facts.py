@@ -134,6 +134,8 @@ class RootStart:
     metadata_only: bool = False
     """It is a `metadata.log.dir` that is not in log.dirs."""
     findings: tuple[Finding, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Partitions that its checkpoints prove, and whose directories are gone."""
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ def _root_row(start: BrokerStart, root: RootStart) -> dict[str, object]:
         "live": root.live,
         "clean": root.clean,
         "partitions": len(own),
+        "missing": list(root.missing),
         "recovered_segments": sum(len(p.recovered) for p in own),
         "recovered_bytes": sum(p.recovered_bytes for p in own),
         "recovery_seconds": round(
@@ -68,7 +69,7 @@ def _root_row(start: BrokerStart, root: RootStart) -> dict[str, object]:
 
 def loses(start: BrokerStart) -> bool:
     """Return whether the broker does not start, or loses something when it does."""
-    bad_roots = any(root.outcome != "loads" for root in start.roots)
+    bad_roots = any(root.outcome != "loads" or root.missing for root in start.roots)
     return start.outcome != "loads" or bad_roots or any(p.loses for p in start.partitions)
 
 
@@ -116,12 +117,20 @@ def _verdict(start: BrokerStart) -> Iterator[str]:
         yield f"{broker} will start without a failed log directory."
     elif start.outcome == "unknown":
         yield f"Whether this broker ({start.kafka}) starts cannot be told."
-    elif any(map(_loses_records, start.partitions)):
+    elif any(root.missing for root in start.roots) or any(map(_loses_records, start.partitions)):
         yield f"{broker} will start, and loses what is listed below."
     elif loses(start):
         yield f"{broker} will start, and loses no record; what is listed below is damaged."
     else:
         yield f"{broker} will start, and loses nothing."
+
+
+def _missing(root: RootStart) -> str:
+    more = ["..."] if len(root.missing) > _SHOWN else []
+    return (
+        f"{counted(len(root.missing), 'partition')} that its checkpoints name; a leader here begins"
+        f" an empty log, from offset 0: {', '.join([*root.missing[:_SHOWN], *more])}"
+    )
 
 
 def _loses_records(one: PartitionStart) -> bool:
@@ -154,6 +163,8 @@ def _root_lines(
     yield f"  recovers {_recovered(own)}"
     if unflushed:
         yield f"  {_time(start, recovered, recovery_rate)}"
+    if root.missing:
+        yield f"  lacks {_missing(root)}"
     cut, deleted = sum(p.cut_bytes for p in own), sum(len(p.deleted) for p in own)
     if cut:
         partitions = sum(bool(p.cut_bytes) for p in own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kafkats import paths
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.evidence.claims import Claims, claims_of, is_tiered
+from kafkats.evidence.root import gone_findings, is_stale
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.location import is_empty_root, locate
 from kafkats.logdir.partition import scan_at_rest
@@ -85,7 +86,7 @@ def predict_start(
     of a dialect, StorageFailed.
     """
     rule = start_rule(kafka)
-    looked = [look_at_root(path, rule) for path in _roots(log_dirs)]
+    looked = _with_missing([look_at_root(path, rule) for path in _roots(log_dirs)])
     if all(one.names.metadata_only for one in looked):
         raise UsageError(
             "has KRaft's metadata log only: name the broker's log.dirs, too",
@@ -129,6 +130,21 @@ def _roots(log_dirs: Iterable[str | os.PathLike[str]]) -> list[Path]:
         refuse_marked(Path(path))
         found.setdefault(os.path.realpath(path), Path(path).absolute())
     return list(found.values())
+
+
+def _with_missing(looked: Sequence[Looked]) -> list[Looked]:
+    """Return the log directories with the partitions that should be there. Raises StorageFailed."""
+    parsed = [paths.parse_partition(name) for one in looked for name in one.names.partitions]
+    present = {name._replace(state="") for name in parsed if name}
+    return [
+        one._replace(start=replace(one.start, missing=_missing(one, present))) for one in looked
+    ]
+
+
+def _missing(one: Looked, present: Collection[paths.PartitionName]) -> tuple[str, ...]:
+    stale = is_stale(one.root.path, one.names)
+    gone = gone_findings(one.root, present, stale=stale, live=one.start.live)
+    return tuple(finding.file for finding in gone if finding.kind == "missing-partition")
 
 
 def _units(

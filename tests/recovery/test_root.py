@@ -267,7 +267,22 @@ def test_from_3_8_on_a_directory_without_a_topic_id_is_set_aside(
     (root / "untouched-0" / paths.PARTITION_METADATA).unlink()
     start = _predicted([root], kafka)
     assert [p.set_aside for p in start.partitions] == [set_aside]
-    assert loses(start) == bool(set_aside)
+    assert start.partitions[0].loses == bool(set_aside)
+
+
+def test_partitions_whose_directories_are_gone_are_lost(golden: Unpacked, tmp_path: Path) -> None:
+    """A broker 4.3.1 begins empty logs for those that its cluster still has here."""
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    second = _second(root, tmp_path)
+    (second / "torn-0").mkdir()
+    start = _predicted([root, second], "4.3")
+    assert "crc-last-0" in start.roots[0].missing and "torn-0" not in start.roots[0].missing
+    said = "\n".join(sentences(start, None))
+    assert loses(start) and "and loses what is listed below" in said
+    assert f"lacks {len(start.roots[0].missing)} partitions" in said
+    (second / "torn-0").rmdir()
+    (root / paths.RECOVERY_POINT).write_text("0\n1\nuntouched 0 100\n")
+    assert not loses(_predicted([root, second], "4.3"))
 
 
 @pytest.mark.parametrize(("node", "elsewhere"), [(None, False), (1, False), (2, True)])
