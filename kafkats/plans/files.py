@@ -59,11 +59,16 @@ def write_bytes(path: Path, data: bytes) -> None:
 def whole(path: Path) -> Generator[IO[bytes], None, None]:
     """Open a file that gets its name after a sync.
 
-    A killed process leaves the old file, or none.
+    A killed process leaves the old file, or none. A device, a pipe and whatever else is named below
+    /dev is written as it is: a new file in its place would remove it for all programs.
     """
     with storage(path, "writing"):
         if path.is_dir():  # `.` and `/` have no name to put a suffix to
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if _is_kept(path):
+            with open(path, "wb", opener=_open_kept) as file:
+                yield file
+            return
         # two applies of one run may write at the same time
         new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         try:
@@ -74,6 +79,24 @@ def whole(path: Path) -> Generator[IO[bytes], None, None]:
             new.replace(path)
         finally:
             new.unlink(missing_ok=True)
+
+
+def _is_kept(path: Path) -> bool:
+    parts = path.absolute().parts
+    of_system = parts[1:2] == ("dev",) and parts[2:3] != ("shm",)
+    return path.exists() and (of_system or not path.is_file())
+
+
+def _open_kept(path: str, flags: int) -> int:
+    """Open a pipe without waiting for a reader. Raises UsageError if there is none."""
+    try:
+        fd = os.open(path, flags & ~os.O_CREAT | os.O_NONBLOCK)
+    except OSError as e:
+        if e.errno != errno.ENXIO:
+            raise
+        raise UsageError("a pipe that nobody reads, or a socket", path=path) from None
+    os.set_blocking(fd, True)
+    return fd
 
 
 def read_json(path: Path) -> dict[str, Json]:

@@ -1,0 +1,52 @@
+"""kafkats.plans.files: files that are written whole, and those that are written as they are."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from kafkats.errors import DiskFull, UsageError
+from kafkats.plans.files import write_text
+
+
+def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="a pipe that nobody reads"):
+        write_text(pipe, "text")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_text(pipe, "text")
+        assert os.read(reader, 10) == b"text"
+    finally:
+        os.close(reader)
+    assert (list(tmp_path.iterdir()), pipe.is_fifo()) == ([pipe], True)
+
+
+def test_a_device_stays_a_device(tmp_path: Path) -> None:
+    """As root a new file took the place of /dev/null, for all programs of the machine."""
+    null, full = tmp_path / "null", tmp_path / "full"
+    try:
+        os.mknod(null, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        os.mknod(full, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        null.open("wb").close()
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    write_text(null, "text")
+    with pytest.raises(DiskFull):
+        write_text(full, "text")
+    link = tmp_path / "link"
+    link.symlink_to(null)
+    write_text(link, "text")
+    assert (null.is_char_device(), full.is_char_device(), link.is_symlink()) == (True, True, True)
+
+
+def test_any_other_file_is_replaced_whole(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("old")
+    with file.open() as old:
+        write_text(file, "new")
+        assert (old.read(), file.read_text()) == ("old", "new")
