@@ -1,14 +1,15 @@
-"""Partitions with missing records: no plan changes them until somebody accepts the loss.
+"""Partitions that no plan changes: with missing records, or that cannot be listed.
 
 Other files of the log directory show that these records existed. A change would match the remaining
 records and destroy the evidence of the missing ones. So every plan has a blocked row for such a
 partition and leaves it unchanged, for a recovery from a replica or a backup. `--accept-loss
-offsets` accepts the loss.
+offsets` accepts the loss. Of a partition whose directory cannot be listed nothing is known: its
+blocked row tells that the plan is not of the whole log directory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 KIND: Final = "missing-records"
+UNREADABLE: Final = "unreadable"
 
 Missing: TypeAlias = Mapping[PartitionKey, str]
 """Why a partition is left unchanged."""
@@ -55,7 +57,10 @@ def missing_records(segments: pa.Table, accepted: Collection[str] = ()) -> Missi
 
 
 def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: str) -> pa.Table:
-    """Return `items` (plan.ITEMS) with a blocked row for each partition of `missing`."""
+    """Return `items` (plan.ITEMS) with a blocked row for each partition of `missing`.
+
+    Each partition of `segments` (facts.SEGMENTS) that could not be listed has one, too.
+    """
     blocked = partitions_of(items.filter(pc.equal(items["action"], "blocked")))
     lacking = _lacking(segments) if missing else {}
     rows = [
@@ -63,6 +68,7 @@ def with_blocked(items: pa.Table, segments: pa.Table, missing: Missing, rule: st
         for where, why in missing.items()
         if where not in blocked
     ]
+    rows += _unlisted(segments, rule)
     return (
         pa.concat_tables([items.cast(ITEMS), pa.Table.from_pylist(rows, schema=ITEMS)])
         if rows
@@ -88,6 +94,17 @@ def _lacking(segments: pa.Table) -> dict[PartitionKey, tuple[SegmentRow, Finding
     for row, finding in zip(segment_rows(rows), flat.filter(ours).to_pylist(), strict=True):
         lacking.setdefault(partition_of(row), (row, finding))
     return lacking
+
+
+def _unlisted(segments: pa.Table, rule: str) -> Iterator[Item]:
+    """Yield a blocked row per partition directory that could not be listed."""
+    of_partitions = segments.filter(
+        pc.and_(pc.less(segments["base_offset"], 0), pc.not_equal(segments["worst"], ""))
+    )
+    for row in segment_rows(of_partitions):
+        for finding in row["findings"]:
+            if finding["kind"] == UNREADABLE and finding["file"] == row["partition_dir"]:
+                yield blocked_row(row, finding["file"], finding["reason"], rule)
 
 
 def _reason(finding: FindingRow) -> str:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkats import paths
 from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import CorruptPlan, Refused, UsageError
@@ -158,12 +159,13 @@ def _chosen(segments: pa.Table, options: RebuildOptions) -> pa.Table:
 def _of_topics(segments: pa.Table, options: RebuildOptions) -> pa.Table:
     if options.topics == "*":
         return segments
-    topics = [
-        t
-        for t in pc.unique(segments["topic"]).to_pylist()
-        if t and topic_filter(options.topics).matches(t)
+    wanted = topic_filter(options.topics)
+    directories = [
+        directory
+        for directory in pc.unique(segments["partition_dir"]).to_pylist()
+        if (name := paths.parse_partition(directory)) and wanted.matches(name.topic)
     ]
-    return segments.filter(pc.is_in(segments["topic"], pa.array(topics, pa.string())))
+    return segments.filter(pc.is_in(segments["partition_dir"], pa.array(directories, pa.string())))
 
 
 def _later_segments(segments: pa.Table) -> _Later:

@@ -20,7 +20,6 @@ from kafkats.plans.contradictions import interval_remarks
 from kafkats.plans.facts import unseen_logs
 from kafkats.plans.missing import (
     Missing,
-    blocked_row,
     missing_records,
     options_of,
     with_blocked,
@@ -28,7 +27,6 @@ from kafkats.plans.missing import (
 from kafkats.plans.operation import Planned, Stages
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
 from kafkats.plans.rows import (
-    Item,
     PartitionKey,
     SegmentRow,
     Totals,
@@ -231,8 +229,6 @@ def plan_recover(found: pa.Table, segments: pa.Table, options: RecoverOptions) -
         [item for row in found["items"].to_pylist() for item in row], schema=ITEMS
     )
     items = with_blocked(items, segments, _missing(segments, options), options.rule)
-    unlisted = pa.Table.from_pylist(list(_unlisted(segments, options)), schema=ITEMS)
-    items = pa.concat_tables([items, unlisted])
     points = items.filter(pc.equal(items["file"], paths.RECOVERY_POINT))
     by_log_dir: dict[str, list[str]] = {}
     for row in points.select(PartitionKey._fields).to_pylist():
@@ -254,21 +250,6 @@ def _missing(segments: pa.Table, options: RecoverOptions) -> Missing:
         for where, why in missing.items()
         if (name := paths.parse_partition(where.partition_dir)) and wanted.matches(name.topic)
     }
-
-
-def _unlisted(segments: pa.Table, options: RecoverOptions) -> Iterator[Item]:
-    """Yield a blocked row per partition directory that could not be listed, from the facts."""
-    wanted = topic_filter(options.topics)
-    bad = segments.filter(
-        pc.and_(pc.less(segments["base_offset"], 0), pc.not_equal(segments["worst"], ""))
-    )
-    for row in segment_rows(bad):
-        name = paths.parse_partition(row["partition_dir"])
-        if name is None or not wanted.matches(name.topic):
-            continue
-        for finding in row["findings"]:
-            if finding["kind"] == "unreadable" and finding["file"] == row["partition_dir"]:
-                yield blocked_row(row, finding["file"], finding["reason"], options.rule)
 
 
 def _totals(items: pa.Table, found: pa.Table, segments: pa.Table) -> Totals:

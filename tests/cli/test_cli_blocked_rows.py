@@ -125,8 +125,13 @@ def test_an_index_that_cannot_be_read(
     assert said(capsys, "apply", plan, "--digest", made["digest"], "--json")[0] == 0
 
 
-def test_a_partition_that_cannot_be_listed_is_a_blocked_row_of_a_recovery(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("operation", ["recover", "rebuild", "retain", "roll"])
+def test_a_partition_that_cannot_be_listed_is_a_blocked_row(
+    root: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    operation: str,
 ) -> None:
     """As root there is no permission that could be missing, so the listing itself fails."""
     (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
@@ -137,18 +142,9 @@ def test_a_partition_that_cannot_be_listed_is_a_blocked_row_of_a_recovery(
         return scan_at_rest(directory, live=live)
 
     monkeypatch.setattr(units, "scan_at_rest", listed)
-    for topics, code in (("*", 1), ("none-ct", 1), ("none-lat", 0)):
-        made = said(
-            capsys,
-            "plan",
-            "recover",
-            root,
-            "-o",
-            tmp_path / f"plan-{len(topics)}",
-            "--topics",
-            topics,
-            "--json",
-        )
+    for topics, code in (("none-*", 1), ("none-ct", 1), ("none-lat", 0)):
+        plan = tmp_path / f"plan-{len(topics)}"
+        made = said(capsys, "plan", operation, root, "-o", plan, "--topics", topics, "--json")
         blocked = [row for row in made[1] if row.get("action") == "blocked"]
         assert (made[0], [row["file"] for row in blocked]) == (code, [WELL] * code), made[2]
         assert all("Permission denied" in row["reason"] for row in blocked)

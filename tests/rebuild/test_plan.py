@@ -90,7 +90,7 @@ UNDECODABLE = Finding("undecodable", "00000000000000000000.log", "no gzip header
         ([missing_time_index()], {}, [("add", "00000000000000000000.timeindex")]),
         # Missing, but nothing would be in it: nobody misses it.
         ([row(time_index="missing", timeindex=None)], {}, []),
-        ([missing_time_index(topic="other")], {"topics": "ord*"}, []),
+        ([missing_time_index(topic="other", partition_dir="other-0")], {"topics": "ord*"}, []),
         ([missing_time_index()], {"topics": "ord*"}, [("add", "00000000000000000000.timeindex")]),
         ([missing_time_index()], {"only_after_unclean_stop": True}, []),
         ([missing_time_index(clean=False)], {"only_after_unclean_stop": True}, [("add", "00000000000000000000.timeindex")]),
