@@ -72,7 +72,7 @@ def layouts(
     kafkats builds each from the logs, and searches it for times. The output shows their sizes, and
     where a search begins: at the batch with the first record that late, so many bytes before it, or
     behind it, so that it misses records.
-    Exits with 1 when a segment could not be read.
+    Exits with 1 when a segment could not be read, or a partition directory could not be listed.
     """
     from kafkats.lookup import layouts as operation
 
@@ -91,16 +91,23 @@ def layouts(
     rows = found if by == "segment" else operation.by_partition(found)
     show_rows(rows, _COLUMNS, as_json)
     failed = sum(bool(row["reason"]) for row in found)
+    unread = sum(bool(row["reason"]) and row["base_offset"] >= 0 for row in found)
     total = {name: sum(row[name] for row in found) for name in ("times", "exact", "early", "late")}
     summary = total | {
-        "segments": len({(r["log_dir"], r["partition_dir"], r["base_offset"]) for r in found})
+        "segments": len({
+            (r["log_dir"], r["partition_dir"], r["base_offset"])
+            for r in found
+            if r["base_offset"] >= 0
+        })
     }
     sentences = [
         f"{counted(summary['segments'], 'segment')},"
         f" {counted(total['times'], 'search')}: {total['exact']} begin at the batch,"
-        f" {total['early']} before, {total['late']} too late; {counted(failed, 'segment')} could"
+        f" {total['early']} before, {total['late']} too late; {counted(unread, 'segment')} could"
         " not be read"
     ]
+    if failed > unread:
+        sentences.append(f"{counted(failed - unread, 'partition')} could not be listed")
     if output is not None:
         sentences.append(f"the files are in {output}")
     say_summary(summary | {"unreadable": failed}, as_json, sentences)

@@ -90,30 +90,41 @@ class _Index(NamedTuple):
 
 
 def layouts_unit(unit: Unit, options: LayoutOptions) -> pa.RecordBatch:
-    """Return rows of LAYOUTS for one segment, none for a directory's unit.
+    """Return rows of LAYOUTS for one segment, none for a directory's unit that was listed.
 
-    An unreadable segment becomes a row, not an error. Raises UsageError for a folder that is a log
+    What is unreadable becomes a row, not an error. Raises UsageError for a folder that is a log
     directory, StorageFailed when it cannot be written.
     """
-    where = {
+    where: Row = {
         "log_dir": unit.log_dir,
         "partition_dir": unit.partition_dir,
         "base_offset": unit.base_offset,
     }
     if unit.base_offset < 0:
-        return pa.RecordBatch.from_pylist([], LAYOUTS)
+        return _unlisted(unit, where)
     unit, seen, findings, gone = settled(unit, lambda now: _look(now, options))
     if gone:
         return pa.RecordBatch.from_pylist([], LAYOUTS)
     if isinstance(seen, KafkatsError):
         reason = f"{seen}" if findings[0].kind != "transient" else findings[0].reason
-        return pa.RecordBatch.from_pylist(
-            [dict.fromkeys(_SUMS, 0) | where | {"reason": reason}], LAYOUTS
-        )
+        return _unread(where, reason)
     built, rows = seen
     if options.folder is not None:
         _keep(unit, built, options.folder)
     return pa.RecordBatch.from_pylist([where | row | {"reason": ""} for row in rows], LAYOUTS)
+
+
+def _unlisted(unit: Unit, where: Row) -> pa.RecordBatch:
+    """Return a row for a partition directory that could not be listed, none for another one."""
+    for finding in unit.findings:
+        if finding.kind == "unreadable" and finding.file == unit.partition_dir:
+            return _unread(where, finding.reason)
+    return pa.RecordBatch.from_pylist([], LAYOUTS)
+
+
+def _unread(where: Row, reason: str) -> pa.RecordBatch:
+    row = dict.fromkeys(_SUMS, 0) | where | {"reason": reason}
+    return pa.RecordBatch.from_pylist([row], LAYOUTS)
 
 
 def _look(
@@ -266,10 +277,11 @@ def by_partition(rows: Sequence[Row]) -> list[Row]:
     """
     table = pa.Table.from_pylist(list(rows), LAYOUTS)
     number = LAYOUTS.get_field_index("base_offset")
+    listed = pc.greater_equal(table["base_offset"], 0)
     alone = pc.if_else(pc.equal(table["reason"], ""), None, table["base_offset"])
     groups = (
         table
-        .append_column("segments", table["base_offset"])
+        .append_column("segments", pc.if_else(listed, table["base_offset"], None))
         .append_column("first", pa.array(range(len(rows)), pa.int64()))
         .set_column(number, "base_offset", alone)
         .group_by([*_KEYS, "base_offset", "reason"], use_threads=False)

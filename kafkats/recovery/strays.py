@@ -64,6 +64,8 @@ def why_set_aside(
     name = paths.parse_partition(start.partition_dir)
     if name is None or name.state or not start_rule(kafka).topic_ids:
         return ""
+    if start.outcome != "loads":
+        return ""  # it compares loaded logs
     if not start.topic_id:
         return _WITHOUT_ID if _renames_without_id(kafka) else ""
     if cluster is None:

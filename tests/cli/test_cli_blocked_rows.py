@@ -14,6 +14,7 @@ from kafkats.cli import main
 from kafkats.errors import ReadOnly
 from kafkats.logdir.partition import PartitionDir, scan_at_rest
 from kafkats.plans import units
+from kafkats.recovery import start
 from tests.golden import Unpacked
 
 TORN, LOST, WELL = "gzip-ct-0", "zstd-ct-0", "none-ct-0"
@@ -125,26 +126,48 @@ def test_an_index_that_cannot_be_read(
     assert said(capsys, "apply", plan, "--digest", made["digest"], "--json")[0] == 0
 
 
-@pytest.mark.parametrize("operation", ["recover", "rebuild", "retain", "roll"])
-def test_a_partition_that_cannot_be_listed_is_a_blocked_row(
-    root: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    operation: str,
-) -> None:
-    """As root there is no permission that could be missing, so the listing itself fails."""
-    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+@pytest.fixture
+def unlisted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail the listing of WELL. As root there is no permission that could be missing."""
 
     def listed(directory: Path, *, live: bool) -> PartitionDir:
         if directory.name == WELL:
             raise ReadOnly("listing the partition directory: Permission denied", path=directory)
         return scan_at_rest(directory, live=live)
 
-    monkeypatch.setattr(units, "scan_at_rest", listed)
+    for module in (units, start):
+        monkeypatch.setattr(module, "scan_at_rest", listed)
+
+
+@pytest.mark.usefixtures("unlisted")
+@pytest.mark.parametrize("operation", ["recover", "rebuild", "retain", "roll"])
+def test_a_partition_that_cannot_be_listed_is_a_blocked_row(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], operation: str
+) -> None:
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
     for topics, code in (("none-*", 1), ("none-ct", 1), ("none-lat", 0)):
         plan = tmp_path / f"plan-{len(topics)}"
         made = said(capsys, "plan", operation, root, "-o", plan, "--topics", topics, "--json")
         blocked = [row for row in made[1] if row.get("action") == "blocked"]
         assert (made[0], [row["file"] for row in blocked]) == (code, [WELL] * code), made[2]
         assert all("Permission denied" in row["reason"] for row in blocked)
+
+
+@pytest.mark.usefixtures("unlisted")
+def test_layouts_names_a_partition_that_cannot_be_listed(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, rows, _ = said(capsys, "layouts", root, "--topics", "none-*", "--json")
+    unread = [row for row in rows if row.get("reason")]
+    assert [(row["partition_dir"], row["segments"]) for row in unread] == [(WELL, 0)]
+    assert (code, rows[-1]["summary"]["unreadable"]) == (1, 1)
+
+
+@pytest.mark.usefixtures("unlisted")
+def test_preflight_sets_no_partition_aside_that_it_could_not_list(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names no topic id, but a broker goes offline before it looks for one."""
+    code, rows, _ = said(capsys, "preflight", root, "--kafka", "4.3", "--json")
+    (row,) = (row for row in rows if row.get("partition_dir") == WELL)
+    assert (code, row["outcome"], row["set_aside"]) == (1, "offline", "")
