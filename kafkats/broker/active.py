@@ -55,6 +55,17 @@ def append_of(units: Sequence[Unit], first_offset: int, now_ms: int) -> Append:
     return Append((*parts,), now_ms)
 
 
+class Appended(NamedTuple):
+    """The result of an append."""
+
+    first_offset: int
+    last_offset: int
+    bytes: int
+    largest: Largest
+    rolled: str
+    """Why a new segment was begun before it; "" for no new segment."""
+
+
 @dataclass
 class ActiveSegment:
     """A segment that a broker has open. It appends to the last one of a log."""

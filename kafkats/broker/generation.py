@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kafkats.broker.compaction_rules import CLEANING_RULES, SINCE, CleaningRule
+from kafkats.broker.leader_rules import LEADER_RULES, LeaderRule
 from kafkats.broker.log_rules import LOG_RULES, LogRule
 from kafkats.broker.log_rules import SINCE as LOG_SINCE
 from kafkats.errors import UsageError
@@ -14,13 +15,11 @@ from kafkats.formats.dialects import Reader, reader
 from kafkats.generations import (
     ENRICHED,
     KIP228,
-    LEADER_RULES,
     NO_TIMESTAMP_EXTENDED,
     RETENTION_RULES,
     ROLL_RULES,
     RULES,
     SEARCH_RULES,
-    LeaderRule,
     RetentionRule,
     RollRule,
     Rule,

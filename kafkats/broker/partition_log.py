@@ -8,12 +8,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafkats import paths
 from kafkats.broker import files
 from kafkats.broker.active import (
     ActiveSegment,
+    Appended,
     Unit,
     append_of,
     create_active,
@@ -48,17 +49,6 @@ from kafkats.rolling.replay import new_base_offset
 from kafkats.search.partition import Partition, open_partition
 
 DUPLICATE: Final = "duplicate"
-
-
-class Appended(NamedTuple):
-    """The result of an append."""
-
-    first_offset: int
-    last_offset: int
-    bytes: int
-    largest: Largest
-    rolled: str
-    """Why a new segment was begun before it; "" for no new segment."""
 
 
 class PartitionLog:

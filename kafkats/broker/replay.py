@@ -23,11 +23,7 @@ from kafkats.broker.markers import EndMarker
 from kafkats.broker.output import new_output
 from kafkats.broker.partition_log import PartitionLog, create
 from kafkats.broker.sent import sets_of_log
-from kafkats.broker.settings import (
-    PROTOCOL,
-    Topic,
-    fetch_version_of,
-)
+from kafkats.broker.settings import PROTOCOL, Topic, fetch_version_of
 from kafkats.broker.starting import adopt, start
 from kafkats.config.values import parse_time
 from kafkats.counts import counted
@@ -39,9 +35,7 @@ from kafkats.generations import ENRICHED, KIP228
 
 BEGIN_MS: Final = parse_time("2024-01-01T00:00:00Z")
 """The clock before the script sets it."""
-
-_MEASURED: Final = frozenset({"produce", "replicate", "fetch", "mirror"})
-"""Of the dialect `enriched`, the steps whose CPU time is told."""
+_MEASURED: Final = ("produce", "replicate", "fetch", "mirror")  # of the dialect `enriched`
 T = TypeVar("T")
 Row: TypeAlias = dict[str, str | int]
 """The outcome of one step.

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kafkats.broker.leader_rules import LeaderRule
 from kafkats.broker.settings import Topic
 from kafkats.errors import CorruptBatch
 from kafkats.formats.framing import MAGIC_AT
 from kafkats.formats.model import Codec, TimestampType
-from kafkats.generations import LeaderRule
 from kafkats.kernels import append_checks as c
 from kafkats.kernels import convert_state as k
 from kafkats.kernels.append_builds import build

@@ -11,12 +11,13 @@ from pydantic import Field, ValidationError
 
 from kafkats.broker.generation import KIP_32, KIPS, Generation
 from kafkats.broker.generation import generation as generation_of
+from kafkats.broker.leader_rules import LeaderRule
 from kafkats.config.settings import KEYS, TopicSettings, faults
 from kafkats.config.values import DIGITS, magic_of
 from kafkats.errors import UsageError
 from kafkats.formats.build import Target
 from kafkats.formats.model import Codec, TimestampType
-from kafkats.generations import ENRICHED, PRODUCER, LeaderRule
+from kafkats.generations import ENRICHED, PRODUCER
 from kafkats.retention.rules import Limits
 from kafkats.rolling.rules import Settings, settings_of
 

@@ -33,6 +33,7 @@ from kafkats.broker.error_names import (
     UNKNOWN_ERROR,
     UNSUPPORTED_FORMAT,
 )
+from kafkats.broker.leader_rules import LeaderRule
 from kafkats.broker.settings import Topic
 from kafkats.compression.checksums import crc32
 from kafkats.compression.limit import allowed
@@ -43,7 +44,6 @@ from kafkats.formats.dialects import Reader, reader
 from kafkats.formats.framing import OVERHEAD
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.formats.produce import Assigned, MessageSet, contiguous
-from kafkats.generations import LeaderRule
 from kafkats.primitives import Buffer, view, wrap_int64
 
 MOST_RECORDS: Final = 1 << 20

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kafkats.cli.generated import taking
+from kafkats.cli.lookup_table import add_interval
 from kafkats.cli.options import JOBS, JSON, LOG_DIRS_OR_TABLE, MAX_BATCH_BYTES, given_policy
 from kafkats.cli.session import session
 from kafkats.cli.terminal import say_summary, show_rows
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kafkats.lookup.marks import Limits
     from kafkats.lookup.partitions import PartitionUnit
     from kafkats.search import Target
-    from kafkats.tables import Written
 
 _NAMED = 5
 _COLUMNS = (
@@ -220,7 +219,9 @@ def _to_table(executor: Executor, paths: Sequence[Path], given: Given, *, as_jso
     if search.how != "exact":
         raise UsageError(f"a table has the exact answers, not those of --how {search.how}")
     cells, exact = (table.begins, table.until, table.every), search.depth != "tail"
-    return _table(executor, units, cells, table.output, search.report, exact=exact, as_json=as_json)
+    return add_interval(
+        executor, units, cells, table.output, search.report, exact=exact, as_json=as_json
+    )
 
 
 def _show_answers(
@@ -330,76 +331,3 @@ def _from_table(
         {"partitions": partitions, "times": len(targets), "untold": untold}, as_json, sentences
     )
     return int(untold > 0)
-
-
-def _table(
-    executor: Executor,
-    units: list[PartitionUnit],
-    cells: tuple[int, int, int],
-    output: Path,
-    report: Path | None,
-    *,
-    exact: bool,
-    as_json: bool,
-) -> int:
-    from kafkats.flow.looking import partition_bytes
-    from kafkats.flow.picturing import keep_clouds
-    from kafkats.plans.files import make_folder, write_json
-    from kafkats.tables import Busiest, build
-    from kafkats.tables.spans import check_interval
-
-    begins, until, step = cells
-    check_interval(begins, until, step)
-    busy = Busiest() if report is not None else None
-    suffix = ".log" if exact else ".timeindex"
-    written = build(
-        output,
-        units,
-        begins,
-        until,
-        step_ms=step,
-        exact=exact,
-        executor=executor,
-        size=partial(partition_bytes, suffix=suffix),
-        busy=busy,
-    )
-    summary: dict[str, Any] = {
-        "table": str(output),
-        "from_ms": begins,
-        "to_ms": until,
-        "step_ms": step,
-        "partitions": len(units),
-        **written._asdict(),
-    }
-    if report is not None and busy is not None:
-        make_folder(report, "the report")
-        keep_clouds(executor, report, units, busy.most(), begins, until)
-        write_json(report / "report.json", summary)
-        summary["report"] = str(report)
-    sentences = _table_sentences(written, output)
-    say_summary(summary, as_json, sentences)
-    return int(written.unreadable > 0 or bool(written.other_logs))
-
-
-def _table_sentences(written: Written, output: Path) -> list[str]:
-    sentences = [
-        f"{counted(written.added, 'cell')} added, {written.closed} closed, {written.kept} kept,"
-        f" {written.open} open, {written.unreadable} unreadable",
-        f"table {output}: {counted(written.files, 'file')}, {written.bytes} bytes",
-    ]
-    if written.above_high_watermark:
-        sentences.append(
-            f"left open, as their records are above the checkpointed high watermark:"
-            f" {counted(written.above_high_watermark, 'cell')}. A later run closes them;"
-            " --high-watermark log-end closes"
-            " them now"
-        )
-    sentences += written.other_logs[:_NAMED]
-    if written.other_logs:
-        more = len(written.other_logs) - _NAMED
-        sentences.append(
-            (f"and {more} more such partitions; " if more > 0 else "")
-            + "recreated or truncated: their cells stay open as other-log;"
-            " start a table in another folder for them"
-        )
-    return sentences

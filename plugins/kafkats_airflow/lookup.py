@@ -288,20 +288,8 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     )
     folder = folder_of(context)
     checks.writable(folder)
-    if not starts:  # and no file: an empty one would read as an answer
-        report: ExportReport = {
-            "outcome": "nothing to export",
-            "export": None,
-            "partitions": 0,
-            "report": str(folder),
-            "remarks": reports.nothing(params["topics"]),
-            "notes": [],
-            "pictures": [],
-        }
-        reports.log_remarks(report["remarks"])
-        write_json(folder / "report.json", report)
-        overview.write(context, folder, report["outcome"], [])
-        return report
+    if not starts:
+        return _nothing_exported(context, folder, params["topics"])
     made = exports.export(
         starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or ""
     )
@@ -335,6 +323,25 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     write_json(folder / "report.json", {**summary, "notes": without, "pictures": pictures})
     overview.write(context, folder, summary["outcome"], [])
     return summary
+
+
+def _nothing_exported(context: Context, folder: Path, topics: str) -> ExportReport:
+    """Write the report of an export without partitions, and no file: it would read as an answer."""
+    from kafkats.plans.files import write_json
+
+    report: ExportReport = {
+        "outcome": "nothing to export",
+        "export": None,
+        "partitions": 0,
+        "report": str(folder),
+        "remarks": reports.nothing(topics),
+        "notes": [],
+        "pictures": [],
+    }
+    reports.log_remarks(report["remarks"])
+    write_json(folder / "report.json", report)
+    overview.write(context, folder, report["outcome"], [])
+    return report
 
 
 def _from_rows(

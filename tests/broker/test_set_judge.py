@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from conformance.appended import NOW, draw, encoded
 from kafkats.broker import set_judge
+from kafkats.broker.leader_rules import LEADER_RULES, LeaderRule
 from kafkats.broker.set_judge import SetJudge
 from kafkats.broker.settings import Topic
 from kafkats.broker.validate import validate
@@ -24,7 +25,6 @@ from kafkats.formats import v1, v2
 from kafkats.formats.build import Target
 from kafkats.formats.message_set import encode_message
 from kafkats.formats.model import Codec, Header, Record, TimestampType
-from kafkats.generations import LEADER_RULES, LeaderRule
 from kafkats.primitives import INT64, encode_varint
 from kafkats.rolling.rules import Settings
 from kafkats.segment import convert
