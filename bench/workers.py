@@ -44,8 +44,8 @@ from kafkats.plans.run import PartitionWork, run_of
 from kafkats.plans.units import list_units
 from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
 
-PARTITIONS = 16
-SIZE = 128 * MIB
+PARTITIONS = 50
+SIZE = 86 * MIB
 ROUNDS = 5
 MEMORY_MB = 128
 

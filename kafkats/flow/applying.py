@@ -234,6 +234,6 @@ def _purge_directory(run: Run, abandon: bool, where: Directory) -> pa.RecordBatc
 
 def _undoable_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:
     can = undoable(run, *where, wrote=where in wrote)
-    if can and operation(run.operation).undone_together and where[1] == ROOT:
-        can = not marked_since(run, where[0])
+    if can and operation(run.operation).undone_together:
+        can = not marked_since(run, *where)
     return pa.RecordBatch.from_pylist([{"undoable": can}], schema=_UNDOABLE)

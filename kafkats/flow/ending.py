@@ -16,9 +16,9 @@ from kafkats import paths
 from kafkats.errors import DiskFull, KafkatsError, Refused, StorageFailed, exists, storage
 from kafkats.logdir.changeset import purge, undo
 from kafkats.logdir.disk import DISK
-from kafkats.logdir.journal import read_journal
+from kafkats.logdir.journal import begun_at, read_journal
 from kafkats.logdir.resume_checks import check_way_back
-from kafkats.logdir.workarea import ROOT, Site, site, work_area
+from kafkats.logdir.workarea import Site, site, work_area
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.files import write_json
 from kafkats.plans.run import Run
@@ -149,18 +149,16 @@ def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool
         return journal.phase != "purged"
 
 
-def marked_since(run: Run, log_dir: str) -> bool:
-    """Return whether a clean-shutdown marker has come since the run raised recovery points.
+def marked_since(run: Run, log_dir: str, partition_dir: str) -> bool:
+    """Return whether a clean-shutdown marker has come since the run began in this directory.
 
     Raises CorruptFile, StorageFailed.
     """
-    place = site(work_area(log_dir, run.place), ROOT, run.run_id)
-    with storage(place.directory, "looking for the clean-shutdown marker"):
-        journal = read_journal(place, DISK)
-        marker = DISK.identify(place.directory / paths.CLEAN_SHUTDOWN)
-    steps = journal.steps if journal else ()
-    written = max((step.after.mtime_ns for step in steps if step.after), default=None)
-    return marker is not None and written is not None and marker.ctime_ns > written
+    place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
+    with storage(log_dir, "looking for the clean-shutdown marker"):
+        marker = DISK.identify(Path(log_dir, paths.CLEAN_SHUTDOWN))
+        begun_ns = begun_at(place, DISK) if marker is not None else None
+    return marker is not None and begun_ns is not None and marker.ctime_ns > begun_ns
 
 
 def _kept_alone(place: Site) -> int:

@@ -116,6 +116,13 @@ def advance(place: Site, journal: Journal, phase: Phase, disk: Disk) -> Journal:
     return journal._replace(phase=phase)
 
 
+def begun_at(place: Site, disk: Disk) -> int | None:
+    """Return when the journal was written, in ns since 1970; None without one. Raises OSError."""
+    name = _found(place, disk)
+    found = disk.identify(place.run / name) if name else None
+    return found.mtime_ns if found else None
+
+
 def read_journal(place: Site, disk: Disk) -> Journal | None:
     """Return the journal, or None when the run has changed nothing yet.
 

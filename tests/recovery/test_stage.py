@@ -14,7 +14,7 @@ from kafkats.execution import LocalExecutor
 from kafkats.flow.apply import partition_works
 from kafkats.flow.applying import undo
 from kafkats.generations import INDEX_INTERVAL_BYTES
-from kafkats.logdir.checkpoints import read_offsets
+from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.logdir.root import LogDir, RootNames, read_root
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.paths import PartitionName
@@ -163,8 +163,17 @@ def test_undo_is_refused_as_a_whole_after_a_change(root: Path, tmp_path: Path, f
     assert contents(root) == after
 
 
-def test_undo_is_refused_beside_a_marker_that_has_come_since(root: Path, tmp_path: Path) -> None:
-    """The old logs end torn: a broker that believes the marker would give out offsets twice."""
+@pytest.mark.parametrize("raised", [True, False])
+def test_undo_is_refused_beside_a_marker_that_has_come_since(
+    root: Path, tmp_path: Path, raised: bool
+) -> None:
+    """The old logs end torn: a broker that believes the marker would give out offsets twice.
+
+    Also if the recovery point is the log end already, so that the run has not raised it.
+    """
+    if not raised:
+        points = dict.fromkeys(read_offsets(root / paths.RECOVERY_POINT), 97)
+        (root / paths.RECOVERY_POINT).write_bytes(encode_offsets(points))
     folder = run_in(plan_of(root, CRASHED).plan, tmp_path / "run")
     (root / paths.CLEAN_SHUTDOWN).touch()
     after = contents(root)
