@@ -29,7 +29,7 @@ from kafkats.recovery.facts import Outcome, RootStart
 from kafkats.recovery.rules import StartRule
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}")
-_FROM_2_3_TO_3_6: Final = ("2.3", "2.6", "2.7", "2.8", "3.0")
+_FROM_2_3_TO_3_6: Final = ("2.3", "2.6", "2.7", "2.8", "3.0", "3.3")
 """Names of the start rules of these releases."""
 _RESERVED: Final = 100
 """Directory ids below this number are no directory's own."""

@@ -76,7 +76,7 @@ def read_end(log: Path, index: Path | None, base_offset: int, rule: StartRule) -
     """
     data = _content(index) if index is not None else b""
     count = len(data) // OFFSET_ENTRY.size
-    warm = rule.name in ("2.0", "2.1", "2.2", "2.3", "2.6", "2.7", "2.8", "3.0", "3.7", "4.0")
+    warm = rule.warm_search
     with open_source(log) as source:
         end = find_log_end(
             source, data, count, base_offset, warm=warm, newest_magic=rule.newest_magic

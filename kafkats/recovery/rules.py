@@ -37,7 +37,10 @@ class StartRule:
     checkpoint: Unreadable
     """A start on an unreadable recovery point or log start offset."""
     epochs: Unreadable | None
-    """A start on an unreadable leader-epoch-checkpoint; None: there is none."""
+    """A start on an unreadable leader-epoch-checkpoint or partition.metadata; None: there is none.
+
+    Since 3.2.1 it is a failed disk (KAFKA-13773). 3.2.1 counts as 3.2.0.
+    """
     lowest_epoch: int
     """The lowest leader epoch that a recovery assigns. 2.1.0 and 2.6.0 count as their patches."""
     epochs_anew: bool
@@ -71,7 +74,12 @@ class StartRule:
     @property
     def java_checkpoints(self) -> bool:
         """Return whether checkpoints are read by the class of 3.0 (`recovery.checkpoints`)."""
-        return self.name in ("3.0", "3.7", "4.0")
+        return self.name in ("3.0", "3.3", "3.7", "4.0")
+
+    @property
+    def warm_search(self) -> bool:
+        """Return whether an index is searched in its last entries first (2.0)."""
+        return self.producers and self.name not in ("0.11", "1.0")
 
     @property
     def time_indexes(self) -> bool:
@@ -111,14 +119,16 @@ _RULE_4_0: Final = StartRule(
 _RULE_3_7: Final = replace(
     _RULE_4_0, name="3.7", kafka="3.7 to 3.9", releases=("3.7", "3.8", "3.9")
 )
-_RULE_3_0: Final = replace(
+_RULE_3_3: Final = replace(
     _RULE_3_7,
-    name="3.0",
-    kafka="3.0 to 3.6",
-    releases=("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6"),
-    epochs="stops",
+    name="3.3",
+    kafka="3.3 to 3.6",
+    releases=("3.3", "3.4", "3.5", "3.6"),
     states=_STATES[:2],
     marker_epoch=False,
+)
+_RULE_3_0: Final = replace(
+    _RULE_3_3, name="3.0", kafka="3.0 to 3.2", releases=("3.0", "3.1", "3.2"), epochs="stops"
 )
 _RULE_2_8: Final = replace(
     _RULE_3_0, name="2.8", kafka="2.8", releases=("2.8",), swaps_renamed=False
@@ -196,6 +206,7 @@ START_RULES: Final = {
     for r in (
         _RULE_4_0,
         _RULE_3_7,
+        _RULE_3_3,
         _RULE_3_0,
         _RULE_2_8,
         _RULE_2_7,

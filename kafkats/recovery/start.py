@@ -31,8 +31,8 @@ from kafkats.recovery.reading import Recovery
 from kafkats.recovery.root import Looked, look_at_root, told_epoch
 from kafkats.recovery.rows import STARTS, start_of, start_row
 from kafkats.recovery.rules import START_RULES, StartRule, start_rule
-from kafkats.recovery.strays import Cluster, why_set_aside
-from kafkats.recovery.topic_id import TopicId, read_topic_id
+from kafkats.recovery.strays import Cluster, given_up, refused_without_id
+from kafkats.recovery.topic_id import failed, read_topic_id
 from kafkats.recovery.words import duplicate
 
 if TYPE_CHECKING:
@@ -102,13 +102,11 @@ def predict_start(
     expected = expected or Expected()
     if kraft:
         node = _node_id(looked, expected)
-        partitions = [
-            replace(one, set_aside=why_set_aside(one, cluster, node, kafka)) for one in partitions
-        ]
+        partitions = given_up(partitions, cluster, node, kafka)
     words = words_of_all(starts, rule, expected) + _duplicates(partitions, rule)
     roots = tuple(_root_outcome(one, partitions, rule, kraft) for one in looked)
     stopped = [(p.log_dir, p.partition_dir, p.words) for p in partitions if p.outcome == "stops"]
-    words += misplaced_logs(roots) if kraft else []
+    words += [*misplaced_logs(roots), *refused_without_id(partitions, kafka)] if kraft else []
     words += [w for root in roots if root.outcome == "stops" for w in root.words]
     words += [f"{log_dir}/{name}: {reason}" for log_dir, name, reason in stopped]
     untold = [one.outcome for one in roots if one.outcome == "unknown"]
@@ -219,7 +217,7 @@ def _with_topic_id(start: PartitionStart, directory: Path, rule: StartRule) -> P
     try:
         found = read_topic_id(directory, rule)
     except KafkatsError as e:
-        found = TopicId("", "offline", f"{e.path}: {e.reason}")
+        found = failed(rule, f"{e.path}: {e.reason}")
     if start.outcome != "loads" or found.outcome == "loads":
         return replace(start, topic_id=found.value)
     return replace(start, outcome=found.outcome, words=found.words)

@@ -5,16 +5,18 @@ and the broker must be among the partition's replicas.
 
     3.0 to 3.6      it deletes the others
     3.7 and later   it renames them to `-stray`, and serves an empty log in their place
-    3.8 and later   the same for a directory without a topic id
 
-Source: LogManager.isStrayReplica (before 4.1 isStrayKraftReplica), before 3.7
-BrokerMetadataPublisher.findStrayPartitions.
+A directory without a topic id is no replica from 3.7.1 on (KAFKA-16814). Before, it is an exception
+of the search: up to 3.6 no directory is deleted then, and 3.7.0 does not start. Source:
+LogManager.isStrayReplica (before 4.1 isStrayKraftReplica), before 3.7.1 findStrayReplicas, before
+3.7 BrokerMetadataPublisher.findStrayPartitions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kafkats import paths
@@ -23,9 +25,14 @@ from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.rules import start_rule
 
 _TOPIC: Final = re.compile(r"\s*Topic:\s*(\S+)\s+TopicId:\s*([A-Za-z0-9_-]{22})(\s.*)?")
-_REPLICAS: Final = re.compile(r"\s*Topic:\s*(\S+)\s+Partition:\s*(\d+)\s.*\sReplicas:\s*([\d,]+).*")
+_REPLICAS: Final = re.compile(
+    r"\s*Topic:\s*(\S+)\s+Partition:\s*(\d+)\s.*?(?<!Adding)(?<!Removing)\sReplicas:\s*([\d,]+).*"
+)
 
 _WITHOUT_ID: Final = "it has no topicId"
+_RENAMES_WITHOUT_ID: Final = (3, 7, 1)
+_STOPS_WITHOUT_ID: Final = (3, 7, 0)
+_NEWEST: Final = 99
 
 
 class Cluster(NamedTuple):
@@ -54,20 +61,48 @@ def _numbers(text: str) -> list[int]:
     return [int(one) for one in text.split(",") if one]
 
 
-def why_set_aside(
-    start: PartitionStart, cluster: Cluster | None, node_id: int | None, kafka: str
-) -> str:
-    """Return the words of a KRaft broker for giving a directory up, "" if it stays.
+def given_up(
+    starts: Sequence[PartitionStart], cluster: Cluster | None, node_id: int | None, kafka: str
+) -> list[PartitionStart]:
+    """Return the starts, each with why a KRaft broker gives the directory up.
 
     `kafka` is the broker's release. `cluster` and `node_id` are None if they are not known.
     """
+    release = _release(kafka)
+    if release < _RENAMES_WITHOUT_ID and _without_id(starts, kafka):
+        return list(starts)
+    return [replace(one, set_aside=_why(one, cluster, node_id, kafka)) for one in starts]
+
+
+def refused_without_id(starts: Sequence[PartitionStart], kafka: str) -> list[str]:
+    """Return the words of a KRaft broker that ends at directories without a topic id."""
+    if _release(kafka) != _STOPS_WITHOUT_ID:
+        return []
+    return [
+        f"the log dir {one.log_dir}/{one.partition_dir} does not have a topic ID, which is not"
+        " allowed when running in KRaft mode"
+        for one in _without_id(starts, kafka)
+    ]
+
+
+def _without_id(starts: Sequence[PartitionStart], kafka: str) -> list[PartitionStart]:
+    return [one for one in starts if _is_compared(one, kafka) and not one.topic_id]
+
+
+def _is_compared(start: PartitionStart, kafka: str) -> bool:
+    """Return whether the directory is a loaded log that the search looks at."""
     name = paths.parse_partition(start.partition_dir)
-    if name is None or name.state or not start_rule(kafka).topic_ids:
+    whole = name is not None and not name.state
+    return whole and start.outcome == "loads" and start_rule(kafka).topic_ids
+
+
+def _why(start: PartitionStart, cluster: Cluster | None, node_id: int | None, kafka: str) -> str:
+    """Return the broker's words, "" if the directory stays."""
+    name = paths.parse_partition(start.partition_dir)
+    if name is None or not _is_compared(start, kafka):
         return ""
-    if start.outcome != "loads":
-        return ""  # it compares loaded logs
     if not start.topic_id:
-        return _WITHOUT_ID if _renames_without_id(kafka) else ""
+        return _WITHOUT_ID
     if cluster is None:
         return ""
     topic = cluster.topics.get(start.topic_id)
@@ -82,6 +117,7 @@ def why_set_aside(
     )
 
 
-def _renames_without_id(kafka: str) -> bool:
-    major, minor = map(int, kafka.split(".")[:2])
-    return (major, minor) >= (3, 8)
+def _release(kafka: str) -> tuple[int, ...]:
+    """Return the numbers of a release; the newest patch if it names none."""
+    numbers = tuple(map(int, kafka.split(".")[:3]))
+    return numbers if len(numbers) == 3 else (*numbers, _NEWEST)

@@ -1,7 +1,7 @@
 """Read the topic id in partition.metadata as a broker does, and tell how a broker fails on it.
 
     a line is missing, or the id is none    the exception is no IOException: the broker stops
-    a malformed line, another version       the log directory goes offline; 2.8 stops
+    a malformed line, another version       the log directory goes offline; up to 3.2.0 it stops
 
 Brokers from 3.7 on accept later versions. They read the file at the end of a log's load. Source:
 PartitionMetadataFile, Uuid.fromString.
@@ -46,15 +46,15 @@ def read_topic_id(directory: Path, rule: StartRule) -> TopicId:
     except Vanished:
         return TopicId()
     except CorruptFile as e:
-        return _failed(rule, f"{path}: {e.reason}")
+        return failed(rule, f"{path}: {e.reason}")
     for n in range(2):
         if n >= len(lines):
             return TopicId("", "stops", _NOTHING)
         value = _value(lines[n])
         if value is None or (n == 0 and not _INT.fullmatch(value)):
-            return _failed(rule, _malformed(rule, path, lines[n]))
+            return failed(rule, _malformed(rule, path, lines[n]))
         if n == 0 and (int(value) < 0 or (int(value) and not rule.marker_epoch)):
-            return _failed(rule, _wrong_version(rule, path, int(value)))
+            return failed(rule, _wrong_version(rule, path, int(value)))
     return _decoded(rule, path, _value(lines[1]) or "")
 
 
@@ -84,13 +84,13 @@ def _decoded(rule: StartRule, path: Path, text: str) -> TopicId:
         )
         return TopicId("", "stops", why)
     if value == _ZERO:
-        return _failed(rule, f"Invalid topic ID in partition metadata file ({path})")
+        return failed(rule, f"Invalid topic ID in partition metadata file ({path})")
     return TopicId(value)
 
 
-def _failed(rule: StartRule, words: str) -> TopicId:
-    """Return the end by an IOException: 2.8 does not treat it as a failed disk."""
-    return TopicId("", "stops" if rule.name == "2.8" else "offline", words)
+def failed(rule: StartRule, words: str) -> TopicId:
+    """Return the end by an IOException: up to 3.2.0 it is no failed disk."""
+    return TopicId("", "offline" if rule.epochs == "offline" else "stops", words)
 
 
 def _malformed(rule: StartRule, path: Path, line: str) -> str:

@@ -257,17 +257,35 @@ def test_a_broker_with_zookeeper_gives_up_nothing(golden: Unpacked, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("kafka", "set_aside"),
-    [("3.7", ""), ("3.8", "it has no topicId"), ("4.3", "it has no topicId")],
+    [
+        ("3.6", ""),
+        ("3.7.0", ""),
+        ("3.7", "it has no topicId"),
+        ("3.7.1", "it has no topicId"),
+        ("4.3", "it has no topicId"),
+    ],
 )
-def test_from_3_8_on_a_directory_without_a_topic_id_is_set_aside(
+def test_from_3_7_1_on_a_directory_without_a_topic_id_is_set_aside(
     kafka: str, set_aside: str, golden: Unpacked, tmp_path: Path
 ) -> None:
-    """As real brokers of 3.9.1, 4.1.0 and 4.3.1 did."""
+    """As real brokers of 3.9.1, 4.1.0 and 4.3.1 did. 3.7.0 does not start."""
     root = _clean_copy(golden, "4.3.1", tmp_path)
     (root / "untouched-0" / paths.PARTITION_METADATA).unlink()
     start = _predicted([root], kafka)
     assert [p.set_aside for p in start.partitions] == [set_aside]
     assert start.partitions[0].loses == bool(set_aside)
+    assert start.outcome == ("stops" if kafka == "3.7.0" else "loads")
+
+
+def test_up_to_3_6_nothing_is_deleted_beside_a_directory_without_a_topic_id(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    root = _clean_copy(golden, "4.3.1", tmp_path)
+    shutil.copytree(root / "untouched-0", root / "other-0")
+    (root / "other-0" / paths.PARTITION_METADATA).unlink()
+    with LocalExecutor(1) as executor:
+        start = predict_start(executor, [root], "3.6", cluster=Cluster({}))
+    assert [p.set_aside for p in start.partitions] == ["", ""]
 
 
 def test_partitions_whose_directories_are_gone_are_lost(golden: Unpacked, tmp_path: Path) -> None:
@@ -345,6 +363,9 @@ def test_topic_ids_of_a_description() -> None:
     assert len(found.topics) == len([line for line in text.splitlines() if "TopicId:" in line])
     assert list(found.replicas["plain", 1]) == [1]
     assert len(found.replicas) == len([line for line in text.splitlines() if "Leader:" in line])
+    moved = "\tReplicas: 1,2,3,4\tIsr: 1\tAdding Replicas: 4\tRemoving Replicas: 3\tElr: "
+    text += f"\tTopic: moved\tPartition: 0\tLeader: 1{moved}\n"
+    assert list(read_cluster(text, "topics.txt").replicas["moved", 0]) == [1, 2, 3, 4]
     with pytest.raises(BadInput, match="not the output of kafka-topics"):
         read_cluster("Topic: plain\tPartitionCount: 2\n", "topics.txt")
 
