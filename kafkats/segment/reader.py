@@ -3,11 +3,12 @@
 A view is a memory map. Reading a map after the end of a file that was truncated meanwhile kills the
 process (SIGBUS), and a broker does truncate files. So only files of directories that no broker
 holds are mapped; others are read in windows. A page that the disk cannot read would kill it, too:
-maps are loaded before they are read, which fails with an error instead.
+what is mapped here is loaded before it is read, which fails with an error instead.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import mmap
 import os
@@ -39,6 +40,8 @@ class _Count(threading.local):
 _count: Final = _Count()
 _POPULATE_READ: Final = 22
 """MADV_POPULATE_READ (Linux 5.14): load pages now, and return an error where a read would kill."""
+_madvise: Final = ctypes.CDLL(None, use_errno=True).madvise  # mmap's keeps the interpreter's lock
+_madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _LARGEST: Final = 32 * 1024 * 1024
 """Larger batches are always mapped. The default of message.max.bytes is 1 MiB."""
 
@@ -92,8 +95,9 @@ def open_segment(path: str | os.PathLike[str]) -> Generator[Bytes, None, None]:
     fd, facts = open_regular(path)
     try:
         with _mapped(fd, facts.st_size, path) as region:
-            _load(region, 0, facts.st_size, fd, path)
-            yield _view(region)
+            view = _view(region)
+            _load(view, 0, 0, facts.st_size, fd, path)
+            yield view
     finally:
         os.close(fd)
 
@@ -210,17 +214,19 @@ def _view(region: mmap.mmap | None) -> Bytes:
 
 
 def _load(
-    region: mmap.mmap | None, start: int, end: int, fd: int, path: str | os.PathLike[str]
+    view: Bytes, first: int, start: int, end: int, fd: int, path: str | os.PathLike[str]
 ) -> None:
-    """Load the pages of bytes `start` to `end`. Raises StorageFailed if one cannot be read."""
+    """Load the pages of bytes `start` to `end` of a map that begins at byte `first` of the file.
+
+    Other threads go on meanwhile. Raises StorageFailed if a page cannot be read.
+    """
     start = start // mmap.PAGESIZE * mmap.PAGESIZE
-    if region is None or start >= end:
-        return
-    try:
-        region.madvise(_POPULATE_READ, start, end - start)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # an older kernel loads each page when it is read
-            _refuse_unreadable(fd, start, end, path)
+    for at in range(start, end, WINDOW):
+        size = min(WINDOW, end - at)
+        failed = _madvise(view.ctypes.data + at - first, size, _POPULATE_READ)
+        # an older kernel does not know it, and loads each page when it is read
+        if failed and ctypes.get_errno() != errno.EINVAL:
+            _refuse_unreadable(fd, at, at + size, path)
 
 
 def _refuse_unreadable(fd: int, start: int, end: int, path: str | os.PathLike[str]) -> None:
@@ -245,9 +251,10 @@ def _mapped_source(
         nonlocal step
         limit = min(size, position + step)
         step = min(step * 2, WINDOW)  # a reader may want a few batches only
-        _load(region, position, min(size, max(position + needed, limit + BUFFER)), fd, path)
+        loaded = min(size, max(position + needed, limit + BUFFER))
+        _load(view, 0, position, loaded, fd, path)
         count_read(max(limit - position, 0))
-        return Window(address, 0, size, limit, size)
+        return Window(address, 0, loaded, limit, size)
 
     return _source_of(fd, facts, path, window, partial(_copied, view))
 
@@ -269,6 +276,7 @@ def _read_source(fd: int, facts: os.stat_result, path: str | os.PathLike[str]) -
                     fd, position + needed - start, mmap.MAP_SHARED, mmap.PROT_READ, offset=start
                 )
             kept[0] = np.frombuffer(region, np.uint8)
+            _load(kept[0], start, start, position + needed, fd, path)
             count_read(needed)
             return Window(kept[0].ctypes.data, start, position + needed, position + needed, size)
         if len(kept[0]) > _LARGEST:

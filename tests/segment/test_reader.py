@@ -114,12 +114,13 @@ def test_file_that_is_cut_while_it_is_read(tmp_path: Path, monkeypatch: pytest.M
     assert walked.cut_to == len(one) + 500
 
 
+@pytest.mark.parametrize(("count", "size"), [(200, 100_000), (3, 10_000_000)])
 def test_a_mapped_page_that_cannot_be_read_is_an_error_and_not_the_end_of_the_process(
-    tmp_path: Path,
+    tmp_path: Path, count: int, size: int
 ) -> None:
     """Reading it would be SIGBUS. A shorter file is such a page, as a bad sector is."""
     log = tmp_path / "0.log"
-    log.write_bytes(b"".join(batch(i, bytes(100_000)) for i in range(200)))
+    log.write_bytes(b"".join(batch(i, bytes(size)) for i in range(count)))
     with (
         open_source(log, mapped=True) as source,
         pytest.raises(StorageFailed, match="the file became shorter while it was read"),
