@@ -189,7 +189,9 @@ def _check_set(version: int, generation: Generation, data: bytes) -> None:
         if batch.count > MOST_RECORDS:
             raise UsageError(f"a set of {batch.count} records: at most {MOST_RECORDS} are played")
         reason = ""
-        if batch.magic > max(rule.magics):
+        if version >= BATCHES_SINCE and batch is not batches[0]:
+            reason = f"{rule.invalid}: {len(batches)} batches in a set that must be one"
+        elif batch.magic > max(rule.magics):
             reason = (
                 f"{CORRUPT_MESSAGE}: Kafka {generation.kafka} does not know magic {batch.magic}"
             )
@@ -199,8 +201,6 @@ def _check_set(version: int, generation: Generation, data: bytes) -> None:
             reason = f"{UNKNOWN_ERROR}: Kafka {generation.kafka} does not know zstd"
         elif batch.codec == Codec.ZSTD and last_codec(version) < Codec.ZSTD:
             reason = f"{UNSUPPORTED_COMPRESSION}: zstd needs produce version {ZSTD_SINCE}"
-        elif version >= BATCHES_SINCE and batch is not batches[0]:
-            reason = f"{rule.invalid}: {len(batches)} batches in a set that must be one"
         if reason:
             raise Rejected(reason, position=batch.position)
 
