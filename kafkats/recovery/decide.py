@@ -2,7 +2,8 @@
 
 A broker recovers the segment that contains the recovery point and all later ones. It cuts a log at
 its first bad batch, and deletes every later segment (LogLoader.recoverLog; before 3.0
-Log.recoverLog). Where that would lose good batches, kafkats does nothing without `like_kafka`.
+Log.recoverLog). Where that would lose good batches, kafkats does nothing without `like_kafka`. The
+same holds for a corrupt batch that had been flushed: no hard failure tears it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from kafkats import paths
 from kafkats.evidence.claims import Claims
 from kafkats.plans.rows import SegmentRow
+from kafkats.segment.facts import StopReason
 
 Behind = Callable[[SegmentRow], int]
 """Returns the position of the first good batch behind the place where a log's reading stopped; -1
@@ -34,7 +36,7 @@ class Decision(NamedTuple):
     kept: Sequence[SegmentRow]
     """In order. The last one is the active segment."""
     cut: SegmentRow | None
-    """The last of `kept`, if its log ends with bytes that are no batches."""
+    """The last of `kept`, if bytes follow behind its last good batch."""
     dropped: Sequence[SegmentRow]
     log_end: int
     first: int
@@ -54,10 +56,13 @@ class Decision(NamedTuple):
         return bool(self.kept) and self.kept[-1]["base_offset"] != self.log_end
 
 
-def decide(rows: Sequence[SegmentRow], behind: Behind, *, like_kafka: bool) -> Decision | Blocked:
+def decide(
+    rows: Sequence[SegmentRow], behind: Behind, *, like_kafka: bool, flushed: int = -1
+) -> Decision | Blocked:
     """Decide from facts (facts.SEGMENTS, in order) of all segments of a partition.
 
-    Those that a broker recovers have depth full. Raises as `behind`.
+    Those that a broker recovers have depth full. `flushed` is the recovery point. Raises as
+    `behind`.
     """
     recovered = [n for n, row in enumerate(rows) if is_recovered(row)]
     first = recovered[0] if recovered else len(rows)
@@ -69,10 +74,11 @@ def decide(rows: Sequence[SegmentRow], behind: Behind, *, like_kafka: bool) -> D
         if not row["stop"] or row["depth"] == "tail":
             continue
         if n < first:
-            return Blocked(log_of(row), _corrupt(row, "it lies below the recovery point"))
-        lost = _lost(rows[n:], behind)
+            why = f"{_corrupt(row)}, below the recovery point, where no recovery reads: restore it"
+            return Blocked(log_of(row), f"{why} from a replica")
+        lost = _lost(rows[n:], behind) or _lost_batch(row, flushed)
         if lost and not like_kafka:
-            return Blocked(log_of(row), _corrupt(row, lost), rows[n:])
+            return Blocked(log_of(row), _refused(row, lost), rows[n:])
         return _decision(rows[: n + 1], row, rows[n + 1 :], first)
     return _decision(rows, None, (), first)
 
@@ -110,11 +116,24 @@ def _lost(rows: Sequence[SegmentRow], behind: Behind) -> str:
     return ", and ".join(lost)
 
 
-def _corrupt(row: SegmentRow, what: str) -> str:
+def _lost_batch(row: SegmentRow, flushed: int) -> str:
+    """Return why a corrupt last batch is no torn tail of the last stop, "" if it can be one."""
+    if row["stop"] in (StopReason.TORN_TAIL, StopReason.ZERO_TAIL):
+        return ""  # the evidence tells whether records are missing
+    if not row["recovery"]:
+        return "beside a clean-shutdown marker no broker recovers it"
+    return f"it had been flushed up to offset {flushed}" if end_of(row) < flushed else ""
+
+
+def _corrupt(row: SegmentRow) -> str:
+    return f"the log is corrupt at byte {valid_bytes(row)} ({row['stop']})"
+
+
+def _refused(row: SegmentRow, what: str) -> str:
     cut = log_bytes(row) - valid_bytes(row)
     return (
-        f"the log is corrupt at byte {valid_bytes(row)} ({row['stop']}): Kafka's recovery would cut"
-        f" {cut} bytes, but {what}; restore it from a replica, or plan with --like-kafka"
+        f"{_corrupt(row)}: Kafka's recovery would cut {cut} bytes, but {what}; restore it from a"
+        " replica, or plan with --like-kafka"
     )
 
 

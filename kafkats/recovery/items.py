@@ -32,10 +32,10 @@ _CONTRADICTS: Final = "contradicts the log"
 
 
 def cut_items(decision: Decision, rule: str) -> Iterator[Item]:
-    """Yield the item of the log that ends with bytes that are no batches."""
+    """Yield the item of the log with bytes behind its last good batch."""
     row = decision.cut
     if row is not None:
-        reason = f"{row['stop']}: {decision.cut_bytes} bytes that are no batches are cut"
+        reason = f"{row['stop']}: {decision.cut_bytes} bytes behind the last good batch are cut"
         yield item_of(row, log_of(row), rule, "replace", reason) | {
             "before": row["log"],
             "log_valid_bytes": valid_bytes(row),

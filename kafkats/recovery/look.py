@@ -182,7 +182,8 @@ def _decided(
         with open_source(partition.directory / log_of(row)) as source:
             return batch_behind(source, valid_bytes(row), row["base_offset"])
 
-    return decide(rows, behind, like_kafka=options.like_kafka)
+    flushed = partition.claims.recovery_point
+    return decide(rows, behind, like_kafka=options.like_kafka, flushed=flushed)
 
 
 def _summary(partition: Partition, found: Decision | Blocked) -> dict[str, object]:

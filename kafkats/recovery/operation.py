@@ -64,7 +64,8 @@ def _sentences(header: Header) -> list[str]:
     ]
     if totals["cut_bytes"]:
         sentences.append(
-            f"{size_text(totals['cut_bytes'])} that are no batches are cut; undo keeps them"
+            f"{size_text(totals['cut_bytes'])} behind the last good batches are cut; undo keeps"
+            " them"
         )
     if totals["dropped_segments"]:
         sentences.append(

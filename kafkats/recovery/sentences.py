@@ -119,6 +119,8 @@ def _verdict(start: BrokerStart) -> Iterator[str]:
         yield f"Whether this broker ({start.kafka}) starts cannot be told."
     elif any(root.missing for root in start.roots) or any(map(_loses_records, start.partitions)):
         yield f"{broker} will start, and loses what is listed below."
+    elif any(map(_hides_records, start.partitions)):
+        yield f"{broker} will start, and loses no stored record, but new ones as listed below."
     elif loses(start):
         yield f"{broker} will start, and loses no record; what is listed below is damaged."
     else:
@@ -137,6 +139,10 @@ def _loses_records(one: PartitionStart) -> bool:
     return bool(one.lost_offsets or one.deleted or one.set_aside) or any(
         finding.kind in _LOSSES for finding in one.findings
     )
+
+
+def _hides_records(one: PartitionStart) -> bool:
+    return any(finding.kind == "torn-tail-marked-clean" for finding in one.findings)
 
 
 def _root_lines(

@@ -107,7 +107,7 @@ def of_recover(context: Context, plans: Plans) -> str:
     totals = [plan["totals"] for plan in plans]
     dropped = sum(one["dropped_segments"] for one in totals)
     cut = sum(one["cut_bytes"] for one in totals)
-    sentences = [f"{size_text(cut)} that are no batches are cut off."] if cut else []
+    sentences = [f"{size_text(cut)} behind the last good batches are cut off."] if cut else []
     if dropped:
         sentences.append(
             f"LOST, as by Kafka's recovery: {counted(dropped, 'segment')} behind a corrupt one."

@@ -128,7 +128,7 @@ def test_damage_without_a_lost_record_is_no_loss(
     code, lines, _ = _run([str(root), "--kafka", "4.3"], capsys)
     assert code == 1
     assert lines[0] == (
-        "This broker (4.3) will start, and loses no record; what is listed below is damaged."
+        "This broker (4.3) will start, and loses no stored record, but new ones as listed below."
     )
 
 
