@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from kafkats import paths
 from kafkats.broker import files
 from kafkats.broker.active import ActiveSegment, open_active
@@ -19,7 +21,8 @@ from kafkats.broker.producers import ProducerState, producer_state
 from kafkats.broker.settings import Topic, loads_timestamps
 from kafkats.errors import BadInput, Rejected, storage
 from kafkats.evidence.claims import Claims, claims_of
-from kafkats.index.build import build_from
+from kafkats.index import offset_index
+from kafkats.index.build import Built, build_from
 from kafkats.logdir.checkpoints import EpochStart, read_epochs, read_offsets
 from kafkats.logdir.partition import log_bases, scan_at_rest
 from kafkats.plans.dialects import listed, refuse_enriched, refuse_marked
@@ -219,13 +222,25 @@ def _recover(
             generation.entries,
             settings.index_interval_bytes,
             settings.segment_index_bytes,
+            timed=generation.roll.relative,
         )
-    if built.blocked == "index-full":
-        reason = f"Kafka {generation.kafka} does not load it: {built.blocked_reason}"
-        raise BadInput(reason, path=log)
+    why = built.blocked_reason if built.blocked == "index-full" else _refused_by_index(built)
+    if why:
+        raise BadInput(f"Kafka {generation.kafka} does not load it: {why}", path=log)
     files.write(
         directory / paths.segment_file(base, paths.OFFSET_INDEX), built.offset_index, now_ms
     )
     if generation.roll.relative:
         times = directory / paths.segment_file(base, paths.TIME_INDEX)
         files.write(times, built.time_index, now_ms)
+
+
+def _refused_by_index(built: Built) -> str:
+    """Return why a broker's own rebuild of the offset index fails, "" if it does not.
+
+    Up to 1.1 entries have the first offset of a batch. A follower's wrapper can begin below the log
+    end.
+    """
+    offsets = np.frombuffer(built.offset_index, offset_index.ENTRY)["relative_offset"]
+    at = np.flatnonzero(offsets[1:] <= offsets[:-1])
+    return f"an index entry for {offsets[at[0] + 1]} after {offsets[at[0]]}" if len(at) else ""

@@ -61,7 +61,10 @@ class IndexBuilder:
         rule: Rule,
         segment_index_bytes: int,
         first_offset: Callable[[int], int],
+        *,
+        timed: bool = True,
     ) -> None:
+        """`timed`: a full time index counts; brokers before 0.10.1 have none."""
         self.base_offset = base_offset
         self.rule = rule
         self.first_offset = first_offset
@@ -72,7 +75,8 @@ class IndexBuilder:
         self.last_timestamp = -1
         self.last_position = -1
         self._most_offset = segment_index_bytes // offset_index.ENTRY_SIZE
-        self._most_time = segment_index_bytes // time_index.ENTRY_SIZE - 1
+        most_time = segment_index_bytes // time_index.ENTRY_SIZE - 1
+        self._most_time = most_time if timed else segment_index_bytes
 
     def add(self, points: Points) -> None:
         """Add the next index points; see `segment.walk.Points`."""
@@ -157,10 +161,15 @@ def build_from(
     index_interval_bytes: int,
     segment_index_bytes: int,
     next_base_offset: int | None = None,
+    *,
+    timed: bool = True,
 ) -> Built:
-    """Rebuild both indexes from a source, window by window; arguments as for `build`."""
+    """Rebuild both indexes from a source, window by window; arguments as for `build`.
+
+    `timed`: see IndexBuilder.
+    """
     first = first_offset_reader(source)
-    builder = IndexBuilder(base_offset, rule, segment_index_bytes, first)
+    builder = IndexBuilder(base_offset, rule, segment_index_bytes, first, timed=timed)
     walked = walk(source, base_offset, interval=index_interval_bytes, on_points=builder.add)
     return builder.close(with_first_offset(walked.facts, first), source.mtime_ms, next_base_offset)
 
