@@ -4,6 +4,7 @@ time, warm page cache.
 
 two workers        beside one worker of the same kind; both have loaded everything before
 two threads        every segment verified, beside one thread
+limits             two threads beside one that only read the files, and that only compute checksums
 memory per worker  RssAnon that applying one partition adds to a process, which has imported
                    everything and applied a partition of one batch
 """
@@ -33,6 +34,7 @@ from bench.harness import (
     wall_seconds,
 )
 from bench.memory import anonymous, most_while
+from bench.reading import checking_seconds, reading_seconds
 from bench.segments import V1_100, write_segment
 from kafkats.execution import LocalExecutor
 from kafkats.flow.apply import apply_partition, partition_works
@@ -58,6 +60,7 @@ def figures(*, small: bool = False) -> Figures:
             write_segment(logs / f"rebuilt-{n}", V1_100, SIZE // (16 if small else 1))
         yield _two(folder, logs)
         yield _two_threads(logs)
+        yield from _limits(logs)
         yield _memory(folder, (1024 if not small else 32) * MIB)
 
 
@@ -100,6 +103,21 @@ def _two_threads(logs: Path) -> Figure:
         1.7,
         detail=f"{seconds['two']:.2f} / {seconds['one']:.2f} s",
     )
+
+
+def _limits(logs: Path) -> Figures:
+    files = sorted(logs.rglob(f"*{LOG}"))
+    for what, seconds in (("reads", reading_seconds), ("computes CRC-32C", checking_seconds)):
+        costs = take_turns(
+            {"one": partial(seconds, files, 1), "two": partial(seconds, files, 2)}, ROUNDS
+        )
+        one, two = (statistics.median(costs[name]) for name in ("one", "two"))
+        yield Figure(
+            f"what only {what}, in two threads / in one",
+            times_cheaper(costs, "two", "one"),
+            "x",
+            detail=f"{two:.2f} / {one:.2f} s",
+        )
 
 
 def _applied(executor: LocalExecutor, folder: Path, logs: Path) -> float:
