@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from kafkats.config.settings import faults
+from kafkats.config.faults import faults
 from kafkats.config.values import parse_time
 from kafkats.errors import BadInput, UsageError
 from kafkats.formats.v2 import HeaderFields

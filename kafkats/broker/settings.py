@@ -12,7 +12,8 @@ from pydantic import Field, ValidationError
 from kafkats.broker.generation import KIP_32, KIPS, Generation
 from kafkats.broker.generation import generation as generation_of
 from kafkats.broker.leader_rules import LeaderRule
-from kafkats.config.settings import KEYS, TopicSettings, faults
+from kafkats.config.faults import faults
+from kafkats.config.settings import KEYS, TopicSettings
 from kafkats.config.values import DIGITS, magic_of
 from kafkats.errors import UsageError
 from kafkats.formats.build import Target

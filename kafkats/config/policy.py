@@ -19,8 +19,9 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from kafkats.config.faults import faults
 from kafkats.config.globs import GLOB, Globs, useless
-from kafkats.config.settings import KEYS, TopicSettings, faults
+from kafkats.config.settings import KEYS, TopicSettings
 from kafkats.config.settings_read import INSTEAD, NOWHERE
 from kafkats.config.topics import INTERNAL
 from kafkats.config.values import Boolean, Share, Size, wrong

@@ -7,13 +7,14 @@ would read `1:30` as 90, `010` as 8 and the release `2.10` as 2.1.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from kafkats.config.faults import fault_text
 from kafkats.config.kafka_configs import read_export
 from kafkats.config.policy import Guard, Policy, PolicyFile, Volume, exported_settings
 from kafkats.config.settings import ALIASES, KEYS, OTHER_KEYS, STRONGER, TopicSettings
@@ -204,26 +205,15 @@ def _load(
     return given or {}, node
 
 
-_MESSAGES: Final[Mapping[str, str]] = {
-    "dict_type": "should be a mapping: keys with values",
-    "missing": "is missing",
-    "model_type": "should be a mapping: keys with values",
-    "string_type": "should be a text",
-    "tuple_type": "should be a list",
-}
-"""Messages in the words of YAML for the types of errors that pydantic explains in those of Python.
-"""
-
-
 def _explain(
     error: ValidationError, node: yaml.Node | None, other: type[BaseModel] | None = None
 ) -> str:
     lines = []
-    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    problems = error.errors()
     for problem in problems[:_MOST_SAID]:
         at = tuple(part for part in problem["loc"] if part != "[key]")
         line = _line(node, at)
-        text = _MESSAGES.get(problem["type"], problem["msg"])
+        text = fault_text(problem)
         if problem["type"] == "extra_forbidden":
             model = _model(error.title, at) if other is None else other
             text = (

@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
+from kafkats.config.faults import fault_text
 from kafkats.config.values import (
     DIGITS,
     INT_MAX,
@@ -300,26 +301,18 @@ def _converted(value: Json, alias: Name) -> Json:
     if alias.unit > 1 or alias.unlimited:
         number = integer(value, hint=alias.unit == 1)
         if alias.unit > 1 and not -INT_MAX - 1 <= number <= INT_MAX:
-            raise wrong("Input should be a 32-bit number")
+            raise wrong("must be a 32-bit number")
         if alias.unlimited and number == 0:
-            raise wrong("Input should be -1 or at least 1")
+            raise wrong("must be -1 or at least 1")
         if alias.least is not None and number < alias.least:
-            raise wrong(f"Input should be greater than or equal to {alias.least}")
+            raise wrong(f"must be at least {alias.least}")
         value = max(number, -1) if alias.unlimited and number < 0 else number * alias.unit
     TopicSettings.model_validate({alias.key: value})
     return value
 
 
-def faults(error: ValidationError, below: int = 0) -> list[str]:
-    """Return each fault of a model as `place: reason`, without `below` first parts of a place."""
-    return [
-        ": ".join(filter(None, (".".join(map(str, fault["loc"][below:])), fault["msg"])))
-        for fault in error.errors()
-    ]
-
-
 def _details(written: str, error: PydanticCustomError | ValidationError) -> InitErrorDetails:
-    custom = wrong(error.errors()[0]["msg"]) if isinstance(error, ValidationError) else error
+    custom = wrong(fault_text(error.errors()[0])) if isinstance(error, ValidationError) else error
     return InitErrorDetails(type=custom, loc=(written,), input=None)
 
 

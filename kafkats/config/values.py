@@ -101,8 +101,7 @@ def integer(value: object, *, hint: bool = True) -> int:
     if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
         return int(value)
     raise wrong(
-        "Input should be a valid integer, not"
-        f" {_shown(value)}{_number_meant(value) if hint else ''}"
+        f"must be a whole number, not {shown_value(value)}{_number_meant(value) if hint else ''}"
     )
 
 
@@ -111,7 +110,7 @@ def _boolean(value: object) -> bool:
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
-    raise wrong(f"Input should be true or false, not {_shown(value)}")
+    raise wrong(f"must be true or false, not {shown_value(value)}")
 
 
 def _size(value: object) -> int:
@@ -122,7 +121,7 @@ def _size(value: object) -> int:
             raise wrong(str(e)) from None
     size = integer(value)
     if size < 0:
-        raise wrong(f"Input should be a size, 0 or more bytes, not {size}")
+        raise wrong(f"must be a size, 0 or more bytes, not {size}")
     return size
 
 
@@ -132,7 +131,7 @@ def _share(value: object) -> float:
     except (TypeError, ValueError, OverflowError):
         share = -1.0
     if not 0 <= share <= 1:
-        raise wrong(f"Input should be a share from 0 to 1, not {_shown(value)}")
+        raise wrong(f"must be a share from 0 to 1, not {shown_value(value)}")
     return share
 
 
@@ -146,14 +145,14 @@ def _release(value: object) -> str:
         return text
     hint = f"; did you mean '{text}.0'?" if _RELEASE.fullmatch(f"{text}.0") else ""
     raise wrong(
-        f"Input should be a magic (0, 1, 2) or a release such as 0.10.2, not {_shown(value)}{hint}"
+        f"must be a magic (0, 1, 2) or a release such as 0.10.2, not {shown_value(value)}{hint}"
     )
 
 
 def _policies(value: object) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, list | tuple):
-        raise wrong(f"Input should be delete, compact or both, not {_shown(value)}")
+        raise wrong(f"must be delete, compact or both, not {shown_value(value)}")
     if isinstance(value, str) and not value.strip():
         return ()
     return tuple(
@@ -175,7 +174,7 @@ def _word(value: object, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(text, [w.lower() for w in known], n=1, cutoff=0.6)
     meant = next((w for w in known if close and w.lower() == close[0]), "")
     hint = f"; did you mean {meant!r}?" if meant else ""
-    raise wrong(f"Input should be one of {', '.join(known)}, not {_shown(value)}{hint}")
+    raise wrong(f"must be one of {', '.join(known)}, not {shown_value(value)}{hint}")
 
 
 def _number_meant(value: object) -> str:
@@ -189,7 +188,8 @@ def _number_meant(value: object) -> str:
     return ""
 
 
-def _shown(value: object) -> str:
+def shown_value(value: object) -> str:
+    """Return a value of a file for a message: in one short piece."""
     if isinstance(value, str | int | float | bool | None):
         text = repr(value)
         return text if len(text) <= 42 else f"{text[:40]}…"

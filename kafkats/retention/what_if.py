@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from kafkats.config import Policy, TopicSettings
+from kafkats.config.faults import faults
 from kafkats.errors import BadInput, UsageError
 from kafkats.paths import parse_partition
 from kafkats.plans.rows import keys_of
@@ -51,7 +52,9 @@ def read_basis(content: Mapping[str, object]) -> tuple[Policy, RetainOptions]:
         options = {name: value for name, value in given.items() if name in known}
         options["accept_loss"] = tuple(options.get("accept_loss", ()))
         return policy, RetainOptions(**options)
-    except (ValidationError, KeyError, TypeError, ValueError) as e:
+    except ValidationError as e:
+        raise BadInput(f"the basis of the decision cannot be read: {faults(e)[0]}") from e
+    except (KeyError, TypeError, ValueError) as e:
         raise BadInput(f"the basis of the decision cannot be read: {e}") from e
 
 

@@ -57,15 +57,15 @@ def test_the_format_before_the_new(to_magic: int, before: int, tmp_path: Path) -
     ("old", "new", "says"),
     [
         ("1: 0.25", "1: 0.5", "line 6: topics.orders*.produce: the shares should add up to 1, not 1.25"),
-        ("3: 0.75", "3: -1", "line 6: topics.orders*.produce.3: Input should be a share from 0 to 1"),
+        ("3: 0.75", "3: -1", "line 6: topics.orders*.produce.3: must be a share from 0 to 1"),
         ("gzip: 0.5", "gzip: 0.9, lz4: 0.3", "line 8: topics.orders*.compression: the shares should add up to 1 at most"),
-        ("gzip", "zstd", "line 8: topics.orders*.compression.zstd: Input should be 'gzip', 'snappy' or 'lz4'"),
+        ("gzip", "zstd", "line 8: topics.orders*.compression.zstd: must be 'gzip', 'snappy' or 'lz4'"),
         ("reads: 3", "reads: -3", "line 10: topics.orders*.reads"),
         ("reads: 3", "read: 3", "line 10: topics.orders*.read: unknown key"),
         ("brokers", "broker", "line 2: broker: unknown key; did you mean 'brokers'?"),
         ("    fetch: {4: 1}\n", "", "line 11: topics.*.fetch: is missing"),
         ("2GB", "2XB", "line 9: topics.orders*.bytes.per.day"),
-        ("2.8.2", "old", "line 1: kafka: Input should be a magic"),
+        ("2.8.2", "old", "line 1: kafka: must be a magic"),
     ],
 )  # fmt: skip
 def test_a_wrong_line_is_named(old: str, new: str, says: str, tmp_path: Path) -> None:

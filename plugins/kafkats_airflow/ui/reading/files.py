@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
+from kafkats.config.faults import faults
 from kafkats.errors import KafkatsError
 from kafkats.logdir import strict_json
 
@@ -151,9 +152,7 @@ def _parse(path: Path, parse: Callable[[Path], T]) -> T | Unreadable:
 def _reason(error: Exception) -> str:
     """Return one plain sentence for an error of Python, pydantic or the system."""
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        return f"not as it was written: {where}: {first['msg']}"
+        return f"not as it was written: {faults(error)[0]}"
     if isinstance(error, OSError):
         return (error.strerror or type(error).__name__).lower()
     if isinstance(error, RecursionError):
