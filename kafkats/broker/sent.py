@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.errors import BadInput, CorruptBatch, storage
+from kafkats.errors import BadInput, CorruptBatch, UsageError, storage
 from kafkats.formats import v2
 from kafkats.formats.framing import frames
 from kafkats.formats.message_set import ATTRIBUTES_AT
@@ -19,12 +19,14 @@ def sets_of_log(path: Path, set_bytes: int) -> tuple[NDArray[np.uint8], list[int
     """Return the content of a .log as message sets, and the ends of the sets in bytes.
 
     A compressed batch and one of magic 2 is a set, with offset 0. Other messages of one magic form
-    sets of up to `set_bytes`, at least one message. Nothing else is changed. Raises CorruptBatch
-    with the position for a size or a magic that no log has, and for an incomplete batch at the end;
-    StorageFailed.
+    sets of up to `set_bytes`, at least one message. Nothing else is changed. Raises UsageError
+    for a file that does not exist, CorruptBatch with the position for a size or a magic that no log
+    has, and for an incomplete batch at the end; StorageFailed.
     """
     with storage(path, "reading"):
-        if path.exists() and not path.is_file():
+        if not path.exists():
+            raise UsageError("there is no such .log file", path=path)
+        if not path.is_file():
             raise BadInput("it is no regular file", path=path)
         data = np.fromfile(path, np.uint8)
     content, ends = data.data, list[int]()

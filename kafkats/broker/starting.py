@@ -19,7 +19,7 @@ from kafkats.broker.generation import Generation
 from kafkats.broker.partition_log import PartitionLog
 from kafkats.broker.producers import ProducerState, producer_state
 from kafkats.broker.settings import Topic, loads_timestamps
-from kafkats.errors import BadInput, Rejected, storage
+from kafkats.errors import BadInput, Rejected, UsageError, storage
 from kafkats.evidence.claims import Claims, claims_of
 from kafkats.index import offset_index
 from kafkats.index.build import Built, build_from
@@ -109,10 +109,12 @@ def adopt(
 
     Its offsets are those of the checkpoints beside `source`. The copy keeps mtimes. Without the
     marker of a clean stop there, all of it is recovered. Raises BadInput if the broker would not
-    start, or if `source` has no segments; Refused for logs of a dialect; CorruptFile,
-    StorageFailed.
+    start, or if `source` has no segments; UsageError if it does not exist; Refused for logs of a
+    dialect; CorruptFile, StorageFailed.
     """
     with storage(source, "listing"):
+        if not source.exists():
+            raise UsageError("there is no such partition directory", path=source)
         bases = log_bases(source)
         if not bases:
             raise BadInput("it has no segments", path=source)

@@ -112,11 +112,13 @@ def work_area(
 ) -> WorkArea:
     """Return the work area of the log dir `root`, in `place` or else in the log dir's parent.
 
-    Raises Refused or NotPermitted when no place is suitable, UsageError for an unsuitable `place`,
-    StorageFailed.
+    Raises Refused or NotPermitted when no place is suitable, UsageError for an unsuitable `place`
+    and for a log directory that does not exist, StorageFailed.
     """
     home = Path(os.path.realpath(root))
     with storage(home, "looking at the log directory"):
+        if not home.exists():
+            raise UsageError("there is no such log directory", path=home)
         st = home.stat()
         if not stat.S_ISDIR(st.st_mode):
             raise UsageError("not a directory", path=home)

@@ -204,7 +204,7 @@ def test_a_log_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
             at("create", config={"segment.ms": [1]}),
             "config.segment.ms: is no text, number, true or",
         ),
-        (at("create", config=[1]), "config: Input should be a valid dictionary"),
+        (at("create", config=[1]), "config: must be a mapping: keys with values, not a list"),
         (at("roll", at="soon"), "line 2: at: 'soon' is not a time"),
         (at("create", partition="orders"), "partition: 'orders' is no TOPIC-NUMBER"),
         (at("create", partition="t-00"), "partition: 't-00' is no TOPIC-NUMBER"),
@@ -221,6 +221,21 @@ def test_a_wrong_step_is_reported_in_the_words_of_scripts(
     with pytest.raises(KafkatsError) as raised:
         play(tmp_path, *([] if step.get("do") == "broker" else [start("4.3")]), step)
     assert reason in raised.value.reason and raised.value.reason.startswith("line ")
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (at("create", partition="x-0", **{"from": "gone-0"}), "no such partition directory"),
+        (at("produce-log", version=7, log="gone.log"), "no such .log file"),
+    ],
+)
+def test_a_retry_does_not_help_where_a_named_file_does_not_exist(
+    step: dict[str, object], reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=f"there is {reason}") as raised:
+        play(tmp_path, start("4.3"), at("create"), step)
+    assert not raised.value.retryable
 
 
 @pytest.mark.parametrize("line", ["[]", "null", '"roll"'])

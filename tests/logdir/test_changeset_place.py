@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from kafkats.errors import NotPermitted, Refused, StorageFailed, UsageError, Vanished
+from kafkats.errors import NotPermitted, Refused, StorageFailed, UsageError
 from kafkats.logdir import workarea
 from kafkats.logdir.changeset import undo
 from kafkats.logdir.disk import DISK
@@ -81,7 +81,7 @@ def test_never_inside_a_log_dir(tmp_path: Path) -> None:
 
 def test_unfit_arguments(tmp_path: Path) -> None:
     area = make_area(tmp_path, "indexes")
-    with pytest.raises(Vanished):
+    with pytest.raises(UsageError, match="there is no such log directory"):
         work_area(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="not a directory"):
         work_area(folder(area) / "leader-epoch-checkpoint")
