@@ -234,23 +234,22 @@ def _show_answers(
     *,
     as_json: bool,
 ) -> int:
-    """Show the rows of LOOKUP, and write the report. Returns how many partitions could not be
-    searched.
-    """
+    """Show the rows of LOOKUP, and write the report. Returns how many rows have no answer."""
     from kafkats.flow.picturing import keep_around
     from kafkats.lookup.append_times import append_time_sentences, append_time_topics
-    from kafkats.lookup.partitions import above_high_watermark
+    from kafkats.lookup.partitions import above_high_watermark, partition_count, unread_sentences
     from kafkats.plans.facts import write_table
     from kafkats.plans.files import make_folder, write_json
 
     rows = found.to_pylist()
     scheduled = as_json or session().scheduled
     show_rows(rows if scheduled else [_shown(row) for row in rows], _COLUMNS, as_json)
-    failed = sum(1 for row in rows if row["reason"] == "unreadable")
+    unreadable = [row for row in rows if row["reason"] == "unreadable"]
+    failed, untold = len(unreadable), sum(bool(row["partition_dir"]) for row in unreadable)
     other = sum(bool(row["differs"]) for row in rows)
     above, stamped = above_high_watermark(found), append_time_topics(units)
     summary: dict[str, Any] = {
-        "partitions": len(units),
+        "partitions": partition_count(units),
         "times": times,
         "differ": other,
         "unreadable": failed,
@@ -265,9 +264,10 @@ def _show_answers(
         write_json(report / "report.json", summary)
         summary["report"] = str(report)
     sentences = [
-        f"{counted(len(units), 'partition')}, {counted(times, 'time')}; answers that differ from a"
-        f" broker's: {other}; could not be told: {failed}"
+        f"{counted(summary['partitions'], 'partition')}, {counted(times, 'time')}; answers that"
+        f" differ from a broker's: {other}; could not be told: {untold}"
     ]
+    sentences += unread_sentences(units)
     sentences += [*above_sentences(above), *append_time_sentences(stamped)]
     say_summary(summary, as_json, sentences)
     return failed

@@ -33,6 +33,7 @@ def add_interval(
     """
     from kafkats.flow.looking import partition_bytes
     from kafkats.flow.picturing import keep_clouds
+    from kafkats.lookup.partitions import partition_count, unread_sentences
     from kafkats.plans.files import make_folder, write_json
     from kafkats.tables import Busiest, build
     from kafkats.tables.spans import check_interval
@@ -57,7 +58,7 @@ def add_interval(
         "from_ms": begins,
         "to_ms": until,
         "step_ms": step,
-        "partitions": len(units),
+        "partitions": partition_count(units),
         **written._asdict(),
     }
     if report is not None and busy is not None:
@@ -65,7 +66,7 @@ def add_interval(
         keep_clouds(executor, report, units, busy.most(), begins, until)
         write_json(report / "report.json", summary)
         summary["report"] = str(report)
-    sentences = _sentences(written, output)
+    sentences = [*_sentences(written, output), *unread_sentences(units)]
     say_summary(summary, as_json, sentences)
     return int(written.unreadable > 0 or bool(written.other_logs))
 

@@ -200,6 +200,7 @@ _DOING: Final = {
     "apply": "writing",
     "census": "counting",
     "certify": "certifying",
+    "compare": "comparing",
     "forecast": "forecasting",
     "heads": "looking inside",
     "inventory": "looking",
@@ -207,19 +208,30 @@ _DOING: Final = {
     "lookup": "searching",
     "parts": "looking",
     "preflight": "predicting",
+    "prove": "comparing",
+    "purge": "deleting",
     "segments": "reading",
     "simulate": "replaying",
     "table": "searching",
     "tails": "looking",
+    "undo": "putting back",
     "verify": "verifying",
 }
 """What the terminal shows while a stage runs; others are shown by their own name."""
+_COUNTED: Final = {
+    "compare": "files",
+    "look for old files": "directories",
+    "purge": "directories",
+    "read journals": "directories",
+    "undo": "directories",
+}
+"""What the sizes of a stage's units count, if not bytes."""
 
 
 @contextmanager
 def progress_bar(stage: str, total: int) -> Generator[Callable[[int], None]]:
-    """Shows a stage of `total` bytes on standard error: bytes done, rate and time left. Yields what
-    to call with bytes done.
+    """Shows a stage of `total` bytes, or of what _COUNTED says, on standard error: the done part,
+    rate and time left. Yields what to call with a part that is done.
     """
     if not sys.stderr.isatty():
         yield lambda _size: None
@@ -240,13 +252,13 @@ def progress_bar(stage: str, total: int) -> Generator[Callable[[int], None]]:
         def render(self, task: Task) -> Text:
             return Text(f"{size_text(task.speed)}/s" if task.speed else "")
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        Rate(),
-        TimeRemainingColumn(),
+    noun = _COUNTED.get(stage)
+    done = (
+        (DownloadColumn(binary_units=True), Rate())
+        if noun is None
+        else (TextColumn(f"{{task.completed:.0f}} of {{task.total:.0f}} {noun}"),)
     )
+    columns = (TextColumn("{task.description}"), BarColumn(), *done, TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal

@@ -106,7 +106,10 @@ class LookupOptions:
 
 @dataclass(frozen=True)
 class PartitionUnit:
-    """One partition to search, from names and checkpoints alone. It is small and can be pickled."""
+    """One partition to search, from names and checkpoints alone. It is small and can be pickled.
+
+    Without a `partition_dir` it stands for the files of a log directory that cannot be read.
+    """
 
     log_dir: str
     partition_dir: str
@@ -176,6 +179,16 @@ def _partition(about: Unit | None, segment: Unit | None) -> Iterator[PartitionUn
         facts.live,
         hidden,
     )
+
+
+def partition_count(units: Iterable[PartitionUnit]) -> int:
+    """Return how many of the units are partitions."""
+    return sum(bool(unit.partition_dir) for unit in units)
+
+
+def unread_sentences(units: Iterable[PartitionUnit]) -> list[str]:
+    """Return a sentence for each log directory with files that cannot be read, and why."""
+    return [f"not read: {unit.log_dir}: {unit.hidden}" for unit in units if not unit.partition_dir]
 
 
 def limits(partitions: Iterable[PartitionUnit]) -> dict[tuple[str, int], tuple[int, int]]:

@@ -102,7 +102,7 @@ def wrong_files(
         by_directory.setdefault(partition_of(row), []).append(row)
     look = partial(wrong_in_directory, reasons_of=reasons_of)
     rows = request.stages.executor.map(
-        "prove", list(by_directory.values()), look, _WRONG, size=len
+        "compare", list(by_directory.values()), look, _WRONG, size=len
     ).to_pylist()
     return {row["path"]: row["why"] for row in rows}
 

@@ -326,3 +326,18 @@ def test_an_export_of_a_table_refuses_what_it_would_not_read(
     for words in (("--config", "index.interval.bytes=7"), ("--high-watermark", "log-end")):
         code, out, err = run(capsys, *export, *words)
         assert (code, out) == (2, "") and f"{words[0]}: a table answers by its" in err
+
+
+def test_an_unreadable_checkpoint_is_no_partition(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("lookup", root, "--at", TARGET)
+    partitions = objects(run(capsys, *asked, "--json")[1])[-1]["summary"]["partitions"]
+    (root / "recovery-point-offset-checkpoint").write_text("x\n")
+    code, out, _ = run(capsys, *asked)
+    told = "recovery-point-offset-checkpoint: line 1: 'x' is not a number from 0 to 2147483647"
+    assert code == 1 and f"\n{partitions} partitions, 1 time;" in out
+    assert f"could not be told: 0\nnot read: {root}: {told}\n" in out
+    summary = objects(run(capsys, *asked, "--json")[1])[-1]["summary"]
+    assert (summary["partitions"], summary["unreadable"]) == (partitions, 1)
+    assert f"\nnot read: {root}: {told}\n" in run(capsys, *table(root, tmp_path / "table"))[1]

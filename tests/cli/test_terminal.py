@@ -1,0 +1,39 @@
+"""What a terminal shows while a stage runs."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+from contextlib import suppress
+
+import pytest
+
+from kafkats.cli.terminal import progress_bar
+
+
+@pytest.mark.parametrize(
+    ("stage", "total", "said"),
+    [
+        ("undo", 8, b"putting back"),
+        ("undo", 8, b"8 of 8 directories"),
+        ("compare", 3, b"3 of 3 files"),
+        ("verify", 2048, b"2.0/2.0 KiB"),
+    ],
+)
+def test_progress_counts_what_the_units_of_a_stage_are(
+    stage: str, total: int, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+    ours, terminal = pty.openpty()
+    with os.fdopen(terminal, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        with progress_bar(stage, total) as advance:
+            advance(total)
+    shown = b""
+    with suppress(OSError):  # EIO: the other end is closed, and there is no more
+        while piece := os.read(ours, 1 << 16):
+            shown += piece
+    os.close(ours)
+    assert said in shown
