@@ -27,6 +27,7 @@ from kafkats.cli.options import (
 )
 from kafkats.cli.proving import proof_sentences
 from kafkats.cli.session import session
+from kafkats.cli.streams import warn
 from kafkats.cli.terminal import freed_sentences, run_sentences, say_summary, show_rows
 from kafkats.errors import UsageError
 from kafkats.migration.options import UndoCertify
@@ -271,6 +272,8 @@ def release(
     code = max(int(row["exit_code"]) for row in rows)
     if as_json:
         show_rows(rows, (), as_json)
+    for error in () if as_json else [row["error"] for row in rows if row["error"]]:
+        warn(f"kafkats: {error}")
     say_summary(_released(rows) | {"exit_code": code}, as_json, release_sentences(rows))
     return code
 

@@ -65,7 +65,7 @@ def release_all(
 
 
 def release_sentences(rows: Iterable[ReleaseRow]) -> list[str]:
-    """Return a line for each row of `release_all`."""
+    """Return a line for each row of `release_all` that did not fail."""
     lines = []
     for row in rows:
         words = {
@@ -74,6 +74,6 @@ def release_sentences(rows: Iterable[ReleaseRow]) -> list[str]:
             "free": "is not reserved",
         }
         until = f" until {time_in_words(row['until_ms'])}" if row["until_ms"] > 0 else ""
-        line = words.get(row["outcome"])
-        lines.append(f"{row['log_dir']}: {line}{until}" if line else row["error"])
+        if row["outcome"] in words:
+            lines.append(f"{row['log_dir']}: {words[row['outcome']]}{until}")
     return lines

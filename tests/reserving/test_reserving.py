@@ -27,7 +27,7 @@ from kafkats.logdir.reservation import (
 )
 from kafkats.plans.run import Run
 from kafkats.reserving import Wish, changing, now_ms, planning
-from tests.builders.commands import run_mixed
+from tests.builders.commands import run, run_mixed
 from tests.builders.locks import other_process
 from tests.crash.commands import small_disk
 from tests.crash.real import fork
@@ -647,6 +647,14 @@ def test_release_says_whose_it_was(
     assert code == 2 and [row.get("outcome") for row in rows] == ["failed", "released", None]
     assert rows[1]["holder"] == theirs.holder and rows[1]["until_ms"] == theirs.until_ms
     assert reserved(roots[0]) is None, "one that fails keeps the others from being released"
+
+
+def test_release_says_an_error_as_every_other_command_does(
+    roots: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, "release", tmp_path / "nowhere", roots[0])
+    assert (code, err) == (2, f"kafkats: {tmp_path}/nowhere: does not exist\n")
+    assert out == f"{roots[0]}: is not reserved\n"
 
 
 def test_a_damaged_reservation(
