@@ -28,6 +28,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Final
 
 
 class KafkatsError(Exception):
@@ -185,6 +186,27 @@ _KINDS: dict[int, type[StorageFailed]] = {
     errno.EACCES: ReadOnly,
     errno.EPERM: ReadOnly,
 }
+
+
+_MEMORY_ENDED: Final = (
+    "failed to map segment from shared object",
+    "cannot allocate memory",
+    "can't start new thread",
+    "error return without exception set",
+)
+"""Parts of messages: of the loader of libraries, of the system, of Python, and of C code that
+failed without the memory to say why."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out, also while a library was loaded or a thread was started."""
+    at: BaseException | None = error
+    while at is not None:
+        said = str(at).lower()
+        if isinstance(at, MemoryError) or any(part in said for part in _MEMORY_ENDED):
+            return True
+        at = at.__cause__ or at.__context__
+    return False
 
 
 class storage:  # noqa: N801  # used like a function; a generator takes thrice as long

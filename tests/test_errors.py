@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkats.errors import StorageFailed, exists, is_file
+from kafkats.errors import StorageFailed, exists, is_file, is_out_of_memory
 
 
 def test_what_is_there(tmp_path: Path) -> None:
@@ -22,3 +22,26 @@ def test_what_is_there(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_looked_at(tmp_path: Path, ask: Callable[[Path, str], bool]) -> None:
     with pytest.raises(StorageFailed, match="looking for it: "):
         ask(tmp_path / ("x" * 300), "looking for it")
+
+
+@pytest.mark.parametrize(
+    ("error", "ended"),
+    [
+        (MemoryError(), True),
+        (ImportError("libarrow.so: failed to map segment from shared object"), True),
+        (OSError(12, "Cannot allocate memory"), True),
+        (RuntimeError("can't start new thread"), True),
+        (SystemError("error return without exception set"), True),
+        (ImportError("No module named 'numba'"), False),
+        (OSError(28, "No space left on device"), False),
+    ],
+)
+def test_memory_ended(error: Exception, ended: bool) -> None:
+    assert is_out_of_memory(error) == ended
+    try:
+        try:
+            raise error
+        except Exception as e:
+            raise OSError("Could not find a library") from e
+    except OSError as e:
+        assert is_out_of_memory(e) == ended, "a library's own error hides the loader's"

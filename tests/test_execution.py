@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,8 +48,19 @@ def leaves(unit: str) -> pa.RecordBatch:
     os._exit(3)
 
 
-def out_of_memory(unit: str) -> pa.RecordBatch:
+def out_of_memory(unit: object) -> pa.RecordBatch:
     raise MemoryError
+
+
+def no_library(unit: object) -> pa.RecordBatch:
+    raise ImportError("libLLVM.so: failed to map segment from shared object")
+
+
+class Unloadable:
+    """A unit whose modules do not fit into a worker's memory."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return no_library, (0,)
 
 
 def corrupt(unit: int) -> pa.RecordBatch:
@@ -138,13 +150,35 @@ def test_a_worker_that_ends_by_itself(two: LocalExecutor) -> None:
         two.map("x", ["a", "b"], leaves, SCHEMA, size=lambda _: LARGE)
 
 
+@pytest.mark.parametrize("do", [out_of_memory, no_library])
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_memory_that_ends(jobs: int) -> None:
+def test_memory_that_ends(jobs: int, do: Callable[[object], pa.RecordBatch]) -> None:
     with (
         LocalExecutor(jobs) as executor,
         pytest.raises(WorkerLost, match=r"^/data/topic-0: out of memory"),
     ):
-        executor.map("x", [("/data", "topic-0")] * 2, out_of_memory, SCHEMA, size=lambda _: LARGE)  # type: ignore[arg-type]
+        executor.map("x", [("/data", "topic-0")] * 2, do, SCHEMA, size=lambda _: LARGE)
+
+
+def test_memory_that_ends_before_a_worker_begins(two: LocalExecutor) -> None:
+    with pytest.raises(WorkerLost, match=r"exit code 12 \(out of memory\?\); fewer --jobs"):
+        two.map("x", [Unloadable()] * 2, no_library, SCHEMA, size=lambda _: LARGE)
+
+
+def test_arrow_starts_no_threads_of_its_own_to_group() -> None:
+    """Arrow waits forever for a thread for which there is no memory."""
+    calls = [
+        (path, node)
+        for path in (Path(__file__).parents[1] / "kafkats").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "group_by"
+    ]
+    threaded = [
+        f"{path}:{node.lineno}"
+        for path, node in calls
+        if "use_threads" not in {word.arg for word in node.keywords}
+    ]
+    assert calls and threaded == []
 
 
 @pytest.mark.parametrize(("jobs", "threads"), [(1, False), (2, False), (2, True)])

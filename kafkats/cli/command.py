@@ -25,7 +25,7 @@ from kafkats.cli.session import Session
 from kafkats.cli.spark import Commands, spark_executor
 from kafkats.cli.streams import add_help, ready_streams, say, shown, warn
 from kafkats.config.options import Program
-from kafkats.errors import KafkatsError, UsageError
+from kafkats.errors import KafkatsError, UsageError, is_out_of_memory
 
 
 def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -> None:
@@ -137,7 +137,9 @@ def run(words: Sequence[str], session: Session) -> int:
         warn(f"kafkats: {e}{again}")
         session.error = e
         return e.exit_code
-    except MemoryError:
+    except Exception as e:
+        if not is_out_of_memory(e):
+            raise
         session.error = KafkatsError("memory ran out: fewer --jobs need less")
         warn(f"kafkats: {session.error}")
         return session.error.exit_code

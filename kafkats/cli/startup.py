@@ -39,6 +39,7 @@ def start_fast() -> None:
     """Prepare this process, which runs one command and ends."""
     sys.meta_path.insert(0, _NoPandas)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     set_budget(PLAIN_BYTES)
 
 

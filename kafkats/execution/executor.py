@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from kafkats import paths
-from kafkats.errors import WorkerLost
+from kafkats.errors import KafkatsError, WorkerLost, is_out_of_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,7 +93,11 @@ def rows_of(unit: U, do: Callable[[U], pa.RecordBatch]) -> pa.RecordBatch:
     """Return the rows of one unit. Raises WorkerLost if memory runs out."""
     try:
         return do(unit)
-    except MemoryError as e:
+    except KafkatsError:
+        raise
+    except Exception as e:
+        if not is_out_of_memory(e):
+            raise
         raise WorkerLost("out of memory; fewer --jobs need less of it", path=path_of(unit)) from e
 
 

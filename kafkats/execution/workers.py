@@ -15,7 +15,7 @@ from multiprocessing import connection, resource_tracker
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
 from kafkats.compression.limit import allow, allowed
-from kafkats.errors import KafkatsError, WorkerLost
+from kafkats.errors import KafkatsError, WorkerLost, is_out_of_memory
 from kafkats.execution.executor import U, Work, path_of, rows_of, table_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _GRACE_SECONDS: Final = 10.0
 """How long a worker that is told to stop may take to clear what it had staged."""
+_NO_MEMORY: Final = 12
+"""Exit code of a worker without the memory for what it was to do (ENOMEM)."""
 
 
 class _Chunk(NamedTuple, Generic[U]):
@@ -144,7 +146,8 @@ class Worker:
             if code is None or code >= 0
             else f"was killed by {_signal(-code)}"
         )
-        why = " (out of memory?); fewer --jobs need less of it" if code == -signal.SIGKILL else ""
+        no_memory = code in (-signal.SIGKILL, _NO_MEMORY)
+        why = " (out of memory?); fewer --jobs need less of it" if no_memory else ""
         return WorkerLost(f"the worker process {how}{why}", path=path_of(unit))
 
     def stop(self) -> None:
@@ -173,10 +176,21 @@ def _serve(pipe: connection.Connection) -> None:
     threading.Thread(target=_end_with_the_parent, daemon=True, name="watch the parent").start()
     with suppress(EOFError, OSError):
         while True:
-            chunk = pipe.recv()
+            chunk = _received(pipe)
             allow(chunk.limit)
             pipe.send(_answer(chunk, pipe))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Python prints an exception of its own exit
+
+
+def _received(pipe: connection.Connection) -> _Chunk[object]:
+    """Return the next chunk. The modules that it names are imported here."""
+    try:
+        chunk: _Chunk[object] = pipe.recv()
+    except Exception as e:
+        if is_out_of_memory(e):
+            sys.exit(_NO_MEMORY)
+        raise
+    return chunk
 
 
 def _end_with_the_parent() -> None:

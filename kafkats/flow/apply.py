@@ -313,7 +313,7 @@ def _hash(path: Path, like: str) -> str:
 
 def summarize(actions: pa.Table) -> dict[str, Any]:
     """Return counts, bytes and the exit code of a run's ACTIONS."""
-    counted = actions.group_by(["outcome"]).aggregate([("file", "count")])
+    counted = actions.group_by(["outcome"], use_threads=False).aggregate([("file", "count")])
     outcomes = {row["outcome"]: row["file_count"] for row in counted.to_pylist()}
     done = actions.filter(pc.equal(actions["outcome"], "done"))
     summary = {

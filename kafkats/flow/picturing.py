@@ -62,7 +62,9 @@ def keep_around(
     end = min(max(times, default=0) + around_ms + 1, MOST_MS)
     if not times or begin >= end:
         return 0
-    answers = found.filter(pc.greater_equal(found["offset"], 0)).group_by(["topic", "partition"])
+    answers = found.filter(pc.greater_equal(found["offset"], 0)).group_by(
+        ["topic", "partition"], use_threads=False
+    )
     rows = answers.aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
     rows.sort(
         key=lambda row: (row["offset_min"] - row["offset_max"], row["topic"], row["partition"])

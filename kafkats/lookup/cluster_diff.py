@@ -171,7 +171,7 @@ def by_partition(rows: pa.Table) -> pa.Table:
         ("shift", "max"),
         ("again", "max"),
     ]
-    sums = pa.table(columns).group_by(["topic", "partition"]).aggregate(wanted)
+    sums = pa.table(columns).group_by(["topic", "partition"], use_threads=False).aggregate(wanted)
     named = {
         "again_count": "times",
         "shift_min": "least_shift",
@@ -281,7 +281,7 @@ def _aligned(first: pa.Table, second: pa.Table) -> _Both:
     keys = pa.concat_tables([one.select(_COLUMNS[:2]), other.select(_COLUMNS[:2])])
     grouped = (
         keys
-        .group_by(list(_COLUMNS[:2]))
+        .group_by(list(_COLUMNS[:2]), use_threads=False)
         .aggregate([])
         .sort_by([(name, "ascending") for name in _COLUMNS[:2]])
     )

@@ -288,7 +288,9 @@ def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:
     columns = ["topic", "partition", "log_start_offset", "log_end_offset"]
     rows = pa.concat_tables([view.rows.select(columns) for view in views]).unify_dictionaries()
     rows = rows.set_column(0, "topic", rows["topic"].cast(pa.string()))
-    largest = rows.group_by(columns[:2]).aggregate([(name, "max") for name in columns[2:]])
+    largest = rows.group_by(columns[:2], use_threads=False).aggregate([
+        (name, "max") for name in columns[2:]
+    ])
     bounds = {
         (row["topic"], row["partition"]): (row["log_start_offset_max"], row["log_end_offset_max"])
         for row in largest.to_pylist()

@@ -247,7 +247,7 @@ def above_high_watermark(rows: pa.Table) -> dict[str, int]:
     rows = rows.filter(pc.greater(rows["above_high_watermark"], 0))
     counts = (
         rows
-        .group_by(["log_dir", "partition_dir"])
+        .group_by(["log_dir", "partition_dir"], use_threads=False)
         .aggregate([("above_high_watermark", "max")])
         .to_pylist()
     )

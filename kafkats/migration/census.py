@@ -227,8 +227,14 @@ def summarize(census: pa.Table) -> Summary:
         census.filter(pc.not_equal(census["problem"], ""))["problem"]
     ).to_pylist()
     return {
-        "segments": len(real.group_by(["log_dir", "partition_dir", "base_offset"]).aggregate([])),
-        "partitions": len(real.group_by(["log_dir", "partition_dir"]).aggregate([])),
+        "segments": len(
+            real.group_by(
+                ["log_dir", "partition_dir", "base_offset"], use_threads=False
+            ).aggregate([])
+        ),
+        "partitions": len(
+            real.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([])
+        ),
         "log_bytes": sum(row["bytes_sum"] for row in magics.values()),
         "magic_bytes": [magics[m]["bytes_sum"] if m in magics else 0 for m in range(3)],
         "magic_batches": [magics[m]["batches_sum"] if m in magics else 0 for m in range(3)],

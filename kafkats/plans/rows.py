@@ -260,5 +260,5 @@ def keys_of(table: pa.Table) -> list[SegmentKey]:
 
 def partitions_of(table: pa.Table) -> set[PartitionKey]:
     """Return the partition directories that a table has rows about."""
-    named = table.group_by(list(PartitionKey._fields)).aggregate([])
+    named = table.group_by(list(PartitionKey._fields), use_threads=False).aggregate([])
     return set(map(partition_of, named.to_pylist()))

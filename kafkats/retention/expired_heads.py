@@ -158,7 +158,7 @@ def targets(
     kept = verdicts.filter(pc.invert(verdicts["deletes"]))
     first = (
         kept
-        .group_by(["log_dir", "partition_dir", "topic"])
+        .group_by(["log_dir", "partition_dir", "topic"], use_threads=False)
         .aggregate([("base_offset", "min")])
         .to_pylist()
     )

@@ -117,8 +117,19 @@ def summary_rows(verdicts: pa.Table, now_ms: int) -> list[SummaryRow]:
     table = pa.table(columns)
     wanted = [("row", "min"), ("row", "count"), *((name, "sum") for name in counted)]
     # groups come in any order
-    sums = table.group_by(list(_WHERE)).aggregate(wanted).sort_by("row_min").to_pylist()
-    rest = table.filter(pc.invert(deleted)).group_by(list(_WHERE)).aggregate([("row", "min")])
+    sums = (
+        table
+        .group_by(list(_WHERE), use_threads=False)
+        .aggregate(wanted)
+        .sort_by("row_min")
+        .to_pylist()
+    )
+    rest = (
+        table
+        .filter(pc.invert(deleted))
+        .group_by(list(_WHERE), use_threads=False)
+        .aggregate([("row", "min")])
+    )
     first: list[VerdictRow] = verdicts.take(rest["row_min"]).to_pylist()
     kept = {partition_of(row): _kept(row) for row in first}
     return [
@@ -159,7 +170,12 @@ def _kept(row: VerdictRow) -> Kept:
 def deleted_by(verdicts: pa.Table) -> dict[str, dict[str, int]]:
     """Return {topic: {rule: bytes}} of what is deleted now; the rules are those of RETENTION.by."""
     deleted = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
-    rows = verdicts.filter(deleted).group_by(["topic", "by"]).aggregate([("bytes", "sum")])
+    rows = (
+        verdicts
+        .filter(deleted)
+        .group_by(["topic", "by"], use_threads=False)
+        .aggregate([("bytes", "sum")])
+    )
     found: dict[str, dict[str, int]] = {}
     for row in rows.sort_by([("topic", "ascending"), ("by", "ascending")]).to_pylist():
         found.setdefault(row["topic"], {})[row["by"]] = row["bytes_sum"]

@@ -86,7 +86,7 @@ def by_day(simulated: pa.Table) -> pa.Table:
         "topic": pa.array(names, pa.string()).take(pc.list_parent_indices(days)),
         **{name: flat.field(name) for name in TOPIC_DAYS.names[1:]},
     })
-    sums = table.group_by(["topic", "day_ms"]).aggregate([
+    sums = table.group_by(["topic", "day_ms"], use_threads=False).aggregate([
         ("segments", "sum"),
         ("simulated", "sum"),
     ])

@@ -188,7 +188,9 @@ def _written_before(real: pa.Table) -> dict[PartitionKey, int]:
         "partition_dir": inactive["partition_dir"],
         "mtime_ns": pc.struct_field(inactive["log"], "mtime_ns"),
     })  # fmt: skip
-    newest = flat.group_by(list(PartitionKey._fields)).aggregate([("mtime_ns", "max")])
+    newest = flat.group_by(list(PartitionKey._fields), use_threads=False).aggregate([
+        ("mtime_ns", "max")
+    ])
     return {partition_of(row): row["mtime_ns_max"] for row in newest.to_pylist()}
 
 

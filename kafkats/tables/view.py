@@ -227,7 +227,7 @@ class Busiest:
         })
         for row in (
             plain
-            .group_by(["topic", "partition"])
+            .group_by(["topic", "partition"], use_threads=False)
             .aggregate([("offset", "count_distinct")])
             .to_pylist()
         ):

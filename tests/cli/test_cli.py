@@ -245,6 +245,13 @@ def test_a_folder_that_is_gone_and_memory_that_runs_out_are_errors_of_one_line(
     assert (code, err) == (2, "kafkats: memory ran out: fewer --jobs need less\n")
 
 
+def test_a_process_with_little_memory_ends_with_one_line(root: Path) -> None:
+    """A library that cannot be loaded is no traceback."""
+    told = in_shell(root, "ulimit -v 200000; timeout 60 $KAFKATS verify $ROOT")
+    assert (told.returncode, told.stderr.count("\n")) == (2, 1), told.stderr
+    assert told.stderr.startswith("kafkats: ") and "memory" in told.stderr
+
+
 def test_help_answers_at_once() -> None:
     """Nothing heavy is imported for it: numba alone takes half a second."""
     script = "import sys; from kafkats.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\nprint([m for m in ('numpy', 'numba', 'pyarrow') if m in sys.modules])"
