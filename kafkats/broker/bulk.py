@@ -20,7 +20,7 @@ from kafkats.broker.active import ActiveSegment
 from kafkats.broker.partition_log import PartitionLog
 from kafkats.broker.set_judge import ALL_MAGICS, Judged, SetJudge
 from kafkats.broker.validate import Largest
-from kafkats.errors import CorruptBatch, Rejected
+from kafkats.errors import Rejected
 from kafkats.formats import dispatch, v2
 from kafkats.formats.framing import MAGIC_AT, MIN_SIZE, OVERHEAD
 from kafkats.formats.model import Codec
@@ -271,7 +271,7 @@ def _follow(log: PartitionLog, data: Buffer, now_ms: int) -> int | None:
         try:
             whole = view(data)[: noted.bytes]
             aborted = log.producers.append(whole, append.last_offset + 1)
-        except CorruptBatch:  # nothing is noted: `append_as_follower` rejects it
+        except Rejected:  # nothing is noted: `append_as_follower` rejects it too
             return None
     if active.size == 0:
         active.first_timestamp = append.batches[0].max_timestamp

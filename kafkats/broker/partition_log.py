@@ -33,13 +33,13 @@ from kafkats.broker.error_names import (
 )
 from kafkats.broker.generation import Generation
 from kafkats.broker.markers import EndMarker
-from kafkats.broker.places import place_of, read_batches
+from kafkats.broker.places import place_of, places, read_batches
 from kafkats.broker.producers import producer_state
 from kafkats.broker.settings import Topic, limits_of, loads_timestamps
 from kafkats.broker.validate import Largest, Validated, largest_of_batches, validate
 from kafkats.errors import Rejected
 from kafkats.formats import v2
-from kafkats.formats.model import NO_TIMESTAMP, Batch
+from kafkats.formats.model import Batch
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs
 from kafkats.logdir.epochs import after, until
 from kafkats.primitives import view
@@ -276,19 +276,21 @@ class PartitionLog:
     def find_largest(self) -> None:
         """Read the active segment's largest timestamp from its last time index entry on.
 
+        An index entry that leads to the log's end hides all batches, as it does from a broker.
         Raises CorruptBatch, CorruptIndex, StorageFailed.
         """
         with self.opened() as partition:
+            segment = partition.segments[-1]
+            start = segment.position_of(self.active.largest.offset)
             if self.generation.dialect:
                 data = files.read(self.active.path(paths.LOG))
-                start = partition.segments[-1].position_of(self.active.largest.offset)
                 batches = self.generation.reader.batches(data, start, verify=False)
                 later = largest_of_batches(batches, self.active.largest.timestamp)
                 self.active.largest = max(self.active.largest, later)
                 return
-            found = partition.segments[-1].largest
-        timestamp = NO_TIMESTAMP if found.by_mtime else found.timestamp
-        self.active.largest = Largest(timestamp, found.offset)
+            for place in places(segment.log.source, start):
+                if place.max_timestamp > self.active.largest.timestamp:
+                    self.active.largest = Largest(place.max_timestamp, place.last_offset)
 
     def replaced(self, bases: Sequence[int], now_ms: int) -> None:
         """Open the segment at the first of `bases`, whose files are in the place of all of them.

@@ -149,19 +149,22 @@ class ProducerState:
         return self.note(self.judged(data), end)
 
     def judge_append(self, data: bytes, batches: Sequence[Batch]) -> Judged:
-        """As `judged`, but raises Rejected."""
-        try:
-            return self.judged(data if any(batch.producer_id >= 0 for batch in batches) else b"")
-        except CorruptBatch as e:
-            reason = f"{INVALID_STATE}: {e.reason}"
-            raise Rejected(reason, path=self._directory, position=e.position) from e
+        """As `judged`."""
+        return self.judged(data if any(batch.producer_id >= 0 for batch in batches) else b"")
 
     def judged(self, data: Buffer) -> Judged:
         """Return what the batches `data` of one append change.
 
-        Raises CorruptBatch for a batch outside of its producer's open transaction, and by the rule
-        Rejected as `check_marker`.
+        Raises Rejected for a batch outside of its producer's open transaction, and by the rule as
+        `check_marker`.
         """
+        try:
+            return self._judged(data)
+        except CorruptBatch as e:
+            reason = f"{INVALID_STATE}: {e.reason}"
+            raise Rejected(reason, path=self._directory, position=e.position) from e
+
+    def _judged(self, data: Buffer) -> Judged:
         changed: dict[int, Producer] = {}
         ended: list[tuple[ProducerEntry, int, Marker]] = []
         begun: dict[int, int] = {}

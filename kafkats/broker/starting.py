@@ -70,7 +70,11 @@ def _started(
     *,
     clean: bool,
 ) -> PartitionLog:
-    """As `start`, by a predicted load. Raises Rejected for a marker that a producer outran."""
+    """As `start`, by a predicted load.
+
+    Raises Rejected for a marker that a producer outran, and for a batch outside of its producer's
+    open transaction: a producer that was forgotten below the log start is read there again.
+    """
     directory = before.directory
     _carry_out(before, told, topic, generation, now_ms)
     if generation.entries.mtime_entry:

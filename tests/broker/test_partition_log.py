@@ -14,8 +14,8 @@ from kafkats.broker.requests import list_offsets
 from kafkats.broker.settings import settings_from, topic_of
 from kafkats.broker.starting import start
 from kafkats.errors import BadInput, CorruptBatch, Rejected
-from kafkats.formats import dispatch, v2
-from kafkats.formats.model import Record, TimestampType
+from kafkats.formats import dispatch, v1, v2
+from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.logdir.checkpoints import EpochStart, read_epochs
 from kafkats.logdir.partition import log_bases
 from kafkats.segment.reader import read_so_far
@@ -404,3 +404,16 @@ def test_up_to_2_1_0_a_second_roll_at_an_offset_is_an_error(
         errors.append(e.error)
     assert errors == ["UNKNOWN_SERVER_ERROR"] * rejected
     assert log_bases(log.directory) == [0]
+
+
+def test_an_index_entry_at_the_log_end_hides_all_timestamps(tmp_path: Path) -> None:
+    """A recovery indexes a wrapper by its first offset, which can be below the log end up to 0.10."""
+    log = log_of(tmp_path / "t-0", kafka="0.10.2")
+    records = [Record(o, NOW + o, TimestampType.CREATE_TIME, b"k", b"v") for o in (0, 3)]
+    log.append_as_follower(v1.encode_batch(records[:1]), now_ms=NOW)
+    log.append_as_follower(v1.encode_batch(records, codec=Codec.GZIP), now_ms=NOW)
+    log = start(log, log.topic, log.generation, NOW, clean=False)
+    log.truncate(2, NOW)
+    (left,) = dispatch.batches(log.active.path(paths.LOG).read_bytes())
+    assert left.max_timestamp == NOW
+    assert (log.active.offset_entries, log.active.largest.timestamp) == (1, -1)

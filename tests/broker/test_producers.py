@@ -400,3 +400,15 @@ def test_the_recovery_point_of_a_start_and_of_a_log_start(tmp_path: Path) -> Non
         assert log.recovery_point == moved
         log = start(log, log.topic, log.generation, NOW, clean=False)
         assert log.recovery_point == loaded
+
+
+def test_a_start_fails_at_a_batch_outside_of_the_transaction(tmp_path: Path) -> None:
+    """A producer that was forgotten can send one: its segment is still read from its start."""
+    log = log_of(tmp_path / "t-0", "0.11.0")
+    sent(log, 0, transactional=True)
+    assert log.producers is not None
+    log.producers.clear(1)
+    sent(log, 0)
+    log.recovery_point = 0
+    with pytest.raises(BadInput, match=r"Kafka 0\.11\.0 does not load it: INVALID_TXN_STATE"):
+        start(log, log.topic, log.generation, NOW, clean=False)
