@@ -321,8 +321,10 @@ def _draw_leader(sequence: Sequence) -> Step:
         return {"hex": v2.encode_batch(records, codec=codec).hex(), "epoch": sequence.epoch}
     producer = random.choice(list(sequence.producers.values()))
     if not producer.last or random.random() < 0.8:
-        fields = producer.fields(random, len(records))
-        producer.last = v2.encode_batch(records, codec=codec, **fields).hex()
+        several = 1 if sequence.rules.leader.one_kind else random.choice((1, 1, 1, 2))
+        sets = (producer.fields(random, len(records)) for _ in range(several))
+        made = (v2.encode_batch(records, codec=codec, **fields) for fields in sets)
+        producer.last = b"".join(made).hex()
     return {"hex": producer.last, "epoch": sequence.epoch}
 
 

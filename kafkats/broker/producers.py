@@ -79,20 +79,22 @@ class ProducerState:
     def sent_before(self, batches: Sequence[Batch]) -> Sent | None:
         """Return the first batch of a client's set that was appended before, None for new ones.
 
-        The whole set then counts as appended. Raises Rejected as `check`, and for a batch that does
-        not follow the one of its producer before it.
+        The whole set then counts as appended. Each batch is judged by what the producer was after
+        those of the set before it. Raises Rejected as `check`.
         """
-        earlier: dict[tuple[int, int], int] = {}
+        earlier: dict[int, ProducerEntry] = {}
         for batch in (batch for batch in batches if batch.producer_id >= 0):
             if sent := self.duplicate(batch):
                 return sent
-            first, producer = batch.base_sequence, (batch.producer_id, batch.producer_epoch)
-            if producer not in earlier:
-                self.check(batch)
-            elif first != (earlier[producer] + 1) & MOST:
-                reason = f"sequence {first} follows {earlier[producer]} in one set"
-                raise Rejected(f"{OUT_OF_ORDER_SEQUENCE}: {reason}", position=batch.position)
-            earlier[producer] = _last_sequence(batch)
+            known = self._producers.get(batch.producer_id, unknown(batch.producer_id)).entry
+            entry = earlier.get(batch.producer_id, known)
+            self.check(batch, entry)
+            begins = batch.transactional and entry.txn_first_offset < 0
+            earlier[batch.producer_id] = entry._replace(
+                producer_epoch=batch.producer_epoch,
+                last_sequence=_last_sequence(batch),
+                txn_first_offset=batch.base_offset if begins else entry.txn_first_offset,
+            )
         return None
 
     def duplicate(self, batch: Batch) -> Sent | None:
@@ -104,28 +106,26 @@ class ProducerState:
         same = [s for s in known.sent if (s.first_sequence, s.last_sequence) == (first, last)]
         return same[0] if same else None
 
-    def check(self, batch: Batch) -> None:
-        """Raise Rejected for the batch of a client that does not follow its last one."""
-        known = self._producers.get(batch.producer_id)
-        first = batch.base_sequence
-        if known is None or known.entry.producer_epoch < 0:
+    def check(self, batch: Batch, entry: ProducerEntry) -> None:
+        """Raise Rejected for the batch of a client that does not follow its last one in `entry`."""
+        first, at = batch.base_sequence, batch.position
+        if entry.producer_epoch < 0:
             if first > 0 and self._rule.unknown_producer:
                 reason = f"sequence {first} of producer {batch.producer_id}, which is not known"
                 error = f"{self._rule.unknown_producer}: {reason}"
-                raise Rejected(error, path=self._directory, position=0)
+                raise Rejected(error, path=self._directory, position=at)
             return
-        entry = known.entry
-        self._check_epoch(entry, batch.producer_epoch)
+        self._check_epoch(entry, batch.producer_epoch, at)
         newer = batch.producer_epoch > entry.producer_epoch
         last = -1 if newer else entry.last_sequence
         if first != last + 1 and not (first == 0 and last == MOST):
             reason = f"sequence {first} of producer {batch.producer_id} follows {last}"
             forgotten = last < 0 and not newer
             error = self._rule.unknown_sequence if forgotten else OUT_OF_ORDER_SEQUENCE
-            raise Rejected(f"{error}: {reason}", path=self._directory, position=0)
+            raise Rejected(f"{error}: {reason}", path=self._directory, position=at)
         if entry.txn_first_offset >= 0 and not batch.transactional:
             reason = f"producer {batch.producer_id} has an open transaction, the batch is in none"
-            raise Rejected(f"{INVALID_STATE}: {reason}", path=self._directory, position=0)
+            raise Rejected(f"{INVALID_STATE}: {reason}", path=self._directory, position=at)
 
     def check_marker(self, batch: Batch, coordinator_epoch: int) -> None:
         """Raise Rejected for a marker of an older producer or coordinator."""
@@ -139,10 +139,10 @@ class ProducerState:
             reason = f"coordinator epoch {coordinator_epoch}, after {entry.coordinator_epoch}"
             raise Rejected(f"{FENCED}: {reason}", path=self._directory)
 
-    def _check_epoch(self, entry: ProducerEntry, epoch: int) -> None:
+    def _check_epoch(self, entry: ProducerEntry, epoch: int, position: int = 0) -> None:
         if epoch < entry.producer_epoch:
             reason = f"epoch {epoch} of producer {entry.producer_id}, after {entry.producer_epoch}"
-            raise Rejected(f"{INVALID_EPOCH}: {reason}", path=self._directory, position=0)
+            raise Rejected(f"{INVALID_EPOCH}: {reason}", path=self._directory, position=position)
 
     def append(self, data: Buffer, end: int) -> bytes:
         """Judge and note the batches `data`. As `note`; raises as `judged`."""

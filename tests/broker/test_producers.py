@@ -412,3 +412,30 @@ def test_a_start_fails_at_a_batch_outside_of_the_transaction(tmp_path: Path) -> 
     log.recovery_point = 0
     with pytest.raises(BadInput, match=r"Kafka 0\.11\.0 does not load it: INVALID_TXN_STATE"):
         start(log, log.topic, log.generation, NOW, clean=False)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "error"),
+    [
+        ({}, {"base_sequence": 1}, ""),
+        ({}, {"base_sequence": 2}, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        ({}, {"producer_epoch": 1, "base_sequence": 1}, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        ({}, {"producer_epoch": 1}, ""),
+        ({"producer_epoch": 1}, {}, "INVALID_PRODUCER_EPOCH"),
+        ({"transactional": True}, {"base_sequence": 1}, "INVALID_TXN_STATE"),
+    ],
+)
+def test_a_set_of_several_batches_of_a_producer(
+    first: dict[str, Any], second: dict[str, Any], error: str, tmp_path: Path
+) -> None:
+    """Up to 2.3 a set can have them. The second follows the first, not what was appended before."""
+    log = log_of(tmp_path / "t-0", "2.3.1")
+    record = Record(0, NOW, TimestampType.CREATE_TIME, b"k", b"v")
+    base = {"producer_id": P, "producer_epoch": 0, "base_sequence": 0}
+    batches = [v2.encode_batch([record], **base | fields) for fields in (first, second)]
+    try:
+        log.append_as_leader(b"".join(batches), now_ms=NOW, leader_epoch=0)
+    except Rejected as e:
+        assert (e.error, e.position, log.log_end_offset) == (error, len(batches[0]), 0)
+    else:
+        assert (error, log.log_end_offset) == ("", 2)

@@ -100,7 +100,7 @@ def test_formats_that_a_broker_takes(
     ("first", "second", "says"),
     [
         (0, 1, "in place"),
-        (0, 5, "OUT_OF_ORDER_SEQUENCE_NUMBER: sequence 5 follows 0 in one set"),
+        (0, 5, "OUT_OF_ORDER_SEQUENCE_NUMBER: sequence 5 of producer 7 follows 0"),
     ],
 )
 def test_sequences_in_one_set(first: int, second: int, says: str, tmp_path: Path) -> None:
