@@ -88,11 +88,13 @@ def _is_old(log: EnrichedLog, base: int, horizon: int) -> bool:
 
 
 def _cut_head(log: EnrichedLog, base: int, horizon: int, now_ms: int) -> int:
-    """Cut the old messages at the head of a segment, and return their bytes.
+    """Cut the old messages at the head of a segment below the high watermark; return their bytes.
 
     The rest becomes a segment of its own, which begins at its first message.
     """
-    found = enriched_index.lookup(log.entries(base), np.array([horizon], np.int64))
+    entries = log.entries(base)
+    below = entries[entries["relative_offset"] < log.high_watermark - base]
+    found = enriched_index.lookup(below, np.array([horizon], np.int64))
     data, following = log.batches(base, int(found[0]))
     batches = list(following)
     for batch, end in zip(batches, ends_of(data, batches), strict=True):

@@ -194,7 +194,7 @@ def _list_offsets(step: script.ListOffsets, _now_ms: int, log_of: LogOf) -> Row:
         offset = log.high_watermark if step.time == _LATEST else log.log_start_offset
         return {"outcome": "none", "first_offset": offset, "timestamp": NO_TIMESTAMP}
     found = _search(log, step.time)
-    if found is None:
+    if found is None or found.offset >= log.high_watermark:
         return {"outcome": "after the last message", "first_offset": -1, "timestamp": -1}
     return {"outcome": "none", "first_offset": found.offset, "timestamp": found.timestamp}
 

@@ -250,6 +250,24 @@ class TestCleaning:
             (9, BEGIN_MS + 40 * 60_000),
         ]
 
+    def test_no_head_is_cut_above_the_high_watermark(self, play: Play) -> None:
+        """The index alone would lead behind what a replica still has to fetch."""
+        config = HOUR | {"index.interval.bytes": 0}
+        done = play(
+            *start(config=config),
+            *start("2", config=config),
+            produce("a"),
+            step("replicate", "2", leader="1"),
+            *(produce("a") for _ in range(3)),
+            step("retain", at=at(200)),
+            step("list-offsets", version=1, time=BEGIN_MS),
+            step("replicate", "2", leader="1"),
+            step("list-offsets", version=1, time=BEGIN_MS),
+        )
+        retained, unseen, copied, seen = done.rows[-4:]
+        assert (retained["first_offset"], copied["first_offset"]) == (1, 1)
+        assert (unseen["first_offset"], seen["first_offset"]) == (-1, 1)
+
     def test_no_limit(self, play: Play) -> None:
         done = play(
             *start(config={"retention.ms": -1}), produce("ab"), step("retain", at=at(50_000 // 60))
