@@ -76,6 +76,7 @@ class KafkatsJobOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> JobResult:  # type: ignore[override]  # Spark's is None
         self._context, self._result = context, None
+        self._hook = None  # the provider's keeps the words of the submit before
         try:
             self._check(context)
         except KafkatsError as e:

@@ -59,9 +59,8 @@ def job(name: str = "plan") -> KafkatsJobOperator:
     )
 
 
-def run(
-    monkeypatch: pytest.MonkeyPatch, lines: list[str], code: int = 0
-) -> tuple[Any, dict[str, Any], list[str]]:
+def commands(monkeypatch: pytest.MonkeyPatch, lines: list[str], code: int = 0) -> list[list[str]]:
+    """The commands of all submits from now on, each of which prints `lines`."""
     submitted: list[list[str]] = []
 
     def start(command: list[str], **_: Any) -> Process:
@@ -69,6 +68,13 @@ def run(
         return Process([line + "\n" for line in lines], code)
 
     monkeypatch.setattr("airflow.providers.apache.spark.hooks.spark_submit.subprocess.Popen", start)
+    return submitted
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, lines: list[str], code: int = 0
+) -> tuple[Any, dict[str, Any], list[str]]:
+    submitted = commands(monkeypatch, lines, code)
     context: dict[str, Any] = {"ti": Instance(), "task_state_store": Store()}
     try:
         return job().execute(context), context, submitted[0]
@@ -109,6 +115,17 @@ def test_result_progress_and_link(monkeypatch: pytest.MonkeyPatch) -> None:
     assert context["task_state_store"]["progress"] == said
     assert command[-3:] == [str(JOBS / "plan.py"), "rebuild", "7"]
     assert (JOBS / "plan.py").is_file()
+
+
+def test_a_second_submit_of_a_task_has_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a plan that takes over the reservation of a run which is over."""
+    submitted = commands(monkeypatch, ['KAFKATS_RESULT {"digest":"abc"}'])
+    operator, context = job(), {"ti": Instance(), "task_state_store": Store()}
+    operator.execute(context)
+    operator.application_args = ["rebuild", 7, "--take-over", "airflow a b"]
+    operator.execute(context)
+    first, second = (command[command.index(str(JOBS / "plan.py")) :] for command in submitted)
+    assert second == [*first, "--take-over", "airflow a b"]
 
 
 def test_other_lines_still_reach_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
