@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +34,20 @@ def say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[s
         say(json.dumps({"summary": summary}))
     else:
         for sentence in sentences:
-            say(shown(sentence))
+            say(_fitted(shown(sentence)))
+
+
+def _fitted(sentence: str) -> str:
+    """Return a sentence in lines of the terminal's width. One with a command to copy stays whole,
+    and so does every sentence that goes into a pipe.
+    """
+    if not sys.stdout.isatty() or "kafkats " in sentence:
+        return sentence
+    indent = " " * (len(sentence) - len(sentence.lstrip()) + 2)
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(
+        sentence, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def seen_sentences(summary: Mapping[str, Any]) -> list[str]:

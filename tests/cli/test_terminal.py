@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from kafkats.cli.terminal import progress_bar
+from kafkats.cli.terminal import progress_bar, say_summary
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,19 @@ def test_progress_counts_what_the_units_of_a_stage_are(
             shown += piece
     os.close(ours)
     assert said in shown
+
+
+def test_sentences_fit_a_terminal_and_stay_whole_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    long = "  two words " * 6
+    command = f"to do it: kafkats apply {'a' * 40} --digest 1"
+    say_summary({}, False, [long.rstrip(), command])
+    assert capsys.readouterr().out.splitlines() == [long.rstrip(), command]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    say_summary({}, False, [long.rstrip(), command, "x" * 50])
+    *lines, last, unbroken = capsys.readouterr().out.splitlines()
+    assert (last, unbroken) == (command, "x" * 50), "what a person copies is never broken"
+    assert len(lines) == 2 and all(len(line) <= 40 for line in lines)
+    assert lines[1].startswith("    t") and " ".join(lines).split() == long.split()
