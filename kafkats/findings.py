@@ -21,7 +21,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "torn-tail-marked-clean": (
         "danger",
         "torn tail beside a clean-shutdown marker: the next start moves the log end back and"
-        " reuses offsets",
+        " reuses offsets, or appends behind the tail, where no reader finds the records",
     ),
     "end-moved-back": (
         "danger",
@@ -157,7 +157,7 @@ REBUILD: Final = "rebuild it: rebuild_time_indexes, or kafkats plan rebuild"
 REMEDIES: Final = (
     Remedy(
         ("torn-tail-marked-clean", "end-moved-back"),
-        "a start gives out offsets a second time",
+        "a start gives out offsets a second time, or appends records where no reader finds them",
         "keep the broker from starting; remove .kafka_cleanshutdown and verify again",
     ),
     Remedy(
@@ -220,7 +220,7 @@ REMEDIES: Final = (
         "the broker refuses to start, or does not read it",
         "move it out of the log directory, or give permission to read it",
     ),
-    Remedy(("orphan",), "a broker removes it at its next start", "nothing has to be done"),
+    Remedy(("orphan",), "a broker deletes it at its next start", "nothing has to be done"),
 )  # fmt: skip
 """Every kind of danger and damage is in one of them."""
 

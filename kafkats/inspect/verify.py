@@ -272,9 +272,9 @@ def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding
         elif unit.active and unit.clean and _taken_for_the_end(finding, check):
             yield finding._replace(
                 kind="torn-tail-marked-clean",
-                reason=f"{finding.reason}; the broker's next start would set the log end"
-                " back to as low as"
-                f" {unit.base_offset} and give out offsets again: remove"
+                reason=f"{finding.reason}; the broker's next start does not cut it: it can set"
+                f" the log end back to {unit.base_offset} and give out offsets again, or append"
+                " behind it, where no reader finds the records: remove"
                 f" {paths.CLEAN_SHUTDOWN} before it starts",
             )
         else:

@@ -194,8 +194,8 @@ def starts_with_number(name: str) -> bool:
 
 
 _TRANSIENT: Final = {
-    ".deleted": "a broker removes it at its next start, or sooner",
-    ".cleaned": "an unfinished cleaning: a broker removes it at its next start",
+    ".deleted": "a broker deletes it at its next start, or sooner",
+    ".cleaned": "an unfinished cleaning: a broker deletes it at its next start",
     ".swap": "an unfinished swap: a broker completes it at its next start",
 }
 
@@ -329,7 +329,7 @@ def _look_again(
         else:
             findings.append(
                 Finding(
-                    "orphan", name, "there is no .log for it: a broker removes it at its next start"
+                    "orphan", name, "there is no .log for it: a broker deletes it at its next start"
                 )
             )
 

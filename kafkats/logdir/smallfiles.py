@@ -25,7 +25,7 @@ _READERS: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
     ),
     paths.SNAPSHOT: (
         read_snapshot,
-        "a broker removes it at its next start, and rebuilds producer state from the log",
+        "a broker deletes it at its next start, and rebuilds producer state from the log",
     ),
 }
 
