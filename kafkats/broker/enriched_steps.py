@@ -225,7 +225,7 @@ def _retain(step: script.Retain | script.Compact, now_ms: int, log_of: LogOf) ->
             done = enriched_clean.compact(log, now_ms)
         outcome = (
             f"{counted(done.batches_before, 'batch')} into {done.batches_after},"
-            f" {counted(done.records, 'record')} removed"
+            f" {counted(done.records, 'record')} deleted"
         )
     else:
         cleaned = enriched_clean.clean(log, now_ms)

@@ -79,7 +79,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     elif any(
         kind_of(item) == paths.TIME_INDEX and item["action"] == "remove" for item in work.items
     ):
-        raise CorruptPlan("a time index is removed only where a dialect is written", path=directory)
+        raise CorruptPlan("a time index is deleted only where a dialect is written", path=directory)
     refuse_full_disk(work)
     changes: list[Change] = []
     unchanged: dict[str, FileIdentity] = {}

@@ -253,11 +253,11 @@ def _blocked(row: SegmentRow, later: _Later, options: RebuildOptions) -> str:
     valid_bytes = row["valid_bytes"] or 0
     lost = (row["log"]["size"] if row["log"] else 0) - valid_bytes
     beside = later[partition_of(row)]
-    dropped = [size for base_offset, size in beside if base_offset > row["base_offset"]]
+    deleted = [size for base_offset, size in beside if base_offset > row["base_offset"]]
     return (
         f"the log itself is corrupt at byte {valid_bytes} ({row['stop']}):"
         f" Kafka's recovery would cut {counted(lost, 'byte')}"
-        f" and drop {counted(len(dropped), 'later segment')} ({counted(sum(dropped), 'byte')})"
+        f" and delete {counted(len(deleted), 'later segment')} ({counted(sum(deleted), 'byte')})"
     )
 
 

@@ -28,7 +28,7 @@ NOTE: Final = "copy.json"
 _PIECE: Final = 1 << 20
 _ABOUT: Final = (
     "The good batches of a Kafka log that lie behind a corrupt place, segment by segment and in the"
-    " order of the files. Kafka's recovery drops them. This is no partition directory: do not put"
+    " order of the files. Kafka's recovery deletes them. This is no partition directory: do not put"
     " it into a log directory. `kafkats dump` shows the records of each .log."
 )
 

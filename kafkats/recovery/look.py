@@ -160,7 +160,7 @@ def _copied(partition: Partition, found: Decision | Blocked, options: RecoverOpt
         rows, reason = found.corrupt, found.reason
     else:
         rows = [found.cut, *found.dropped] if found.cut and options.like_kafka else ()
-        reason = "dropped by a recovery that was planned with --like-kafka"
+        reason = "deleted by a recovery that was planned with --like-kafka"
     if not rows or not options.copy_readable:
         return 0
     place = place_of(options.copy_readable, partition.log_dir, partition.partition_dir)

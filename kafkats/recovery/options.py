@@ -25,7 +25,8 @@ class Preflight(Options):
         Size | None,
         Field(ge=1),
         Option(
-            "Bytes that this broker recovers in a second, in each log directory: gives the time",
+            "Bytes that this broker recovers in a second, in each log directory, to tell"
+            " how long the start takes",
             "--recovery-rate",
             "SIZE",
             unset="a rate that was measured with this generation",
@@ -66,7 +67,7 @@ class Recover(Options):
     like_kafka: Annotated[
         bool,
         Option(
-            "Where a log is corrupt, drop what follows, as Kafka's own recovery does; without it"
+            "Where a log is corrupt, delete what follows, as Kafka's own recovery does; without it"
             " such a partition is left as it is",
             "--like-kafka",
         ),

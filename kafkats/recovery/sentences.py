@@ -180,7 +180,7 @@ def _root_lines(
         yield f"  deletes {counted(deleted, 'segment')}, {size_text(deleted_bytes)}"
     removed, renamed = sum(len(p.removed) for p in own), sum(len(p.renamed) for p in own)
     if removed or renamed:
-        done = [f"removes {counted(removed, 'file')}"] if removed else []
+        done = [f"deletes {counted(removed, 'file')}"] if removed else []
         done += [f"renames {counted(renamed, '.swap file')}"] if renamed else []
         yield f"  finishes what was under way: {', '.join(done)}"
     aside = sum(bool(p.set_aside) for p in own)

@@ -73,24 +73,24 @@ def _sorted_out(items: Sequence[Item]) -> Planned:
     removed = _families([item for item in items if item["action"] == "remove"])
     if not removed:
         raise CorruptPlan(
-            "it adds the rest of a log that it does not remove" if rest else "it removes no segment"
+            "it adds the rest of a log that it does not delete" if rest else "it deletes no segment"
         )
     last = next(
         item for item in items if item["file"] == paths.segment_file(max(removed), paths.LOG)
     )
     following = last["next_base_offset"]
     if bool(new) != (following < 0 or bool(rest)) or len(rest) not in (0, len(new)):
-        raise CorruptPlan("it must add an empty segment if it removes all others, and only then")
+        raise CorruptPlan("it must add an empty segment if it deletes all others, and only then")
     start = new[0]["base_offset"] if new else following
     if rest:
         if rest[0]["log"] != last["before"]:
-            raise CorruptPlan("it adds the rest of a log that it does not remove")
+            raise CorruptPlan("it adds the rest of a log that it does not delete")
         if start != following:
             raise CorruptPlan(f"the rest should begin at {following}, not at {start}")
         following = rest[0]["next_base_offset"]
     if start <= max(removed):
         raise CorruptPlan(
-            f"the log would begin at {start}, which is not behind the removed segments"
+            f"the log would begin at {start}, which is not behind the deleted segments"
         )
     _check_start(items, start)
     _families(new)
@@ -121,11 +121,11 @@ def _check_logs(directory: Path, planned: Planned) -> None:
     older, kept = there[: len(planned.removed)], there[len(planned.removed) :]
     for why, bases in (
         (
-            "the plan removes it, but it is gone already; make a new plan",
+            "the plan deletes it, but it is gone already; make a new plan",
             planned.removed.keys() - set(there),
         ),
         (
-            "the plan keeps it and removes younger segments; make a new plan",
+            "the plan keeps it and deletes younger segments; make a new plan",
             set(older) - planned.removed.keys(),
         ),
     ):
@@ -145,6 +145,6 @@ def _check_families(partition: PartitionDir, planned: Planned) -> None:
         for file in segment.files.values():
             if file.name not in planned.removed.get(segment.base_offset, {file.name}):
                 raise Changed(
-                    "the plan removes its segment, but not this file; make a new plan",
+                    "the plan deletes its segment, but not this file; make a new plan",
                     path=partition.path / file.name,
                 )

@@ -53,7 +53,7 @@ class TestCompaction:
             step("retain"),
             step("fetch", version=1, offset=0),
         )
-        assert done.rows[-2]["outcome"] == "3 batches into 1, 2 records removed"
+        assert done.rows[-2]["outcome"] == "3 batches into 1, 2 records deleted"
         assert done.rows[-1]["offsets"] == "2 3 4 5"
         (batch,) = of_kind(dump(done.log()), "batch")
         assert (batch["base_offset"], batch["last_offset"], batch["count"]) == (2, 5, 4)
@@ -67,7 +67,7 @@ class TestCompaction:
 
     def test_only_offsets_change_where_all_stays(self, play: Play, dump: Dump) -> None:
         done = play(*start(config=COMPACTED), produce("ab"), produce("cd"), step("retain"))
-        assert done.rows[-1]["outcome"] == "2 batches into 1, 0 records removed"
+        assert done.rows[-1]["outcome"] == "2 batches into 1, 0 records deleted"
         rows = of_kind(dump(done.log()), "record")
         assert [(r["offset"], r["key"], r["value"]) for r in rows] == [
             (0, "a", "va0"),
@@ -127,7 +127,7 @@ class TestCompaction:
 
     def test_the_step_compact_is_the_same_pass(self, play: Play, dump: Dump) -> None:
         done = play(*start(config=COMPACTED), produce("ab"), produce("b"), step("compact"))
-        assert done.rows[-1]["outcome"] == "2 batches into 1, 1 record removed"
+        assert done.rows[-1]["outcome"] == "2 batches into 1, 1 record deleted"
         assert offsets(dump(done.log())) == [0, 2]
 
     def test_no_offset_is_given_twice(self, play: Play, dump: Dump) -> None:
@@ -142,7 +142,7 @@ class TestCompaction:
             produce("a"),
             step("fetch", version=1, offset=2),
         )
-        assert done.rows[4]["outcome"] == "1 batch into 0, 2 records removed"
+        assert done.rows[4]["outcome"] == "1 batch into 0, 2 records deleted"
         assert (done.rows[-2]["first_offset"], done.rows[-1]["offsets"]) == (2, "2")
         assert offsets(dump(done.log(file=f"{2:020}.log"))) == [2]
 

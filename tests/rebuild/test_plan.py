@@ -111,7 +111,7 @@ def test_a_corrupt_log_says_what_recovery_would_cut() -> None:
     plan = plan_rebuild(table(broken, row(50), row(60), elsewhere), RebuildOptions())
     reason = plan.items["reason"][0].as_py()
     assert "byte 60 (bad-crc)" in reason
-    assert "cut 40 bytes and drop 2 later segments (200 bytes)" in reason
+    assert "cut 40 bytes and delete 2 later segments (200 bytes)" in reason
 
 
 def test_totals_say_what_the_broker_redoes_by_itself() -> None:

@@ -351,7 +351,7 @@ def test_the_rest_of_a_log_that_stays_is_no_plan(rolling: Path) -> None:
         pa.Table.from_pylist(items, schema=made.items.schema),
     )
     before = contents(rolling)
-    with pytest.raises(CorruptPlan, match="adds the rest of a log that it does not remove"):
+    with pytest.raises(CorruptPlan, match="adds the rest of a log that it does not delete"):
         for work in partition_works(bad, run_of(bad)):
             if (rows := apply_partition(work).to_pylist()) and rows[0]["outcome"] == "failed":
                 raise CorruptPlan(rows[0]["error"])

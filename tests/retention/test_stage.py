@@ -190,11 +190,11 @@ TAMPERED: dict[str, tuple[Callable[[Items], Items], str]] = {
     "only indexes": (lambda items: [i for i in items if not i["file"].endswith((".log", "checkpoint"))], "only a part"),
     "a family but for its index": (
         lambda items: [i for i in items if not (i["file"].endswith(".index") and i["base_offset"] == base(items, 0))],
-        "removes its segment, but not this file",
+        "deletes its segment, but not this file",
     ),
     "a hole": (
         lambda items: [i for i in items if i["base_offset"] != base(items, 1) or i["action"] != "remove"],
-        "keeps it and removes younger segments",
+        "keeps it and deletes younger segments",
     ),
     "a hole behind a decoy": (
         lambda items: [i for i in items if i["base_offset"] != base(items, 1) or i["file"].endswith(".index")],
@@ -222,7 +222,7 @@ TAMPERED: dict[str, tuple[Callable[[Items], Items], str]] = {
         lambda items: [i | ({"next_base_offset": -1} if i["base_offset"] == base(items, -1) else {}) for i in items],
         "must add an empty segment",
     ),
-    "only checkpoints": (lambda items: [i for i in items if i["action"] == "update"], "removes no segment"),
+    "only checkpoints": (lambda items: [i for i in items if i["action"] == "update"], "deletes no segment"),
     "a file twice": (lambda items: [*items, items[0]], "twice"),
 }  # fmt: skip
 
