@@ -242,8 +242,8 @@ def dump(file: Path, deep: bool, dialect: str | None) -> int:
     """Print a file of a log directory: one JSON object per entry.
 
     Exits with 1 if the file ends in bytes that are no entries, as a write that was not finished
-    leaves them: the kinds tail and zeros. Exits with 2 behind what can be read of a corrupt file.
-    It does not judge entries: verify does.
+    leaves them: the kinds tail and zeros. Of a corrupt file it prints what can be read, and exits
+    with 2. It does not judge entries: verify does.
     """
     from kafkats.inspect.dump import LEFT
     from kafkats.inspect.dump import dump as operation

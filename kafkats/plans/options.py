@@ -110,6 +110,7 @@ class Apply(Options):
             "The digest that was approved; 8 digits are enough. any: skip the check, for"
             " throw-away copies",
             "--digest",
+            "DIGEST",
         ),
     ] = None
     run_folder: Annotated[
