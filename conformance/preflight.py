@@ -2,7 +2,7 @@
 
 scripts/conformance preflight           200 loads of 4.3.1 and 2.8.2 by Kafka's own classes; one
                                         real start of each on 20 damaged partitions, 2 refusals
-scripts/conformance preflight --full    2000 loads; 300 partitions and 60 refusals, also of 3.9.1
+scripts/conformance preflight --full    2000 loads; 300 partitions and 80 refusals, also of 3.9.1
                                         (with KRaft, with ZooKeeper) and 4.1.0
 scripts/conformance preflight --full 4.1.0     of these versions only
 scripts/conformance preflight --full --refusals 3.9.1    only its starts that are meant to be refused
@@ -40,7 +40,7 @@ LOADED: Final = "a load of a damaged partition ends as predicted"
 _JUDGED: Final = ("4.3.1", "2.8.2")
 _LOADS: Final = {False: 200, True: 2000}
 _PARTITIONS: Final = {False: 20, True: 300}
-_REFUSALS: Final = {False: 2, True: 60}
+_REFUSALS: Final = {False: 2, True: 80}
 _AT_ONCE: Final = 30
 """Partitions of one start; the golden root knows 37 topics."""
 

@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Final
 
+from conformance.log_dirs import IN_PLACE, second_log_dir, set_property
 from conformance.started import Release, Started, fill
 from conformance.tally import Tally
 from kafkats import paths
@@ -122,48 +123,29 @@ def _property(root: Path, key: str) -> str:
     return next(line.partition("=")[2] for line in lines if line.startswith(f"{key}="))
 
 
-def _set(root: Path, key: str, value: str | None) -> None:
-    """Change a line of meta.properties; None removes it."""
-    file = root / paths.META_PROPERTIES
-    kept = [line for line in file.read_text().splitlines() if not line.startswith(f"{key}=")]
-    kept += [] if value is None else [f"{key}={value}"]
-    file.write_text("\n".join(kept) + "\n")
-
-
-def _second(broker: Started) -> Path:
-    """Add a second log directory of the same broker, without partitions."""
-    second = broker.work / "data-2"
-    second.mkdir()
-    shutil.copy2(broker.root / paths.META_PROPERTIES, second)
-    _set(second, "directory.id", None)
-    shutil.copy2(broker.root / paths.CLEAN_SHUTDOWN, second)
-    broker.more = [second]
-    return second
-
-
 def _node(broker: Started) -> str:
     return "broker.id" if broker.release.zookeeper else "node.id"
 
 
 def _cluster(broker: Started) -> None:
     if broker.release.zookeeper:
-        _set(broker.root, "cluster.id", "another-cluster-of-22-c")
+        set_property(broker.root, "cluster.id", "another-cluster-of-22-c")
     else:
-        _set(broker.root, "cluster.id", "another-cluster-of-22-c")
-        _second(broker)
-        _set(broker.more[0], "cluster.id", "cluster-of-the-second-d")
+        set_property(broker.root, "cluster.id", "another-cluster-of-22-c")
+        second_log_dir(broker)
+        set_property(broker.more[0], "cluster.id", "cluster-of-the-second-d")
 
 
 def _two(key: str, value: str) -> Callable[[Started], None]:
     def differ(broker: Started) -> None:
-        _set(_second(broker), _node(broker) if key == "node" else key, value)
+        set_property(second_log_dir(broker), _node(broker) if key == "node" else key, value)
 
     return differ
 
 
 def _without_properties(*, first: bool) -> Callable[[Started], None]:
     def remove(broker: Started) -> None:
-        second = _second(broker)
+        second = second_log_dir(broker)
         root = broker.root if first else second
         (root / paths.META_PROPERTIES).unlink()
 
@@ -171,21 +153,25 @@ def _without_properties(*, first: bool) -> Callable[[Started], None]:
 
 
 def _empty_second(broker: Started) -> None:
-    for file in _second(broker).iterdir():
+    for file in second_log_dir(broker).iterdir():
         file.unlink()
 
 
 def _duplicate(broker: Started) -> None:
-    shutil.copytree(broker.root / "untouched-0", _second(broker) / "untouched-0")
+    shutil.copytree(broker.root / "untouched-0", second_log_dir(broker) / "untouched-0")
 
 
 def _same_directory_id(broker: Started) -> None:
-    second = _second(broker)
+    second = second_log_dir(broker)
     for root in (broker.root, second):
-        _set(root, "directory.id", "dGhlLXNhbWUtZGlyZWN0bw")
+        set_property(root, "directory.id", "dGhlLXNhbWUtZGlyZWN0bw")
 
 
-_WITHOUT_LEADERS: Final = ("high watermarks of noise", "high watermarks with a letter")
+_WITHOUT_LEADERS: Final = (
+    "high watermarks of noise",
+    "high watermarks with a letter",
+    "high watermarks: a link to nothing",
+)
 """A new ZooKeeper knows no topics, so no partition asks for its high watermark."""
 
 
@@ -194,7 +180,7 @@ def _write(name: str, text: str) -> Callable[[Started], None]:
 
 
 def _write_second(name: str, text: str) -> Callable[[Started], None]:
-    return lambda broker: (_second(broker) / name).write_text(text) and None
+    return lambda broker: (second_log_dir(broker) / name).write_text(text) and None
 
 
 def _topic_id(text: str) -> Callable[[Started], None]:
@@ -210,7 +196,7 @@ def _epochs(text: str, *, beside: bool) -> Callable[[Started], None]:
     """Write leader epochs of a partition, in the second directory if `beside`."""
 
     def write(broker: Started) -> None:
-        second = _second(broker)
+        second = second_log_dir(broker)
         if beside:
             (broker.root / "untouched-0").rename(second / "untouched-0")
         root = second if beside else broker.root
@@ -246,8 +232,8 @@ def _elsewhere(
             if (broker.root / name).exists():
                 (broker.root / name).rename(metadata / name)
         shutil.copy2(broker.root / paths.META_PROPERTIES, metadata)
-        _set(metadata, "directory.id", None)
-        _second(broker)
+        set_property(metadata, "directory.id", None)
+        second_log_dir(broker)
         return damage(broker, metadata)
 
     return move
@@ -264,11 +250,13 @@ def _in_all(change: Callable[[Path], object]) -> Callable[[Started, Path], None]
 
 
 def _metadata_twice(broker: Started) -> None:
-    shutil.copytree(broker.root / paths.CLUSTER_METADATA, _second(broker) / paths.CLUSTER_METADATA)
+    shutil.copytree(
+        broker.root / paths.CLUSTER_METADATA, second_log_dir(broker) / paths.CLUSTER_METADATA
+    )
 
 
 def _metadata_in_the_second(broker: Started) -> None:
-    (broker.root / paths.CLUSTER_METADATA).rename(_second(broker) / paths.CLUSTER_METADATA)
+    (broker.root / paths.CLUSTER_METADATA).rename(second_log_dir(broker) / paths.CLUSTER_METADATA)
     broker.metadata = broker.more[0]
 
 
@@ -277,7 +265,7 @@ def _unformat(root: Path) -> None:
 
 
 def _newer_properties(root: Path) -> None:
-    _set(root, "version", "7")
+    set_property(root, "version", "7")
 
 
 def _cut_points(root: Path) -> None:
@@ -313,12 +301,15 @@ _ELSEWHERE: Final[dict[str, Callable[[Started], IO[bytes] | None]]] = {
         lambda _, m: _newer_properties(m)
     ),
     "the metadata log elsewhere: another cluster": _elsewhere(
-        lambda _, m: _set(m, "cluster.id", "another-cluster-of-22-c")
+        lambda _, m: set_property(m, "cluster.id", "another-cluster-of-22-c")
     ),
-    "the metadata log elsewhere: another node": _elsewhere(lambda _, m: _set(m, "node.id", "77")),
+    "the metadata log elsewhere: another node": _elsewhere(
+        lambda _, m: set_property(m, "node.id", "77")
+    ),
     "the metadata log elsewhere: a directory id alike": _elsewhere(
         lambda b, m: (
-            [_set(d, "directory.id", "dGhlLXNhbWUtZGlyZWN0bw") for d in (b.root, m)] and None
+            [set_property(d, "directory.id", "dGhlLXNhbWUtZGlyZWN0bw") for d in (b.root, m)]
+            and None
         )
     ),
     "the metadata log elsewhere: a foreign directory": _elsewhere(
@@ -356,17 +347,17 @@ _WAYS: Final[dict[str, Callable[[Started], IO[bytes] | None]]] = {
     "future": _renamed("future"),
     "stray": _renamed("stray"),
     "cluster": _cluster,
-    "node": lambda broker: _set(broker.root, _node(broker), "77"),
+    "node": lambda broker: set_property(broker.root, _node(broker), "77"),
     "two clusters": _two("cluster.id", "another-cluster-of-22-c"),
     "two nodes": _two("node", "77"),
     "two directory ids alike": _same_directory_id,
-    "a reserved directory id": lambda broker: _set(
+    "a reserved directory id": lambda broker: set_property(
         broker.root, "directory.id", "AAAAAAAAAAAAAAAAAAAAAQ"
     ),
     "a partition twice": _duplicate,
-    "meta.properties without version": lambda broker: _set(broker.root, "version", None),
-    "meta.properties of version 7": lambda broker: _set(broker.root, "version", "7"),
-    "meta.properties with a node that is no number": lambda b: _set(b.root, _node(b), "one"),
+    "meta.properties without version": lambda broker: set_property(broker.root, "version", None),
+    "meta.properties of version 7": lambda broker: set_property(broker.root, "version", "7"),
+    "meta.properties with a node that is no number": lambda b: set_property(b.root, _node(b), "one"),
     "no meta.properties": lambda broker: (broker.root / paths.META_PROPERTIES).unlink(),
     "no meta.properties in the first directory": _without_properties(first=True),
     "no meta.properties in the second directory": _without_properties(first=False),
@@ -388,6 +379,7 @@ _WAYS: Final[dict[str, Callable[[Started], IO[bytes] | None]]] = {
     "a topic id cut off": _topic_id("version: 0\ntopic_id: cTgsDqA2Toqwdh3N"),
     "a topic id of version 9": _topic_id("version: 9\ntopic_id: cTgsDqA2Toqwdh3Nb7RKmg"),
     "leader epochs cut off in the first directory": _epochs("0\n2\n0 0\n", beside=False),
+    **IN_PLACE,
     **_ELSEWHERE,
 }  # fmt: skip
 """Damages of a root, by name. What they return is held open until the end of the start."""

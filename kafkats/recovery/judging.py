@@ -81,8 +81,18 @@ def _cuts(start: PartitionStart, seen: Seen) -> Iterator[Finding]:
             yield Finding("preallocated", file, _cut(one, "zeros"), one.cut_to)
         elif one.why in ("missing-index", "corrupt-index") and one.base_offset < last:
             yield Finding("hole-cut", file, _cut(one, "bytes"), one.cut_to)
+        elif stop == "torn-tail" and _is_harmless(one, start):
+            yield Finding("moving-tail", file, _cut(one, "bytes"), one.cut_to)
         else:
             yield Finding(stop or "torn-tail", file, _cut(one, "bytes"), one.cut_to)
+
+
+def _is_harmless(cut: Recovered, start: PartitionStart) -> bool:
+    """Return whether an unclean stop left no more than a part of a batch behind the log's end.
+
+    Nothing names an offset in it, and no whole batch lies behind its beginning.
+    """
+    return cut.why == "unflushed" and not start.deleted and start.lost_offsets == 0
 
 
 def _cut(one: Recovered, what: str) -> str:

@@ -1,8 +1,9 @@
 """Why `meta.properties` and KRaft's metadata log stop a broker: its messages.
 
-    2.3 to 3.6      each of them stops the broker
-    3.7 and later   a file that it cannot read takes the log directory offline; the broker stops if
-                    it is the only one, or the one with the metadata log
+    1.0 and later   a log directory where no file can be read goes offline, as where a directory has
+                    the name; the broker stops if it is the only one, or has the metadata log
+    2.3 to 3.6      any other stops the broker
+    3.7 and later   an unknown version or a number that is none takes the log directory offline, too
 
 A missing file stops a broker with KRaft, also in one of several log directories. A broker with
 ZooKeeper writes the file.
@@ -34,6 +35,8 @@ _FROM_2_3_TO_3_6: Final = ("2.3", "2.6", "2.7", "2.8", "3.0", "3.3")
 _RESERVED: Final = 100
 """Directory ids below this number are no directory's own."""
 _UNREAD: Final = "Error while reading meta.properties file"
+_UNREAD_BEFORE: Final = "Failed to read meta.properties file under dir"
+"""The same up to 3.6."""
 _ONLY_0: Final = (
     "Zk-based brokers only support version 0 (which is implicit when the `version` field is"
     " missing)."
@@ -65,8 +68,10 @@ def unread_properties(log_dir: Path, rule: StartRule) -> Unread | None:
     except Vanished:
         return None
     except CorruptFile as e:
-        if rule.marker_epoch and e.position is None:  # it could not be read at all
-            return Unread("offline", f"{_UNREAD} {path}: {e.reason}")
+        if e.position is None and rule.checkpoint == "offline":  # it could not be read at all
+            words = _UNREAD if rule.marker_epoch else _UNREAD_BEFORE
+            why = "java.io.IOException: Is a directory" if path.is_dir() else e.reason
+            return Unread("offline", f"{words} {path}: {why}")
         return Unread("stops", f"{path}: {e.reason}")
     version = values.get("version", "0")
     key = "node.id" if version == "1" else "broker.id"
@@ -91,6 +96,11 @@ def unread_properties(log_dir: Path, rule: StartRule) -> Unread | None:
         why = f"Invalid {word} directory ID {values['directory.id']} found in {log_dir}"
         return Unread("stops", why)
     return None
+
+
+def is_unread(root: RootStart) -> bool:
+    """Return whether a log directory is offline because its meta.properties was not read."""
+    return any(word.startswith((_UNREAD, _UNREAD_BEFORE)) for word in root.words)
 
 
 def _is_reserved(directory_id: str) -> bool:
@@ -133,7 +143,7 @@ def without_properties(
 
     `missing` are the log directories that have none. With ZooKeeper a broker writes them.
     """
-    unread = [one for one in roots if any(word.startswith(_UNREAD) for word in one.words)]
+    unread = [one for one in roots if is_unread(one)]
     if rule.marker_epoch and kraft and len(unread) + len(missing) == len(roots):
         return "No readable meta.properties files found."
     in_log_dirs = [one for one in roots if not one.metadata_only]
@@ -144,6 +154,11 @@ def without_properties(
             " or validated"
         )
     for one in unread:
+        if one.metadata_log and not rule.marker_epoch:
+            return (
+                "Cannot start server since `meta.properties` could not be loaded from"
+                f" {one.log_dir}"
+            )
         if one.metadata_log:
             return (
                 f"Encountered I/O error in metadata log directory {one.log_dir}. Cannot continue."

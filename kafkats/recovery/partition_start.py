@@ -316,7 +316,8 @@ def _finished(load: Load, known: PartitionStart, end: End) -> PartitionStart:
     kept = until(load.epochs, end.offset)
     loaded = Loaded(-1, -1)
     if rule.producers:
-        load.snapshots.remove_strays(bases)
+        if rule.stray_snapshots_go:
+            load.snapshots.remove_strays(bases)
         loaded = load.snapshots.rebuild(bases, start, end.offset, clean=load.claims.clean)
     last = paths.segment_file(bases[-1], paths.LOG) if bases else load.directory.name
     deleted_bytes = sum(load.sizes.get(paths.segment_file(b, paths.LOG), 0) for b in load.deleted)

@@ -17,6 +17,7 @@ from kafkats.index.offset_index import STRUCT as OFFSET_ENTRY
 from kafkats.index.time_index import STRUCT as TIME_ENTRY
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.epochs import epochs_begun
+from kafkats.recovery.readable import batch_behind
 from kafkats.recovery.rules import StartRule
 from kafkats.recovery.words import bad_size, corrupt_index
 from kafkats.segment.broker_walk import Span, headers_read_on, read_on
@@ -203,15 +204,23 @@ def _seen_to(source: Source, span: Span, base_offset: int) -> int:
     if span.stop == StopReason.BAD_CRC:
         last = read_on(source, base_offset, start=span.end, checksums=False).highest
     elif span.stop == StopReason.TORN_TAIL:
-        head = source.read(span.end, v2.HEADER_BYTES)
-        if len(head) < v2.HEADER_BYTES or head[MAGIC_AT] != v2.MAGIC:
-            return -1
-        fields = v2.BatchHeader(*v2.HEADER.unpack(head))
-        last = fields.base_offset + fields.last_offset_delta
+        whole = batch_behind(source, span.end + 1, base_offset)
+        last = _torn_to(source, span.end)
+        if whole >= 0:
+            last = max(last, read_on(source, base_offset, start=whole, checksums=False).highest)
     else:
         return -1
     near = span.next_offset <= last + 1 <= span.next_offset + _BELIEVABLE
     return last + 1 if near else -1
+
+
+def _torn_to(source: Source, position: int) -> int:
+    """Return the last offset that the header of a torn batch names, -1 without one."""
+    head = source.read(position, v2.HEADER_BYTES)
+    if len(head) < v2.HEADER_BYTES or head[MAGIC_AT] != v2.MAGIC:
+        return -1
+    fields = v2.BatchHeader(*v2.HEADER.unpack(head))
+    return fields.base_offset + fields.last_offset_delta
 
 
 def _refuse_range(log: Path, source: Source, span: Span, base_offset: int) -> None:

@@ -3,8 +3,11 @@
     names              a directory that is not named like a partition stops it
     .lock              held by another process: it stops
     meta.properties    not readable, see `meta_properties`
+                       a link into a directory that is not there: the log directory goes offline
     checkpoints        unreadable: they count as empty, or the log directory goes offline
     the marker         its broker epoch is what the controller is told (3.7 and later)
+                       a directory of its name is deleted as a file is, if it is empty (2.8 and
+                       later); otherwise the log directory goes offline
 
 Source: LogManager.
 """
@@ -17,13 +20,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
-from kafkats.errors import BadInput, Vanished
+from kafkats.errors import BadInput, Vanished, storage
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.properties import read_clean_shutdown
 from kafkats.logdir.root import LogDir, RootNames, list_root, read_root
-from kafkats.recovery.checkpoints import OFFSETS, read_failure
-from kafkats.recovery.facts import RootStart
-from kafkats.recovery.meta_properties import unread_properties
+from kafkats.recovery.checkpoints import OFFSETS, Failure, read_failure
+from kafkats.recovery.facts import Outcome, RootStart
+from kafkats.recovery.meta_properties import Unread, unread_properties
 from kafkats.recovery.rules import StartRule
 from kafkats.recovery.words import (
     bad_directory,
@@ -45,31 +48,71 @@ def look_at_root(path: Path, rule: StartRule) -> Looked:
     root = read_root(path, names)
     lock = lock_state(path).state
     live = lock == "held"
+    marker = path / paths.CLEAN_SHUTDOWN
+    clean = root.clean_shutdown or (rule.marker_goes_first and _entries_in(marker) is not None)
     start = RootStart(
         str(path),
         "loads",
         live=live,
-        clean=root.clean_shutdown and not live,
+        clean=clean and not live,
         marker_epoch=_marker_epoch(path, rule) if root.clean_shutdown else None,
         meta=root.meta,
         metadata_log=names.metadata_log,
         metadata_only=names.metadata_only,
         findings=root.findings,
     )
+    unread = _unread_properties(path, names, rule)
     stops = [*_bad_directories(path, root, names, rule)]
     stops += [held_lock(str(path))] if lock == "shared" else []
-    if stops:
+    if stops and (unread is None or unread.outcome == "stops"):
         return Looked(root, names, replace(start, outcome="stops", words=tuple(stops)))
-    unread = unread_properties(path, rule) if paths.META_PROPERTIES in names.files else None
     if unread is not None:
         return Looked(root, names, replace(start, outcome=unread.outcome, words=(unread.words,)))
+    failed = _failed_disk(path, rule)
+    if failed:
+        outcome: Outcome = "offline" if rule.checkpoint == "offline" else "stops"
+        return Looked(root, names, replace(start, outcome=outcome, words=(failed,)))
     return Looked(root, names, _with_checkpoints(start, path, names, rule))
+
+
+def _unread_properties(path: Path, names: RootNames, rule: StartRule) -> Unread | None:
+    """Return how a broker fails on meta.properties. Before 1.0 a directory counts as no file."""
+    there = paths.META_PROPERTIES in names.files
+    if rule.checkpoint == "offline":
+        there |= _entries_in(path / paths.META_PROPERTIES) is not None
+    return unread_properties(path, rule) if there else None
+
+
+def _failed_disk(path: Path, rule: StartRule) -> str:
+    """Return the words for a lock that cannot be made or a marker that cannot be deleted, or ""."""
+    lock, marker = path / paths.LOCK, path / paths.CLEAN_SHUTDOWN
+    if _leads_nowhere(lock) and not lock.resolve().parent.exists():
+        return f"Disk error while locking directory {path}"
+    if rule.marker_goes_first and _entries_in(marker):
+        return (
+            f"Error while loading log dir {path}: java.nio.file.DirectoryNotEmptyException:"
+            f" {marker}"
+        )
+    return ""
+
+
+def _entries_in(path: Path) -> int | None:
+    """Return the number of entries of a directory, None if there is none. Raises StorageFailed."""
+    with storage(path, "listing"):
+        return sum(1 for _ in path.iterdir()) if path.is_dir() and not path.is_symlink() else None
+
+
+def _leads_nowhere(path: Path) -> bool:
+    """Return whether there is a symbolic link to nothing. Raises StorageFailed."""
+    with storage(path, "following the link"):
+        return path.is_symlink() and not path.exists()
 
 
 def _bad_directories(path: Path, root: LogDir, names: RootNames, rule: StartRule) -> Iterator[str]:
     """Yield the words for directories that are not named like a partition."""
+    gone = {paths.CLEAN_SHUTDOWN} if rule.marker_goes_first else set()
     for finding in root.findings:
-        if finding.kind == "stops-the-broker":
+        if finding.kind == "stops-the-broker" and finding.file not in gone:
             yield bad_directory(str(path / finding.file), finding.file)
     for name in names.partitions:
         parsed = paths.parse_partition(name)
@@ -91,6 +134,8 @@ def _with_checkpoints(start: RootStart, path: Path, names: RootNames, rule: Star
     words, fails = [], False
     for name in paths.OFFSET_CHECKPOINTS:
         failure = read_failure(rule, path / name, OFFSETS) if name in names.files else None
+        if _leads_nowhere(path / name):
+            failure = Failure(f"java.nio.file.NoSuchFileException: {path / name}")
         if failure is not None:
             words.append(f"Error while reading checkpoint file {path / name}: {failure.words}")
             fails |= not failure.bad_number and rule.checkpoint != "empty"

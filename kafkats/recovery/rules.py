@@ -77,6 +77,16 @@ class StartRule:
         return self.name in ("3.0", "3.3", "3.7", "4.0")
 
     @property
+    def marker_goes_first(self) -> bool:
+        """Return whether the marker is deleted before the partitions are listed (2.8)."""
+        return self.java_checkpoints or self.name == "2.8"
+
+    @property
+    def stray_snapshots_go(self) -> bool:
+        """Return whether a start deletes most snapshots at no segment's base (2.8, KAFKA-9393)."""
+        return self.java_checkpoints or self.name == "2.8"
+
+    @property
     def warm_search(self) -> bool:
         """Return whether an index is searched in its last entries first (2.0)."""
         return self.producers and self.name not in ("0.11", "1.0")

@@ -2,7 +2,8 @@
 
 The state itself is not replayed: names and readability of the snapshots, and the ends of the
 segments, decide everything here. Source: ProducerStateManager and UnifiedLog.rebuildProducerState
-of Kafka 2.8 to 4.3.
+of Kafka 2.8 to 4.3. Brokers up to 2.7 keep snapshots at no segment's base, and delete those below
+the recovery point with their next checkpoint, which is after the start.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from kafkats.recovery.facts import OUTCOMES, BrokerStart, Outcome, PartitionStar
 from kafkats.recovery.meta_properties import (
     Expected,
     in_kraft,
+    is_unread,
     misplaced_logs,
     without_properties,
     words_of_all,
@@ -246,7 +247,7 @@ def _node_id(looked: Sequence[Looked], expected: Expected) -> int | None:
 
 
 def _unowned(one: Looked) -> bool:
-    return paths.META_PROPERTIES not in one.names.files
+    return paths.META_PROPERTIES not in one.names.files and not is_unread(one.start)
 
 
 def _root_outcome(

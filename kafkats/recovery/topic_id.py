@@ -49,7 +49,8 @@ def read_topic_id(directory: Path, rule: StartRule) -> TopicId:
         return failed(rule, f"{path}: {e.reason}")
     for n in range(2):
         if n >= len(lines):
-            return TopicId("", "stops", _NOTHING)
+            why = f"{path} is empty or cut off, without a topic id: {_NOTHING}"
+            return TopicId("", "stops", why)
         value = _value(lines[n])
         if value is None or (n == 0 and not _INT.fullmatch(value)):
             return failed(rule, _malformed(rule, path, lines[n]))

@@ -142,6 +142,18 @@ def test_the_files_after_a_start_are_the_predicted_ones(name: str, golden: Unpac
     assert wrong == {}
 
 
+@pytest.mark.parametrize("name", ["crash-0.11.0.3", "clean-start-1.1.1", "crash-2.4.1"])
+def test_up_to_2_7_a_snapshot_of_a_lost_segment_stays(name: str, golden: Unpacked) -> None:
+    of = case(name)
+    start = _starts(golden(name, "before"), of)["lost-middle-segment-0"]
+    files = [path.rpartition("/") for path in of.files("after")]
+    there = {f for folder, _, f in files if folder == start.partition_dir}
+    left = {int(f[:20]) for f in there if f.endswith(".snapshot")}
+    bases = {int(f[:20]) for f in there if f.endswith(".log")}
+    assert set(start.snapshots) == left
+    assert left - bases - {start.log_end_offset}, "one at the base of no segment"
+
+
 def _names_after(directory: Path, start: PartitionStart) -> set[str]:
     names = {f.name for f in directory.iterdir()} - set(start.removed) | set(start.created)
     names = names - set(start.renamed) | {f.removesuffix(".swap") for f in start.renamed}

@@ -177,3 +177,31 @@ def test_no_batch_behind_the_highest_epoch_is_read(tmp_path: Path) -> None:
     size = _with_epochs(log, *[2] * 100, 6)
     assert [e.epoch for e in epochs_in(log, size, -1, 2)] == [2]
     assert [e.epoch for e in epochs_in(log, size, -1, 6)] == [2, 6]
+
+
+@pytest.mark.parametrize("kafka", ["0.10.2", "2.8", "4.3"])
+@pytest.mark.parametrize(
+    ("kept", "behind", "loses"),
+    [(11, 0, False), (30, 0, False), (65, 0, True), (12, 1, True)],
+    ids=["a few bytes", "no whole header", "a header that names an offset", "a whole batch behind"],
+)
+def test_an_unfinished_batch_that_names_no_offset_is_no_loss(
+    kept: int, behind: int, loses: bool, kafka: str, tmp_path: Path
+) -> None:
+    """`behind`: this many whole batches follow on a frame whose size was damaged."""
+    letter = "1" if kafka == "0.10.2" else "2"
+    directory = tmp_path / "p-0"
+    write_log(directory, [letter * 5])
+    log = directory / "00000000000000000000.log"
+    whole = log.read_bytes()
+    size = len(whole) // 5
+    torn = whole[3 * size : 3 * size + kept]
+    if behind:
+        torn = torn[:8] + (1 << 20).to_bytes(4, "big") + whole[4 * size :]
+    if kept == 65 and letter == "1":
+        torn, loses = whole[3 * size : 4 * size - 1], False  # its header names no last offset
+    log.write_bytes(whole[: 3 * size] + torn)
+    start = _start(directory, kafka, 0, clean=False)
+    assert (start.log_end_offset, start.cut_bytes, start.loses) == (3, len(torn), loses)
+    assert start.lost_offsets == ((1 + behind) if loses else 0)
+    assert _start(directory, kafka, 0, clean=True).loses, "new batches are appended behind it"

@@ -581,6 +581,77 @@ def test_a_pipe_in_the_place_of_a_small_file_is_no_missing_file(
     assert f"{root / name}: not a regular file" in " ".join(start.words)
 
 
+@pytest.mark.parametrize("kafka", ["1.1", "2.8", "4.3"])
+@pytest.mark.parametrize("name", [paths.RECOVERY_POINT, paths.LOG_START, paths.LOCK])
+def test_a_link_to_nothing_takes_a_log_directory_offline(
+    name: str, kafka: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    """As brokers 2.5.1, 2.8.2 and 4.3.1 said."""
+    first = _clean_copy(golden, "2.8.2" if kafka != "4.3" else "4.3.1", tmp_path)
+    second = _second(first, tmp_path)
+    (second / name).symlink_to(tmp_path / "nowhere" / "at-all")
+    start = _predicted([first, second], kafka)
+    assert (start.outcome, [r.outcome for r in start.roots]) == ("offline", ["loads", "offline"])
+    words = f"java.nio.file.NoSuchFileException: {second / name}"
+    words = f"Disk error while locking directory {second}" if name == paths.LOCK else words
+    assert words in start.roots[1].words[0]
+    (tmp_path / "nowhere").mkdir()
+    ends = _predicted([first, second], kafka).outcome
+    assert ends == ("loads" if name == paths.LOCK else "offline"), "a lock is made where it leads"
+
+
+@pytest.mark.parametrize(("kafka", "first"), [("2.7", False), ("2.8", True), ("4.3", True)])
+def test_a_directory_in_the_place_of_the_marker(
+    kafka: str, first: bool, golden: Unpacked, tmp_path: Path
+) -> None:
+    """2.8.2 and 4.3.1 delete it before they list the partitions, 2.5.1 found it among them."""
+    root = _clean_copy(golden, "4.3.1" if kafka == "4.3" else "2.8.2", tmp_path)
+    marker = root / paths.CLEAN_SHUTDOWN
+    marker.unlink()
+    marker.mkdir()
+    start = _predicted([root], kafka)
+    assert (start.outcome, start.roots[0].clean) == ("loads" if first else "stops", first)
+    (marker / "file").touch()
+    start = _predicted([root], kafka)
+    assert start.outcome == "stops"
+    assert any("DirectoryNotEmptyException" in word for word in start.words) == first
+
+
+@pytest.mark.parametrize(
+    ("kafka", "words"),
+    [
+        ("2.5", "Failed to read meta.properties file under dir"),
+        ("2.8", "Failed to read meta.properties file under dir"),
+        ("4.3", "Error while reading meta.properties file"),
+    ],
+)
+def test_a_directory_in_the_place_of_meta_properties_takes_the_log_directory_offline(
+    kafka: str, words: str, golden: Unpacked, tmp_path: Path
+) -> None:
+    first = _clean_copy(golden, "4.3.1" if kafka == "4.3" else "2.8.2", tmp_path)
+    second = _second(first, tmp_path)
+    for root in (second, first):
+        (root / paths.META_PROPERTIES).unlink()
+        (root / paths.META_PROPERTIES).mkdir()
+        (root / "lost+found").mkdir()  # nobody lists a log directory that is offline
+        start = _predicted([first, second], kafka)
+        assert start.outcome == ("offline" if root == second else "stops"), start.words
+        why = f"{words} {second / paths.META_PROPERTIES}: java.io.IOException: Is a directory"
+        assert start.roots[1].words == (why,)
+
+
+def test_an_unreadable_meta_properties_beside_the_metadata_log_stops_a_broker_of_3_6(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    first = _clean_copy(golden, "3.9.1", tmp_path)
+    second = _second(first, tmp_path)
+    (second / "__cluster_metadata-0").mkdir()
+    (second / paths.META_PROPERTIES).unlink()
+    (second / paths.META_PROPERTIES).mkdir()
+    why = f"Cannot start server since `meta.properties` could not be loaded from {second}"
+    assert _predicted([first, second], "3.6").words[-1] == why
+
+
 @pytest.mark.parametrize(("kafka", "word"), [("3.9", "resrved"), ("4.3", "reserved")])
 def test_a_reserved_directory_id_stops_the_broker(
     kafka: str, word: str, golden: Unpacked, tmp_path: Path

@@ -11,7 +11,7 @@ from kafkats.recovery.rules import start_rule
 from kafkats.recovery.topic_id import read_topic_id
 
 ID = "cTgsDqA2Toqwdh3Nb7RKmg"
-NULL = "java.lang.NullPointerException"
+NULL = "{} is empty or cut off, without a topic id: java.lang.NullPointerException"
 SHORT = (
     "Input string `xx` decoded as 1 bytes, which is not equal to the expected 16 bytes of a"
     " base64-encoded UUID"
