@@ -102,7 +102,7 @@ def is_tiered(names: RootNames) -> bool:
     return (
         names.remote_index_cache
         or files
-        or any(d.startswith(_REMOTE_METADATA_TOPIC) for d in names.partitions)
+        or any(d.startswith(_REMOTE_METADATA_TOPIC) for d in names.loaded)
     )
 
 

@@ -58,7 +58,7 @@ def is_stale(path: Path, names: RootNames) -> bool:
 
     Raises StorageFailed.
     """
-    if names.partitions:
+    if names.loaded:
         return False
     written = {}
     for name in (paths.RECOVERY_POINT, paths.CLEAN_SHUTDOWN):

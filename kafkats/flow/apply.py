@@ -237,9 +237,16 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Note]]:
 
 
 def _refuse_unplanned(work: PartitionWork) -> None:
-    """Raise Changed, before a `.lock` is created, if the plan's partition directory is missing."""
+    """Raise Changed, before a `.lock` is created, if the plan's partition directory is missing.
+
+    Raises Refused for a link: it may lead to another file system, or to another partition.
+    """
     root, directory = Path(work.log_dir), Path(work.log_dir, work.partition_dir)
     with storage(directory, "looking for the partition"):
+        if work.partition_dir != ROOT and directory.is_symlink():
+            raise Refused(
+                "the partition directory is a symbolic link; nothing was changed", path=directory
+            )
         if not os.path.lexists(root / LOCK) and not directory.is_dir():
             raise Changed(
                 "the plan's partition directory is not there; nothing was locked or changed",

@@ -15,6 +15,7 @@ from kafkats.flow.apply import apply_partition, partition_works, rounds, summari
 from kafkats.flow.ending import (
     ENDED,
     end_partition,
+    ended_as,
     marked_since,
     note_purged,
     note_undone,
@@ -160,6 +161,8 @@ def _undone(
     look = partial(_undoable_directory, run, wrote)
     can = over_directories(executor, "look for old files", run, look, _UNDOABLE)["undoable"]
     for where, may in zip(directories(run), can.to_pylist(), strict=True):
+        if not may and ended_as(run, *where)["phase"] == "purged":
+            raise Refused("the run was purged: nothing can be undone", path=Path(*where))
         if not may:
             raise Refused(
                 "has changed since the run, or has a new clean-shutdown marker, as when a broker"

@@ -73,6 +73,8 @@ class RootNames:
     partitions: tuple[str, ...]
     files: frozenset[str]
     findings: tuple[Finding, ...]
+    linked: tuple[str, ...] = ()
+    """Symbolic links to partition directories, sorted: brokers load them, no operation does."""
     remote_index_cache: bool = False
     """Whether there is a `remote-log-index-cache` of remote log storage."""
     metadata_log: bool = False
@@ -85,7 +87,12 @@ class RootNames:
         A broker that starts creates the offset checkpoints in each of its log.dirs.
         """
         written = self.files & {paths.CLEAN_SHUTDOWN, *paths.OFFSET_CHECKPOINTS}
-        return self.metadata_log and not self.partitions and not written
+        return self.metadata_log and not self.loaded and not written
+
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """Return the partition directories that a broker loads, sorted: links included."""
+        return tuple(sorted((*self.partitions, *self.linked)))
 
 
 def scan_root(path: str | os.PathLike[str]) -> LogDir:
@@ -139,7 +146,7 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
 
     Raises Vanished, or another StorageFailed, when the root cannot be listed.
     """
-    partitions = []
+    partitions, linked = [], []
     files = set()
     findings: list[Finding] = []
     left_alone = set()
@@ -155,7 +162,9 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
                 findings.append(gone_or_unreadable(name, e))
                 continue
             parsed = paths.parse_partition(name)
-            if is_dir and parsed and not is_link:
+            if is_dir and parsed and is_link:
+                linked.append(name)
+            elif is_dir and parsed:
                 partitions.append(name)
                 if parsed.state:
                     findings.append(Finding("transient", name, _STATES[parsed.state]))
@@ -176,6 +185,7 @@ def list_root(path: str | os.PathLike[str]) -> RootNames:
         tuple(sorted(partitions)),
         frozenset(files),
         tuple(sorted(findings)),
+        tuple(sorted(linked)),
         paths.REMOTE_INDEX_CACHE in left_alone,
         paths.CLUSTER_METADATA in left_alone,
     )

@@ -15,7 +15,7 @@ from typing import Final
 
 from kafkats import paths
 from kafkats.config.topics import topic_filter
-from kafkats.errors import KafkatsError, UsageError
+from kafkats.errors import KafkatsError, StorageFailed, UsageError
 from kafkats.evidence.claims import Claims, claims_of, is_tiered
 from kafkats.evidence.root import gone_findings, is_stale
 from kafkats.findings import Finding, failure
@@ -77,7 +77,7 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
     roots = {place.root: list_root(place.root) for place in places if place.root}
     tiered = any(map(is_tiered, roots.values()))
     directories = [
-        paths.parse_partition(name) for names in roots.values() for name in names.partitions
+        paths.parse_partition(name) for names in roots.values() for name in names.loaded
     ]
     present = {name._replace(state="") for name in directories if name}
     read: dict[Path, LogDir] = {}
@@ -128,7 +128,7 @@ def _root_units(
     chosen = tuple(f for f in gone if topic_filter(topics).matches(f.file.rpartition("-")[0]))
     if root.findings or chosen:
         yield Unit(str(path), "", -1, findings=(*root.findings, *chosen))
-    for name in names.partitions:
+    for name in names.loaded:
         parsed = paths.parse_partition(name)
         if (
             parsed is None
@@ -137,6 +137,8 @@ def _root_units(
         ):
             continue
         try:
+            if name in names.linked:
+                raise _linked(path / name)
             yield from _partition_units(
                 scan_at_rest(path / name, live=live), root, live=live, tiered=tiered
             )
@@ -192,15 +194,23 @@ def list_again(unit: Unit) -> list[Unit]:
     Raises Vanished, or another StorageFailed.
     """
     log_dir = Path(unit.log_dir)
+    directory = log_dir / unit.partition_dir
+    if unit.claims is None and directory.is_symlink():
+        raise _linked(directory)
     rooted = unit.claims is None or unit.claims.rooted
     live = _live(log_dir) if rooted else unit.live
-    partition = scan_at_rest(log_dir / unit.partition_dir, live=live)
+    partition = scan_at_rest(directory, live=live)
     root = read_root(log_dir) if rooted else None
     return list(
         _partition_units(
             partition, root, live=live, tiered=bool(unit.claims and unit.claims.tiered)
         )
     )
+
+
+def _linked(directory: Path) -> StorageFailed:
+    """Return the error for a link that a listing of a whole root has found."""
+    return StorageFailed("a symbolic link: Kafka follows it, kafkats does not", path=directory)
 
 
 def _identity(facts: FileFacts | None) -> FileIdentity | None:

@@ -114,7 +114,7 @@ def _bad_directories(path: Path, root: LogDir, names: RootNames, rule: StartRule
     for finding in root.findings:
         if finding.kind == "stops-the-broker" and finding.file not in gone:
             yield bad_directory(str(path / finding.file), finding.file)
-    for name in names.partitions:
+    for name in names.loaded:
         parsed = paths.parse_partition(name)
         if parsed and parsed.state and parsed.state not in rule.states:
             yield bad_directory(str(path / name), name)

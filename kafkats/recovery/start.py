@@ -133,7 +133,7 @@ def _roots(log_dirs: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
 def _with_missing(looked: Sequence[Looked]) -> list[Looked]:
     """Return the log directories with the partitions that should be there. Raises StorageFailed."""
-    parsed = [paths.parse_partition(name) for one in looked for name in one.names.partitions]
+    parsed = [paths.parse_partition(name) for one in looked for name in one.names.loaded]
     present = {name._replace(state="") for name in parsed if name}
     return [
         one._replace(start=replace(one.start, missing=_missing(one, present))) for one in looked
@@ -152,7 +152,7 @@ def _units(
     tiered = any(is_tiered(other.names) for other in all_roots)
     root = replace(one.root, clean_shutdown=one.start.clean, findings=())
     points = root.checkpoints.get(paths.RECOVERY_POINT, {})
-    for name in one.names.partitions:
+    for name in one.names.loaded:
         parsed = paths.parse_partition(name)
         if parsed is None or (parsed.state and parsed.state not in rule.states):
             continue

@@ -153,6 +153,53 @@ def test_a_partition_that_cannot_be_listed_is_a_blocked_row(
         assert all("Permission denied" in row["reason"] for row in blocked)
 
 
+@pytest.fixture
+def linked(root: Path, tmp_path: Path) -> Path:
+    """Where the directory of WELL lies; a link leads to it."""
+    place = tmp_path / "another disk"
+    (root / WELL).rename(place)
+    (root / WELL).symlink_to(place)
+    return place
+
+
+@pytest.mark.parametrize("operation", ["recover", "rebuild", "retain", "roll"])
+def test_a_linked_partition_directory_is_a_blocked_row(
+    root: Path, linked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], operation: str
+) -> None:
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    plan = tmp_path / "plan"
+    code, rows, err = said(capsys, "plan", operation, root, "-o", plan, "--json")
+    blocked = [row for row in rows if row.get("partition_dir") == WELL]
+    assert [(row["action"], row["file"]) for row in blocked] == [("blocked", WELL)], err
+    assert code == 1 and "a symbolic link" in blocked[0]["reason"]
+
+
+@pytest.mark.usefixtures("linked")
+def test_a_linked_partition_directory_is_not_lost(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broker follows the link."""
+    _, rows, _ = said(capsys, "verify", root, "--json")
+    kinds = [row["kind"] for row in rows if WELL in (row.get("partition_dir"), row.get("file"))]
+    assert kinds == ["unreadable"]
+    _, rows, _ = said(capsys, "preflight", root, "--kafka", "4.3", "--json")
+    (row,) = (row for row in rows if row.get("partition_dir") == WELL)
+    assert (row["outcome"], row["log_end_offset"] > 0) == ("loads", True)
+
+
+def test_apply_writes_nothing_behind_a_link(
+    root: Path, linked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(path.name for path in linked.iterdir())
+    plan = tmp_path / "plan"
+    _, rows, err = said(capsys, "plan", "rebuild", root / WELL, "-o", plan, "--json")
+    digest = rows[-1]["summary"]["digest"]
+    code, rows, err = said(capsys, "apply", plan, "--digest", digest, "--json")
+    assert (code, {row["outcome"] for row in rows if "outcome" in row}) == (3, {"refused"}), err
+    assert all("a symbolic link" in row["error"] for row in rows if "outcome" in row)
+    assert sorted(path.name for path in linked.iterdir()) == before
+
+
 @pytest.mark.usefixtures("unlisted")
 def test_layouts_names_a_partition_that_cannot_be_listed(
     root: Path, capsys: pytest.CaptureFixture[str]

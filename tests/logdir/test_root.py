@@ -101,10 +101,12 @@ def test_foreign_files_and_links(root: Path, tmp_path: Path) -> None:
     assert sorted(kinds(root)) == [
         ("dangling", "stray"),
         ("linked", "stops-the-broker"),
-        ("linked-0", "stray"),
         ("notes.txt", "stray"),
         ("pipe", "stray"),
     ]
+    names = list_root(root)
+    assert names.linked == ("linked-0",)
+    assert names.loaded == tuple(sorted([*names.partitions, "linked-0"]))
 
 
 def test_a_linked_file_of_a_root_is_read(root: Path, tmp_path: Path) -> None:

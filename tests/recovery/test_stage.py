@@ -12,7 +12,7 @@ from kafkats import paths
 from kafkats.errors import CorruptPlan, Refused
 from kafkats.execution import LocalExecutor
 from kafkats.flow.apply import partition_works
-from kafkats.flow.applying import undo
+from kafkats.flow.applying import purge, undo
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.logdir.root import LogDir, RootNames, read_root
@@ -161,6 +161,13 @@ def test_undo_is_refused_as_a_whole_after_a_change(root: Path, tmp_path: Path, f
     with pytest.raises(Refused, match="nothing was undone"):
         undo(LocalExecutor(1), folder, holder="test", by="test")
     assert contents(root) == after
+
+
+def test_undo_says_that_the_run_was_purged(root: Path, tmp_path: Path) -> None:
+    folder = run_in(plan_of(root, CRASHED).plan, tmp_path / "run")
+    assert purge(LocalExecutor(1), folder).exit_code == 0
+    with pytest.raises(Refused, match="the run was purged"):
+        undo(LocalExecutor(1), folder, holder="test", by="test")
 
 
 @pytest.mark.parametrize("raised", [True, False])
