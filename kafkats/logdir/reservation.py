@@ -223,7 +223,7 @@ def check_words(holder: str, until_ms: int, now_ms: int) -> None:
         raise UsageError(
             f"a holder is a line of up to {_LONGEST_HOLDER} printable characters, not {holder!r}"
         )
-    if not now_ms < until_ms <= now_ms + _LONGEST_MS:
+    if not 0 <= now_ms < until_ms <= min(now_ms + _LONGEST_MS, _LAST_MS):
         raise UsageError(
             f"a reservation ends within a year from now, in epoch milliseconds; {until_ms}"
             f" does not (now is {now_ms})"

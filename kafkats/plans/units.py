@@ -76,9 +76,7 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
     # lacks.
     roots = {place.root: list_root(place.root) for place in places if place.root}
     tiered = any(map(is_tiered, roots.values()))
-    directories = [
-        paths.parse_partition(name) for names in roots.values() for name in names.loaded
-    ]
+    directories = [paths.parse_partition(name) for names in roots.values() for name in names.loaded]
     present = {name._replace(state="") for name in directories if name}
     read: dict[Path, LogDir] = {}
     for place in places:

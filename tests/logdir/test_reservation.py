@@ -477,6 +477,15 @@ def test_times_that_are_none(area: WorkArea, until: int) -> None:
     assert not area.path.exists()
 
 
+@pytest.mark.parametrize("year", [1900, 9999, 12000])
+def test_a_clock_that_is_wrong_by_centuries(area: WorkArea, year: int) -> None:
+    """Such a reservation could be neither read nor printed."""
+    now = (year - 1970) * 31_556_952_000
+    with pytest.raises(UsageError, match=f"now is {now}"):
+        reserve(area, "somebody", now + 366 * 86_400_000, now_ms=now)
+    assert not area.path.exists()
+
+
 GOOD = {
     "version": 1,
     "log_dir": "/x",
