@@ -1,7 +1,8 @@
 """Why `meta.properties` and KRaft's metadata log stop a broker: its messages.
 
-    1.0 and later   a log directory where no file can be read goes offline, as where a directory has
-                    the name; the broker stops if it is the only one, or has the metadata log
+    1.0 and later   a log directory where the file cannot be read goes offline (from 2.1 on also
+                    where a directory has the name); the broker stops if it is the only one, or has
+                    the metadata log
     2.3 to 3.6      any other stops the broker
     3.7 and later   an unknown version or a number that is none takes the log directory offline, too
 

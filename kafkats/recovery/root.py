@@ -76,9 +76,9 @@ def look_at_root(path: Path, rule: StartRule) -> Looked:
 
 
 def _unread_properties(path: Path, names: RootNames, rule: StartRule) -> Unread | None:
-    """Return how a broker fails on meta.properties. Before 1.0 a directory counts as no file."""
+    """Return how a broker fails on meta.properties. Up to 2.0 a directory counts as no file."""
     there = paths.META_PROPERTIES in names.files
-    if rule.checkpoint == "offline":
+    if rule.checkpoint == "offline" and rule.name not in ("1.0", "2.0"):
         there |= _entries_in(path / paths.META_PROPERTIES) is not None
     return unread_properties(path, rule) if there else None
 

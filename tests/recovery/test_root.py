@@ -620,7 +620,7 @@ def test_a_directory_in_the_place_of_the_marker(
 @pytest.mark.parametrize(
     ("kafka", "words"),
     [
-        ("2.5", "Failed to read meta.properties file under dir"),
+        ("2.1", "Failed to read meta.properties file under dir"),
         ("2.8", "Failed to read meta.properties file under dir"),
         ("4.3", "Error while reading meta.properties file"),
     ],
@@ -638,6 +638,18 @@ def test_a_directory_in_the_place_of_meta_properties_takes_the_log_directory_off
         assert start.outcome == ("offline" if root == second else "stops"), start.words
         why = f"{words} {second / paths.META_PROPERTIES}: java.io.IOException: Is a directory"
         assert start.roots[1].words == (why,)
+
+
+def test_up_to_2_0_a_directory_in_the_place_of_meta_properties_is_a_foreign_directory(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    """As a broker 1.1.1 said."""
+    root = _clean_copy(golden, "1.1.1", tmp_path)
+    (root / paths.META_PROPERTIES).unlink()
+    (root / paths.META_PROPERTIES).mkdir()
+    start = _predicted([root], "1.1.1")
+    assert start.outcome == "stops"
+    assert f"Found directory {root / paths.META_PROPERTIES}, " in start.words[0]
 
 
 def test_an_unreadable_meta_properties_beside_the_metadata_log_stops_a_broker_of_3_6(
