@@ -194,7 +194,7 @@ class Produce(_PartitionStep):
         try:
             return None if self.set is None else bytes.fromhex(self.set)
         except ValueError as e:
-            raise UsageError(f"set: no hex: {e}") from e
+            raise UsageError("set: no hex: two of 0 to 9 and a to f for each byte") from e
 
 
 class ProduceLog(_PartitionStep):
@@ -387,8 +387,10 @@ def _step(path: Path, number: int, text: bytes) -> Step:
         return _STEP.validate_python(value)
     except ValidationError as e:
         reason = _fault(e)
-    except (UnicodeDecodeError, json.JSONDecodeError) as e:
-        reason = f"no JSON: {e}"
+    except UnicodeDecodeError:
+        reason = "not UTF-8"
+    except json.JSONDecodeError as e:
+        reason = f"no JSON from character {e.colno} on"
     except ValueError as e:
         reason = str(e)
     raise BadInput(f"line {number}: {reason}", path=path)

@@ -23,8 +23,8 @@ from kafkats.logdir.text import read_small
 def make_folder(folder: Path, what: str) -> None:
     """Create a folder to write `what` into.
 
-    Raises UsageError inside a log directory, where a foreign directory keeps a broker from
-    starting; StorageFailed.
+    Raises UsageError for a file, and inside a log directory, where a foreign directory keeps a
+    broker from starting; StorageFailed.
     """
     signs = (*paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN)
     with storage(folder, f"writing {what}"):
@@ -35,6 +35,8 @@ def make_folder(folder: Path, what: str) -> None:
                     f"lies in the log directory {above}: no broker would start with it there",
                     path=folder,
                 )
+        if real.is_file():
+            raise UsageError(f"is a file: name a folder for {what}", path=folder)
         folder.mkdir(parents=True, exist_ok=True)
 
 

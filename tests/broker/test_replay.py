@@ -161,7 +161,7 @@ def test_the_same_script_leaves_the_same_bytes(
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{", "line 3: no JSON"),
+        ("{", "line 3: no JSON from character 2 on$"),
         ("[]", "line 3: "),
         ('{"do": "dance", "broker": "1"}', "line 3: .*dance"),
         ('{"do": "roll", "broker": "1", "partition": "../x"}', "line 3: roll.partition|line 3: partition"),
@@ -177,7 +177,7 @@ def test_the_same_script_leaves_the_same_bytes(
         ('{"do": "list-offsets", "broker": "1", "partition": "t-0", "version": 1, "time": 0, "count": 0}', "line 3: list-offsets.count|line 3: count"),
         ('{"do": "create", "broker": "1", "partition": "u-0", "config": {"message.format.version": "1"}}', "line 3: message.format.version: Kafka 4.3 has no such"),
         ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 3}', "line 3: give records, or a set"),
-        ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 3, "set": "xy"}', "line 3: set: no hex"),
+        ('{"do": "produce", "broker": "1", "partition": "t-0", "version": 3, "set": "xy"}', "line 3: set: no hex: two of 0 to 9 and a to f for each byte$"),
         ('{"do": "roll", "broker": "1", "partition": "t-0", "at": 5}', "line 3: the clock stands at"),
         ('{"do": "restart", "broker": "1", "lose": 5}', "line 3: a clean stop loses nothing"),
         ('{"do": "restart", "broker": "1", "kafka": "0.7"}', "line 3: "),
@@ -205,6 +205,13 @@ def test_a_step_that_cannot_be(line: str, says: str, tmp_path: Path) -> None:
         replay(script, tmp_path / "out")
     assert isinstance(e.value, UsageError | BadInput) and e.value.path == str(script)
     assert sorted(tmp_path.iterdir()) == [script]
+
+
+def test_a_line_that_is_no_text(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_bytes(b'\n"\xff"\n')
+    with pytest.raises(BadInput, match=r"line 2: not UTF-8$"):
+        replay(script, tmp_path / "out")
 
 
 @pytest.mark.parametrize("data", ["", "00", "ff" * 61, "00" * 100])
@@ -354,7 +361,7 @@ def test_sets_of_a_log_are_rejected_one_by_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "reading"),
+        (None, "there is no such .log file"),
         (b"\0" * 40, "size field 0 is below 14"),
         (v0.encode_batch([Record(0, -1, TimestampType.NONE, b"k", b"v")])[:-1], "the last batch is incomplete"),
     ],

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from kafkats.errors import DiskFull, UsageError
-from kafkats.plans.files import write_text
+from kafkats.plans.files import make_folder, write_text
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UsageError, match="is a file: name a folder for the plan"):
+        make_folder(tmp_path / "file", "the plan")
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
