@@ -183,9 +183,10 @@ def write_durably(path: Path, data: bytes, area: WorkArea, disk: Disk) -> None:
 def clear_folder(folder: Path, disk: Disk) -> None:
     """Remove a directory of the work area and its files.
 
-    It may be missing or partly removed already.
+    It may be missing or partly removed already. Raises OSError for a link in its place, and leaves
+    alone the files to which the link leads.
     """
-    for name in disk.names(folder):
+    for name in disk.names(folder) if disk.is_dir(folder) else ():
         disk.unlink(folder / name)
     disk.remove_dir(folder)
 

@@ -10,9 +10,9 @@ import pytest
 
 from kafkats.errors import NotPermitted, Refused, StorageFailed, UsageError
 from kafkats.logdir import workarea
-from kafkats.logdir.changeset import undo
+from kafkats.logdir.changeset import purge, undo
 from kafkats.logdir.disk import DISK
-from kafkats.logdir.workarea import work_area
+from kafkats.logdir.workarea import site, work_area
 from tests.crash.real import fork, make_area
 from tests.crash.scene import PARTITION, RUN, change, folder, look, new_bytes
 
@@ -111,3 +111,16 @@ def test_a_link_planted_in_the_work_areas_place(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed, match="exists"):
         change("indexes", area, DISK)
     assert os.listdir(target) == []
+
+
+def test_a_link_in_the_place_of_the_old_files(tmp_path: Path) -> None:
+    """A purge removes nothing behind it."""
+    area = make_area(tmp_path, "indexes")
+    change("indexes", area, DISK)
+    old = site(area, PARTITION, RUN).undo
+    target = old.rename(tmp_path / "target")
+    there = os.listdir(target)
+    old.symlink_to(target)
+    with pytest.raises(StorageFailed, match="Not a directory"):
+        purge(area, PARTITION, RUN)
+    assert there and os.listdir(target) == there
