@@ -84,6 +84,8 @@ class ActiveSegment:
     time_entries: int = 0
     last_time: int = field(init=False)
     """The timestamp of the last time index entry."""
+    last_time_offset: int = field(init=False)
+    """Its offset. A later one can be lower after a start that the index has misled."""
     unindexed_bytes: int = 0
     indexed: int = -1
     """The offset of the last index entry when the index was read; -1: none.
@@ -96,7 +98,7 @@ class ActiveSegment:
     def __post_init__(self) -> None:
         """Begin without timestamps."""
         self.forget_largest()
-        self.last_time = self.largest.timestamp
+        self.last_time, self.last_time_offset = self.largest
 
     def path(self, kind: str) -> Path:
         """Return the path of one of its files."""
@@ -154,15 +156,17 @@ class ActiveSegment:
             if self.unindexed_bytes > settings.index_interval_bytes:
                 first = self.generation.entries.first_offset
                 offset = unit.first_offset if first else unit.last_offset
-                if offset <= self.indexed:
+                try:
+                    if offset <= self.indexed:
+                        raise self._lower(offset, self.indexed)
+                    offsets += offset_index.STRUCT.pack(self._relative(offset), self.size)
+                    self.offset_entries += 1
+                    times += self._time_entry(unit.last_offset + 1)
+                except Rejected:
                     self.add(offsets, times, now_ms)
                     self.size = files.size_of(self.path(paths.LOG))
-                    reason = f"an index entry of {offset} after {self.indexed}"
-                    raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.path(paths.LOG))
-                offsets += offset_index.STRUCT.pack(self._relative(offset), self.size)
-                self.offset_entries += 1
+                    raise
                 self.unindexed_bytes = 0
-                times += self._time_entry(unit.last_offset + 1)
             self.unindexed_bytes += unit.bytes
             self.size += unit.bytes
         self.add(offsets, times, now_ms)
@@ -191,13 +195,22 @@ class ActiveSegment:
         """
         return wrap_int64(offset - self.base_offset << 32) >> 32
 
+    def _lower(self, offset: int, last: int) -> Rejected:
+        reason = f"an index entry of {offset} after {last}"
+        return Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.path(paths.LOG))
+
     def _time_entry(self, next_offset: int) -> bytes:
-        """Return the entry of the largest timestamp so far, b"" if the last entry has it."""
+        """Return the entry of the largest timestamp so far, b"" if the last entry has it.
+
+        Raises Rejected for an offset below that of the last entry.
+        """
         if not self.generation.roll.relative or self.largest.timestamp <= self.last_time:
             return b""
         rule = self.generation.entries
         offset = next_offset if rule.next_offset else self.largest.offset
-        self.last_time = self.largest.timestamp
+        if self.time_entries and offset < self.last_time_offset:
+            raise self._lower(offset, self.last_time_offset)
+        self.last_time, self.last_time_offset = self.largest.timestamp, offset
         self.time_entries += 1
         return time_index.STRUCT.pack(self.last_time, self._relative(offset))
 
@@ -209,9 +222,10 @@ class ActiveSegment:
             files.append(self.path(paths.TIME_INDEX), bytes(times), now_ms)
 
     def close(self, end_offset: int, now_ms: int) -> None:
-        """Write the closing time index entry. Raises StorageFailed.
+        """Write the closing time index entry.
 
-        `end_offset` is the next segment's base offset, or the log end offset.
+        `end_offset` is the next segment's base offset, or the log end offset. Raises Rejected if
+        the entry's offset is below that of the last one; StorageFailed.
         """
         self.add(b"", self._time_entry(end_offset), now_ms)
         self.closed = True
@@ -295,7 +309,7 @@ def _read_entries(active: ActiveSegment) -> None:
         read = time_index.read(times)
         timestamp, offset = read[-1].tolist() if len(read) else (0, 0)  # of zeros, after `emptied`
         active.largest = Largest(timestamp, active.base_offset + offset)
-    active.last_time = active.largest.timestamp
+    active.last_time, active.last_time_offset = active.largest
 
 
 def retention_facts(

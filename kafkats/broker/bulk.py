@@ -25,6 +25,7 @@ from kafkats.formats import dispatch, v2
 from kafkats.formats.framing import MAGIC_AT, MIN_SIZE, OVERHEAD
 from kafkats.formats.model import Codec
 from kafkats.generations import MAX_RELATIVE_OFFSET
+from kafkats.index import time_index
 from kafkats.kernels import append_checks as c
 from kafkats.kernels import appends as k
 from kafkats.kernels.crc import crc_addresses
@@ -221,6 +222,9 @@ def _write(
     active.size, active.unindexed_bytes = int(state[k.SIZE]), int(state[k.UNINDEXED])
     active.largest = Largest(int(state[k.TIMESTAMP]), int(state[k.TIMESTAMP_OFFSET]))
     active.last_time = int(state[k.LAST_TIME])
+    if noted.times:
+        relative = time_index.STRUCT.unpack(noted.times[-time_index.ENTRY_SIZE :])[1]
+        active.last_time_offset = active.base_offset + relative
     active.offset_entries += int(state[k.OFFSET_ENTRIES])
     active.time_entries += int(state[k.TIME_ENTRIES])
     files.append(active.path(paths.LOG), view(data)[: noted.bytes], now_ms)

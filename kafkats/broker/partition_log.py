@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -323,7 +324,8 @@ class PartitionLog:
 
     def close(self, now_ms: int) -> None:
         """Write the closing time index entry, as a clean stop does. Raises StorageFailed."""
-        self.active.close(self.log_end_offset, now_ms)
+        with suppress(Rejected):  # a broker logs it and goes on
+            self.active.close(self.log_end_offset, now_ms)
         self._flush(self.log_end_offset)
         if self.producers is not None:
             self.producers.take_snapshot(now_ms)

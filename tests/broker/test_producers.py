@@ -266,6 +266,23 @@ def test_an_index_entry_below_the_last_one_fails_the_append(tmp_path: Path) -> N
     assert (log.active.size, log.log_end_offset) == (size // 3 * 5, 2)
 
 
+def test_a_time_index_entry_below_the_last_one_fails_the_roll(tmp_path: Path) -> None:
+    """After a start that the index has misled. A stop goes on without the entry, as in Kafka."""
+    log = log_of(tmp_path / "t-0", "0.11.0", **{"index.interval.bytes": 0})
+    for sequence in range(3):
+        sent(log, sequence)
+    log.close(NOW)
+    log = start(log, log.topic, log.generation, NOW, clean=True)
+    log.log_end_offset = 1
+    late = Record(1, NOW + 50, TimestampType.CREATE_TIME, b"k", b"v")
+    log.append_as_follower(v2.encode_batch([late]), now_ms=NOW)
+    entries = log.active.time_entries
+    with pytest.raises(Rejected, match="UNKNOWN_SERVER_ERROR: an index entry of 1 after 2"):
+        log.roll(0, NOW)
+    log.close(NOW)
+    assert (len(log.segments), log.active.time_entries) == (1, entries)
+
+
 @pytest.mark.parametrize(("kafka", "known"), [("2.4", {P}), ("2.3", set())])
 def test_a_start_forgets_producers_below_the_log_start(
     kafka: str, known: set[int], tmp_path: Path
