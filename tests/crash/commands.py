@@ -99,12 +99,3 @@ def room(disk: Path) -> tuple[int, int]:
     """Free blocks and free inodes."""
     found = os.statvfs(disk)
     return found.f_bfree, found.f_ffree
-
-
-def become(uid: int) -> Callable[[], None]:
-    def change() -> None:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-
-    return change

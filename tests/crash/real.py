@@ -49,3 +49,12 @@ def fork(act: Callable[[], object]) -> int:
         finally:
             os._exit(code)
     return child
+
+
+def become(uid: int) -> Callable[[], None]:
+    def change() -> None:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+
+    return change

@@ -12,7 +12,6 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
@@ -22,9 +21,10 @@ from kafkats.logdir.changeset import Outcome, commit, purge, resume, undo
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.journal import read_journal, write_journal
 from kafkats.logdir.workarea import Site, WorkArea, work_area
-from tests.crash.commands import become, fill, kafkats, room, small_disk
+from tests.crash.commands import fill, kafkats, room, small_disk
+from tests.crash.killed import killed_at
 from tests.crash.migration import contents, good, log_dir
-from tests.crash.real import fork, make_area
+from tests.crash.real import become, make_area
 from tests.crash.scene import (
     PARTITION,
     RUN,
@@ -35,7 +35,6 @@ from tests.crash.scene import (
     check_nothing_lost,
     look,
 )
-from tests.crash.watched import WatchedDisk
 
 NOBODY = 65534
 LINKED = [scene for scene in SCENES if scene != "copied"]
@@ -69,28 +68,6 @@ def being(uid: int) -> Generator[None]:
         os.setresuid(0, 0, 0)
         os.setresgid(0, 0, 0)
         os.setgroups(groups)
-
-
-def killed(uid: int, act: Callable[..., object], *words: Any, **named: Any) -> int:
-    """Return the exit code of a process of this user that does `act`, or minus the signal that ended it."""
-
-    def run() -> None:
-        become(uid)()
-        act(*words, **named)
-
-    return os.waitstatus_to_exitcode(os.waitpid(fork(run), 0)[1])
-
-
-def killer(n: int) -> Disk:
-    """A disk that kills its process before the n-th effect."""
-    left = [n]
-
-    def count_down(*_: object) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return WatchedDisk(count_down)
 
 
 def area_of(disk: Path, scene: str) -> WorkArea:
@@ -141,7 +118,7 @@ def test_purge(scene: str, older: bool, uid: int) -> None:
             area = area_of(disk, scene)
             after, kept = look(area, DISK), set(os.listdir(run_of(area).undo))
             assert room(disk) == (0, 0)
-            tell(killed(uid, purge, area, PARTITION, RUN, disk=killer(n)))
+            tell(killed_at(n, purge, area, PARTITION, RUN, uid=uid))
             journal = read_journal(run_of(area), DISK)
             ended = journal is not None and journal.phase == "purged"
             assert ended or set(os.listdir(run_of(area).undo)) == kept, (
@@ -170,7 +147,7 @@ def test_undo(scene: str, older: bool, uid: int) -> None:
             with being(uid):
                 committed(disk, scene, older)
             area = area_of(disk, scene)
-            tell(killed(uid, undo, area, PARTITION, RUN, disk=killer(n)))
+            tell(killed_at(n, undo, area, PARTITION, RUN, uid=uid))
             check_never_stale(scene, area, DISK)
             check_nothing_lost(scene, area, DISK)
             if n % 2:
@@ -194,7 +171,7 @@ def test_a_commit_that_was_killed_is_undone_or_abandoned(scene: str, uid: int) -
                 make_area(disk, scene, xattrs=False)
             area = area_of(disk, scene)
             before = look(area, DISK)
-            tell(killed(uid, change, scene, area, killer(n)))
+            tell(killed_at(n, change, scene, area, uid=uid))
             now = look(area, DISK)
             with being(uid):
                 fill(disk)

@@ -12,7 +12,8 @@ import pytest
 from kafkats.logdir.changeset import purge, resume, undo
 from kafkats.logdir.workarea import WorkArea
 from tests.crash import memory
-from tests.crash.real import fork, make_area
+from tests.crash.killed import killed_at
+from tests.crash.real import make_area
 from tests.crash.scene import (
     PARTITION,
     RUN,
@@ -33,19 +34,8 @@ scenes = pytest.mark.parametrize("scene", SCENES)
 DISK = WatchedDisk()
 
 
-def killed_at(n: int, act: Callable[[WatchedDisk], object]) -> None:
-    """Run `act` in a process that kills itself before its n-th effect."""
-    left = [n]
-
-    def count_down(*_: object) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    _, status = os.waitpid(fork(lambda: act(WatchedDisk(count_down))), 0)
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (
-        f"was not killed at {n}"
-    )
+def killed(n: int, act: Callable[..., object], *words: object) -> None:
+    assert killed_at(n, act, *words) == -signal.SIGKILL, f"was not killed at {n}"
 
 
 def points(scene: str, act: str, after: tuple[str, ...] = ()) -> list[str]:
@@ -75,7 +65,7 @@ def test_the_real_disk_is_used_as_the_one_in_memory(tmp_path: Path, scene: str) 
 def test_commit(tmp_path: Path, scene: str) -> None:
     for n, point in enumerate(points(scene, "commit")):
         area, before, inodes = fresh(tmp_path / str(n), scene)
-        killed_at(n, lambda disk, area=area: change(scene, area, disk))  # type: ignore[misc]
+        killed(n, change, scene, area)
         print(f"{scene}: commit killed before {point}")
         check_never_stale(scene, area, DISK)
         check_nothing_lost(scene, area, DISK)
@@ -92,7 +82,7 @@ def test_undo(tmp_path: Path, scene: str) -> None:
     for n, point in enumerate(points(scene, "undo", after=("commit",))):
         area, before, inodes = fresh(tmp_path / str(n), scene)
         change(scene, area, DISK)
-        killed_at(n, lambda disk, area=area: undo(area, PARTITION, RUN, disk=disk))  # type: ignore[misc]
+        killed(n, undo, area, PARTITION, RUN)
         print(f"{scene}: undo killed before {point}")
         check_never_stale(scene, area, DISK)
         check_nothing_lost(scene, area, DISK)
@@ -107,7 +97,7 @@ def test_purge(tmp_path: Path, scene: str) -> None:
         area, _, _ = fresh(tmp_path / str(n), scene)
         change(scene, area, DISK)
         after = look(area, DISK)
-        killed_at(n, lambda disk, area=area: purge(area, PARTITION, RUN, disk=disk))  # type: ignore[misc]
+        killed(n, purge, area, PARTITION, RUN)
         print(f"{scene}: purge killed before {point}")
         assert look(area, DISK) == after
         purge(area, PARTITION, RUN, disk=DISK)
@@ -121,9 +111,9 @@ def test_the_rerun_is_killed_too(tmp_path: Path, scene: str) -> None:
     n = 0
     while True:
         area, before, inodes = fresh(tmp_path / str(n), scene)
-        killed_at(first, lambda disk, area=area: change(scene, area, disk))  # type: ignore[misc]
+        killed(first, change, scene, area)
         try:
-            killed_at(n, lambda disk, area=area: resume(area, PARTITION, RUN, disk=disk))  # type: ignore[misc]
+            killed(n, resume, area, PARTITION, RUN)
         except AssertionError:
             break
         check_never_stale(scene, area, DISK)

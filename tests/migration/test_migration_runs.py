@@ -20,8 +20,9 @@ import pytest
 
 from kafkats.cli import main
 from tests.builders.locks import broker
-from tests.crash.commands import become, kafkats, small_disk, start, wait
+from tests.crash.commands import kafkats, small_disk, start, wait
 from tests.crash.migration import contents, good, log_dir
+from tests.crash.real import become
 from tests.golden import Unpacked
 
 pytestmark = pytest.mark.forks
