@@ -16,7 +16,7 @@ from tests.browser.attack import PLANTED
 from tests.browser.forms import CHROMIUM, signed_in
 from tests.browser.standalone import Standalone, standalone
 from tests.browser.volumes import Volumes
-from tests.browser.without_spark import PLACE
+from tests.browser.without_spark import PLACE, PLANS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -50,7 +50,8 @@ def told(place: Path) -> Told:
 def airflow(place: Path, volumes: Volumes, told: Told) -> Iterator[Standalone]:
     more = volumes.environment | PLANTED | told.environment
     if not os.environ.get("KAFKATS_FULL"):  # the words of all attacks reach jobs, and those of
-        more[PLACE] = f"{place / 'attacked'}/"  # `questions` and of all other tests reach Spark
+        more[PLACE] = f"{place / 'attacked'}/"  # `questions` and of all other tests reach Spark,
+        more[PLANS] = f"{place / 'pages'}/"  # but for the plans of `Asking`
     # Behind a path, as a proxy has it: every address of ours and of Airflow has to keep it.
     with standalone(place / "airflow", more, prefix="/air") as started:
         yield started

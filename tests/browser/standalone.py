@@ -25,7 +25,7 @@ from urllib.parse import quote
 import psutil
 
 from tests import patience
-from tests.browser.without_spark import PLACE
+from tests.browser.without_spark import PLACE, PLANS
 from tests.spark import java_options
 
 ROOT: Final = Path(__file__).parents[2]
@@ -42,8 +42,10 @@ import fcntl, json, os, sys
 with open({kept!r}, "a") as kept:
     fcntl.flock(kept, fcntl.LOCK_EX)
     kept.write(json.dumps(sys.argv[1:]) + "\\n")
-place = os.environ.get({variable!r})
-if place and any(word.startswith(place) for word in sys.argv):
+places = [os.environ.get({place!r})]
+if any(word.endswith("/spark_jobs/plan.py") for word in sys.argv):
+    places.append(os.environ.get({plans!r}))
+if any(word.startswith(tuple(filter(None, places))) for word in sys.argv):
     os.execv({python!r}, [{python!r}, "-m", "tests.browser.without_spark", *sys.argv[1:]])
 os.execv({real!r}, [{real!r}, *sys.argv[1:]])
 """
@@ -123,7 +125,7 @@ class Standalone:
         real = str(Path(sys.executable).parent / "spark-submit")
         submit.write_text(
             SUBMIT.format(
-                python=sys.executable, kept=str(self.submitted), real=real, variable=PLACE
+                python=sys.executable, kept=str(self.submitted), real=real, place=PLACE, plans=PLANS
             )
         )
         submit.chmod(0o755)

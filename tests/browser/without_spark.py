@@ -17,6 +17,8 @@ from kafkats.execution import LocalExecutor
 JOBS: Final = Path(__file__).parents[2] / "spark_jobs"
 PLACE: Final = "KAFKATS_WITHOUT_SPARK"
 """The variable that names a folder: jobs with a word that begins with it are done without Spark."""
+PLANS: Final = "KAFKATS_PLANS_WITHOUT_SPARK"
+"""The variable that names a folder in the same way, for plans alone."""
 
 
 @contextmanager
