@@ -147,7 +147,7 @@ def test_set_up_says_that_python_is_missing(
     java(Path(bare_machine[1]["PATH"]), version)
     code, said = set_up(*bare_machine)
     assert code == 1
-    assert said.startswith("scripts/setup: Python 3.11 or 3.13 is missing")
+    assert said.startswith("scripts/setup: Python 3.11, 3.12 or 3.13 is missing")
     assert "python3.11-venv" in said
 
 
