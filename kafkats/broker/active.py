@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kafkats import paths
 from kafkats.broker import files
@@ -30,6 +33,10 @@ from kafkats.retention.rules import Segment
 from kafkats.rolling.rules import Active, Append, Settings
 from kafkats.rolling.rules import Batch as Part
 from kafkats.segment.reader import open_source
+
+
+_END_BYTES: Final = 8192
+"""The end of an index that brokers from 2.1 on search first."""
 
 
 class Unit(NamedTuple):
@@ -276,10 +283,12 @@ def cut(active: ActiveSegment, offset: int, position: int, now_ms: int) -> None:
     The largest timestamp is then that of the last time index entry: a broker reads on from there.
     Raises CorruptIndex, StorageFailed.
     """
+    end = _END_BYTES if active.generation.log.searches_end_first else 0
     for kind, index in ((paths.OFFSET_INDEX, offset_index), (paths.TIME_INDEX, time_index)):
         path = active.path(kind)
         if files.size_of(path):
-            kept = int((index.read(path)["relative_offset"] < offset - active.base_offset).sum())
+            offsets = index.read(path)["relative_offset"]
+            kept = entries_below(offsets, offset - active.base_offset, end // index.ENTRY_SIZE)
             files.cut(path, kept * index.ENTRY_SIZE, now_ms)
     aborted = active.path(paths.TXN_INDEX)
     if files.size_of(aborted):
@@ -291,6 +300,29 @@ def cut(active: ActiveSegment, offset: int, position: int, now_ms: int) -> None:
     if position == 0:
         active.created_ms, active.first_timestamp = now_ms, None
     _read_entries(active)
+
+
+def entries_below(offsets: NDArray[np.signedinteger], offset: int, end: int) -> int:
+    """Return how many entries of an index a truncation to `offset` keeps.
+
+    `offsets` are those of the entries, shape (n,). They rise, but several entries can have one
+    offset: then those before the one that the search hits stay. The last `end` entries are searched
+    first; 0: all at once. Source: AbstractIndex.indexSlotRangeFor and truncateTo.
+    """
+    if not len(offsets):
+        return 0
+    low, high = 0, len(offsets) - 1
+    if end:
+        middle = max(0, high - end)
+        low, high = (middle, high) if offsets[middle] < offset else (0, middle)
+    if offsets[low] > offset:
+        return 0
+    while low < high:
+        at = (low + high + 1) // 2
+        if offsets[at] == offset:
+            return at
+        low, high = (at, high) if offsets[at] < offset else (low, at - 1)
+    return low if offsets[low] == offset else low + 1
 
 
 def _read_entries(active: ActiveSegment) -> None:

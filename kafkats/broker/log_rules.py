@@ -93,6 +93,11 @@ class LogRule:
     Before, only one that cuts records of it does; else the next append begins a segment. From then
     on, too, indexes that are cut to their entries are not cut again.
     """
+    searches_end_first: bool
+    """An index's last 8 KiB are searched before the rest (KAFKA-6432, 2.1).
+
+    That decides which of several entries of one offset a truncation finds.
+    """
     truncates_at_end: bool
     """A truncation to the log end is one, and lowers a recovery point above it (up to 0.10)."""
     below_end: str
@@ -124,6 +129,7 @@ _NEWEST: Final = LogRule(
     forgets_epochs=True,
     always_cuts_epochs=True,
     reopens=True,
+    searches_end_first=True,
     truncates_at_end=False,
     below_end=UNEXPECTED_OFFSET,
 )
@@ -157,7 +163,8 @@ _2_2: Final = replace(
     keeps_producers=False,
 )
 _2_1: Final = replace(_2_2, name="2.1", kafka="2.1.1", forgets_epochs=False)
-_2_0: Final = replace(_2_1, name="2.0", kafka="2.0 and 2.1.0", replaces_empty=False)
+_2_1_0: Final = replace(_2_1, name="2.1.0", kafka="2.1.0", replaces_empty=False)
+_2_0: Final = replace(_2_1_0, name="2.0", kafka="2.0", searches_end_first=False)
 _1_1: Final = replace(
     _2_0,
     name="1.1",
@@ -183,7 +190,7 @@ _0_8: Final = replace(_0_11, name="0.8", kafka="0.8 to 0.10", truncates_at_end=T
 LOG_RULES: Final = {
     r.name: r
     for r in (
-        *(_NEWEST, _2_8, _2_7, _2_6, _2_5, _2_4, _2_4_0, _2_2, _2_1, _2_0),
+        *(_NEWEST, _2_8, _2_7, _2_6, _2_5, _2_4, _2_4_0, _2_2, _2_1, _2_1_0, _2_0),
         *(_1_1, _1_0, _0_11, _0_8),
     )
 }
@@ -198,6 +205,7 @@ SINCE: Final[tuple[tuple[tuple[int, ...], str], ...]] = (
     ((2, 4), "2.4.0"),
     ((2, 2), "2.2"),
     ((2, 1, 1), "2.1"),
+    ((2, 1), "2.1.0"),
     ((2, 0), "2.0"),
     ((1, 1), "1.1"),
     ((1, 0), "1.0"),
