@@ -34,7 +34,6 @@ from kafkats.rolling.rules import Active, Append, Settings
 from kafkats.rolling.rules import Batch as Part
 from kafkats.segment.reader import open_source
 
-
 _END_BYTES: Final = 8192
 """The end of an index that brokers from 2.1 on search first."""
 

@@ -147,9 +147,9 @@ def _found(
 
 
 def _not_loaded(listed: PartitionDir) -> Blocked | None:
-    """Return the name that keeps a broker from loading the directory, None without one."""
+    """Return what keeps a broker from loading the directory, or the plan from reading it."""
     for finding in listed.findings:
-        if finding.kind == "stops-the-broker":
+        if finding.kind in ("stops-the-broker", "unreadable"):
             return Blocked(finding.file, f"{finding.file}: {finding.reason}")
     return None
 

@@ -57,10 +57,12 @@ def _prove(request: Proving) -> Proof:
 
 def _sentences(header: Header) -> list[str]:
     totals = header["totals"]
+    added = counted(totals["segments_added"], "empty segment")
     sentences = [
         f"a broker would recover {counted(totals['recovery_segments'], 'segment')}"
-        f" ({size_text(totals['recovery_bytes'])}) at its start; after apply it begins at"
-        f" {counted(totals['segments_added'], 'new log end')}"
+        f" ({size_text(totals['recovery_bytes'])}) at its start"
+        + f"; after apply it recovers {added} instead"
+        * bool(totals["segments_added"])
     ]
     if totals["cut_bytes"]:
         sentences.append(

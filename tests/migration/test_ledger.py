@@ -299,7 +299,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         with pytest.raises((UsageError, StorageFailed)):
             fill(path, 1)
     (tmp_path / "file").touch()
-    with pytest.raises(StorageFailed):
+    with pytest.raises(UsageError, match="is a file: name a folder for the ledger"):
         fill(tmp_path / "file" / "ledger", 1)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from kafkats.cli import making
 from kafkats.cli.planning import show
-from kafkats.errors import Changed, CorruptPlan, KafkatsError, StorageFailed, UsageError
+from kafkats.errors import Changed, CorruptPlan, KafkatsError, UsageError
 from kafkats.plans.facts import read_table, write_table
 from kafkats.plans.plan import ITEMS, Plan, check_digest, make_plan, read_plan, write_plan
 
@@ -128,7 +128,7 @@ def test_json_without_end_is_our_error(tmp_path: Path) -> None:
 
 def test_a_file_in_the_folders_place(tmp_path: Path) -> None:
     (tmp_path / "plan").write_text("mine")
-    with pytest.raises(StorageFailed):
+    with pytest.raises(UsageError, match="is a file: name a folder for the plan"):
         write_plan(plan_of([1]), tmp_path / "plan")
 
 

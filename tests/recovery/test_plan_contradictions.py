@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -255,3 +256,19 @@ def test_a_snapshot_below_the_recovery_point_is_believed_as_by_a_broker(tmp_path
     """What was flushed is not read: verify --deep compares it."""
     root = unpacked(tmp_path, producers(91, later))
     assert snapshot(91) not in reasons(recovered(root))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_small_file_that_is_none_blocks_its_partition(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    """A plan that would put a file in its place failed at apply."""
+
+    def wrong(root: Path) -> None:
+        file = root / DIRECTORY / paths.LEADER_EPOCH
+        file.unlink()
+        make(file)
+
+    planned = recovered(unpacked(tmp_path, wrong))
+    assert reasons(planned) == {paths.LEADER_EPOCH: f"{paths.LEADER_EPOCH}: not a regular file"}
+    assert planned.plan.exit_code == 1
