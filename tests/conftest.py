@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests import spark as of_spark
-from tests.golden import Unpacked
+from tests.golden import REAL_LOGS, Case, Unpacked, case
 from tests.privileges import refuse_without
 
 # What lands is judged by the same examples each time; who looks for new ones runs scripts/test without it.
@@ -89,36 +90,89 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         refuse_without(mark.args[0])
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort: the longest file of all, files that copy their process, the quick ones, the others.
+    """Mark the cases that `examples` leaves out as slow, and sort the tests.
 
-    The longest file waits a lot, beside processes that work. A copy of the process takes 20 ms at
-    the beginning, and 60 ms when tests have left 800 MB more. Quick tests show most mistakes early.
+    Spark's and Airflow's come first, each in one process (`_OneProcess`), then files that copy
+    their process: a copy takes 20 ms at the beginning, and 60 ms when tests have left 800 MB more.
     Of the others the longest come first, so that no process ends long after another.
     """
+    for cases in _cases_of_functions(items).values():
+        for item in _left_out(cases):
+            item.add_marker(pytest.mark.slow(0))
     seconds: defaultdict[Path, float] = defaultdict(float)
     for item in items:
-        seconds[item.path] += _slow(item)
-    longest = max(seconds, key=lambda path: seconds[path], default=None)
+        seconds[item.path] += _seconds(item)
     items.sort(
         key=lambda item: (
-            item.path != longest or len(seconds) < _MANY_FILES,
+            _service(item.nodeid) is None,
             item.get_closest_marker("forks") is None,
-            seconds[item.path] > 0,
             -seconds[item.path],
             item.path,
-            _slow(item) > 0,
+            _seconds(item) > 0,
         )
     )
 
 
-def _slow(item: pytest.Item) -> float:
-    mark = item.get_closest_marker("slow")
+def _cases_of_functions(items: list[pytest.Item]) -> dict[str, list[pytest.Function]]:
+    """Return the cases of each function that has the marker `examples`."""
+    found: defaultdict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("examples"):
+            found[f"{item.path}::{item.originalname}"].append(item)
+    return found
+
+
+def _left_out(cases: list[pytest.Function]) -> list[pytest.Function]:
+    """Return the cases that the first tier leaves out.
+
+    `examples(3)`: three cases, spread evenly, are kept. `examples(by="kafka")`: the first case for
+    each value of this attribute of a golden directory.
+    """
+    mark = cases[0].get_closest_marker("examples")
+    assert mark
+    if "by" not in mark.kwargs:
+        (count,) = mark.args
+        kept = {len(cases) * n // count for n in range(count)}
+        return [item for n, item in enumerate(cases) if n not in kept]
+    first: dict[object, pytest.Function] = {}
+    for item in cases:
+        first.setdefault(getattr(_golden_case(item), mark.kwargs["by"]), item)
+    return [item for item in cases if item not in first.values()]
+
+
+def _golden_case(item: pytest.Function) -> Case:
+    """Return the golden directory among the test's parameters, which names it or is it."""
+    return next(
+        one if isinstance(one, Case) else case(one)
+        for one in item.callspec.params.values()
+        if isinstance(one, Case) or (isinstance(one, str) and (REAL_LOGS / one).is_dir())
+    )
+
+
+def _service(nodeid: str) -> str | None:
+    """Return what a test needs that is made once for a process and takes seconds: Airflow's database, a Spark session."""
+    folder = nodeid.split("/")[1]
+    return {"dags": "Airflow", "spark_jobs": "Spark", "pyspark_kafkats": "Spark"}.get(folder)
+
+
+class _OneProcess(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """A file's tests run in one process; so do all tests that need the same service."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _service(nodeid) or super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return _OneProcess(config, log)
+
+
+def _seconds(item: pytest.Item) -> float:
+    mark = item.get_closest_marker("slow") or item.get_closest_marker("long")
     return float(mark.args[0]) if mark else 0
 
 
-_MANY_FILES: Final = 100
-"""So many are tested by more than one process."""
 _SLOWEST: Final = 10
 _MINUTE: Final = 60
 _seconds_of_files: defaultdict[str, float] = defaultdict(float)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,9 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def archive_file() -> Path:
     """The archive for this Java and this Spark: another of either has another name."""
-    import pyspark
-
     java = Path(os.environ.get("JAVA_HOME", "/")) / "release"
     release = java.read_bytes() if java.is_file() else b""
-    key = hashlib.sha256(release + pyspark.__version__.encode()).hexdigest()[:16]
+    key = hashlib.sha256(release + version("pyspark").encode()).hexdigest()[:16]
     return Path(sys.prefix) / f"spark-classes-{key}.jsa"
 
 

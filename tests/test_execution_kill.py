@@ -85,7 +85,7 @@ def files_of(root: Path) -> dict[str, tuple[int, int, int, int]]:
     }
 
 
-@pytest.mark.slow(7)
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("whom", ["worker", "parent"])
 @pytest.mark.parametrize("at", [0, 9])
 def test_killed(

@@ -25,6 +25,7 @@ def test_there_are_cases_of_every_kind() -> None:
     assert len(cases()) == 92
 
 
+@pytest.mark.examples(by="kind")
 @pytest.mark.parametrize(("one", "state"), states(), ids=str)
 def test_unpacked_files_are_the_listed_ones(one, state, golden: Unpacked) -> None:
     root = golden(one, state)

@@ -74,7 +74,7 @@ def ran(product: Path, *words: object, code: int = 0, env: dict[str, str] | None
     return end.stdout.splitlines()[-1]
 
 
-@pytest.mark.slow(60)
+@pytest.mark.slow(7)
 def test_a_new_operation_is_three_files(
     product: Path, tmp_path: Path, java: dict[str, str]
 ) -> None:
@@ -100,7 +100,7 @@ def test_a_new_operation_is_three_files(
     assert contents(root) == before
 
 
-@pytest.mark.slow(10)
+@pytest.mark.slow(4)
 def test_the_dag_of_a_new_operation_has_its_form(product: Path, tmp_path: Path) -> None:
     env = os.environ | {
         "AIRFLOW_HOME": str(tmp_path / "airflow"),

@@ -95,6 +95,7 @@ def compare(kafka: str, topic: Topic, sets: Sequence[bytes], epoch: int = 3) -> 
     return wanted
 
 
+@pytest.mark.slow(9)
 @given(st.integers(0, 2**32), st.sampled_from(RELEASES))
 @example(0, "2.8.2")
 @example(1, "4.3.1")

@@ -71,6 +71,7 @@ GOLDEN = [
 ]
 
 
+@pytest.mark.examples(by="kafka")
 @pytest.mark.parametrize(("name", "partition", "states"), GOLDEN)
 def test_the_files_are_those_that_the_broker_left(
     name: str, partition: str, states: tuple[str, str], golden: Unpacked, tmp_path: Path

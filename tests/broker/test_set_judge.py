@@ -109,6 +109,7 @@ def test_sets_of_all_kinds(seed: int, rule: LeaderRule, target: Target) -> None:
     compare(topic, rule, sets, random.choice((0, 1, 5, 2**31 - 2, 2**62 - 1, 2**62 + 1)))
 
 
+@pytest.mark.examples(8)
 @pytest.mark.parametrize("kind", [CREATED, APPENDED])
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_common_sets_are_left_to_the_kernels(target: Target, kind: TimestampType) -> None:
@@ -247,6 +248,7 @@ def test_only_magics_and_codecs_of_the_request_are_judged() -> None:
         assert len(judged.rows) == taken
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(("count", "taken"), [(2**20, 1), (2**20 + 1, 0)])
 def test_a_set_with_too_many_records_is_left(count: int, taken: int) -> None:
     """A produce refuses it by its header (`broker.requests`)."""

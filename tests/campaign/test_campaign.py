@@ -42,6 +42,7 @@ def of(roots: dict[str, Root], case: str, partition: str) -> Root:
     )
 
 
+@pytest.mark.slow(10)
 def test_an_input_is_the_same_each_time(deck: Deck) -> None:
     for number in range(0, 300, 7):
         assert deck.input("s", number) == deck.input("s", number)
@@ -140,7 +141,7 @@ def test_a_loss_that_a_file_shows_is_told(
         assert verdict.lossy and verdict.told and not verdict.wrong, (mutation, verdict)
 
 
-@pytest.mark.slow(20)
+@pytest.mark.slow(7)
 def test_a_worker_that_dies_is_an_outcome(
     base: Path, roots: dict[str, Root], deck: Deck, tmp_path: Path
 ) -> None:

@@ -53,7 +53,7 @@ def change_of(
     return Change(root.name, partition, mutation, [bases[0 if mutation == FIRST else -1]]), root
 
 
-@pytest.mark.slow(40)
+@pytest.mark.slow(8)
 @pytest.mark.parametrize(
     "planted", [False, True], ids=["its own class", "a class that excuses everything"]
 )

@@ -269,7 +269,7 @@ def test_what_py4j_logs_of_ctrl_c_is_not_shown(
     assert caplog.messages == ["OSError while sending command."]
 
 
-@pytest.mark.slow(20)
+@pytest.mark.slow(6)
 def test_the_same_plan_on_spark_from_a_shell(
     java: dict[str, str], volume: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,7 +119,7 @@ def test_the_limit_is_a_number_that_memory_can_have() -> None:
         limit.allow(limit.MAX_OUTPUT_BYTES)
 
 
-@pytest.mark.slow(30)
+@pytest.mark.slow(4)
 def test_a_legitimate_batch_of_300_mib(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "data"
     value = zlib.compress(b"x") * (MIB // 9)

@@ -78,6 +78,7 @@ def alarms(golden: Unpacked, one: Case, state: str, *, deep: bool = False) -> di
     return found
 
 
+@pytest.mark.examples(by="kind")
 @pytest.mark.parametrize("one", cases(*HEALTHY), ids=str)
 def test_no_alarm_in_a_healthy_directory(one: Case, golden: Unpacked) -> None:
     """Also where the broker was still running or was killed, and where a case shows odd timestamps or holes."""
@@ -107,6 +108,7 @@ def test_no_record_is_said_to_be_missing_by_what_plans_look_at(one: Case, golden
             )
 
 
+@pytest.mark.examples(3)
 @pytest.mark.parametrize("one", cases("crash", "clean-start"), ids=str)
 def test_every_damage_done_by_hand_is_found(one: Case, golden: Unpacked) -> None:
     found = alarms(golden, one, "before")

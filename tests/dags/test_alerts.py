@@ -94,6 +94,7 @@ def test_of_a_deployment(tmp_path: Path) -> None:
     assert wrong == ""
 
 
+@pytest.mark.slow(2)
 def test_values_that_cannot_be_read(tmp_path: Path) -> None:
     found, wrong = parsed(tmp_path, KAFKATS_DEADLINES="often", KAFKATS_NOTIFIER="me")
     assert all(one == [[], ""] for one in found.values())
@@ -146,6 +147,7 @@ def test_airflow_calls_it_for_a_late_run(notified: Path) -> None:
     ]
 
 
+@pytest.mark.slow(4)
 def test_the_run_is_that_of_airflow(bag: Any, tmp_path: Path, notified: Path) -> None:
     """What the scheduler hands to the callback of a deadline (Deadline.handle_miss)."""
     from airflow.api_fastapi.core_api.datamodels.dag_run import DAGRunResponse

@@ -62,7 +62,7 @@ def logs(root: Path, partition: str) -> list[int]:
     return sorted(int(log.name.partition(".")[0]) for log in (root / partition).glob("*.log"))
 
 
-@pytest.mark.slow(35)
+@pytest.mark.long(20)
 def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:
     run = run_dag(bag, "apply_retention", volume, policy(volume), last_segment=True)
     assert states(run) | {"purge": "skipped"} == states(run)
@@ -183,6 +183,7 @@ def contents(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in found}
 
 
+@pytest.mark.slow(2)
 def test_a_dry_run_is_a_forecast_of_heads_too(bag: Any, volume: Path, here: list[str]) -> None:
     before = tree(volume)
     freed = {}
@@ -213,6 +214,7 @@ GUARDED = {
 }
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize(
     ("answer", "need_approval", "left", "outcome"),
     [
@@ -275,6 +277,7 @@ class _Asked(Exception):
     """In place of a person."""
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(("answer", "starts"), [(YES, 106), (NO, 102)])
 def test_a_head_over_the_guard_goes_only_after_a_yes(
     bag: Any,
@@ -305,6 +308,7 @@ def test_a_head_over_the_guard_goes_only_after_a_yes(
     )
 
 
+@pytest.mark.slow(6)
 def test_a_backfill_of_three_days_decides_as_of_each_day(
     bag: Any, volume: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,6 +352,7 @@ def test_a_backfill_of_three_days_decides_as_of_each_day(
     assert logs(volume, "size-zero-0") == [0, 34, 68, 102], "the policy says nothing of it"
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("layout", ["FOLDER/DAG/RUN", "FOLDER/RUN, as before"])
 def test_purge_of_what_is_due(bag: Any, volume: Path, here: list[str], layout: str) -> None:
     given = policy(volume)
@@ -394,6 +399,7 @@ def test_rolling(bag: Any, volume: Path, here: list[str], executor: Any) -> None
     assert (proof["exit_code"], proof["equal"]) == (1, plan["files"] - 4)
 
 
+@pytest.mark.slow(6)
 @pytest.mark.parametrize(
     ("split", "given", "where"),
     [

@@ -88,6 +88,7 @@ def failure(run: Any, task: str) -> str:
     )
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("dag", WRITING)
 def test_an_approver_is_asked_whatever_the_params_say(
     run: Callable[..., Any], answering: dict[str, Any], dag: str, volume: Path, tmp_path: Path
@@ -103,6 +104,7 @@ def test_an_approver_is_asked_whatever_the_params_say(
     assert json.loads(record.read_text())["by"] == "alice"
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("dag", WRITING)
 def test_an_answer_of_somebody_else_writes_nothing(
     run: Callable[..., Any], answering: dict[str, Any], dag: str, volume: Path, here: list[str]
@@ -117,6 +119,7 @@ def test_an_answer_of_somebody_else_writes_nothing(
         assert tree(volume) == run_before
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("dag", WRITING)
 def test_marking_the_approval_as_a_success_writes_nothing(
     run: Callable[..., Any], dag: str, volume: Path
@@ -128,6 +131,7 @@ def test_marking_the_approval_as_a_success_writes_nothing(
         assert tree(volume) == before
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("by", ["mallory", "", "nobody", None])
 def test_the_job_itself_wants_the_record_of_an_approver(
     run: Callable[..., Any],
@@ -194,6 +198,7 @@ def test_no_answer_writes_nothing(
     assert tree(volume) == before
 
 
+@pytest.mark.slow(8)
 @pytest.mark.parametrize("dag", ["apply_retention", "roll_segments"])
 def test_old_files_stay_for_the_floor(
     run: Callable[..., Any], answering: dict[str, Any], dag: str, tmp_path: Path, here: list[str]

@@ -244,7 +244,6 @@ def cells(body: str) -> list[list[str]]:
     return rows
 
 
-@pytest.mark.slow(10)
 def test_a_question_shows_rows_with_their_reasons(
     bag: Any, damaged: Path, here: list[str], answering: dict[str, Any]
 ) -> None:
@@ -283,7 +282,7 @@ def test_a_question_shows_rows_with_their_reasons(
     assert "(/plugin/kafkats/kafkats/plan?dag_id=rebuild_time_indexes&run_id=" in asked["body"]
 
 
-@pytest.mark.slow(10)
+@pytest.mark.slow(2)
 def test_a_long_plan_shows_its_first_rows(
     bag: Any, volume: Path, here: list[str], answering: dict[str, Any]
 ) -> None:

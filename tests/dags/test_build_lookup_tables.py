@@ -68,7 +68,7 @@ def reports(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*/*/report.json"))]
 
 
-@pytest.mark.slow(15)
+@pytest.mark.long(8)
 def test_an_hour_with_a_real_spark_submit(bag: Any, volume: Path) -> None:
     before = tree(volume)
     run = bag.dags["build_lookup_tables"].test(run_conf=BUILD | where(volume) | an_hour(NOON))
@@ -105,6 +105,7 @@ def events(uri: str) -> list[dict[str, Any]]:
         return [dict(event.extra) for event in session.scalars(asked.order_by(AssetEvent.id))]
 
 
+@pytest.mark.slow(3)
 def test_a_backfill_in_either_order_gives_the_same_bytes(
     bag: Any, volume: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ def test_without_a_logical_date_the_last_full_hour(bag: Any, volume: Path, here:
     assert said["added"] == 9 * 3600
 
 
+@pytest.mark.slow(8)
 @pytest.mark.usefixtures("rendered")
 def test_exports_from_volumes_and_from_their_tables(
     bag: Any, volume: Path, here: list[str]

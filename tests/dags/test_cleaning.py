@@ -93,6 +93,7 @@ def scene(made: Path) -> Scene:
     return Scene(made)
 
 
+@pytest.mark.slow(7)
 def test_without_any_need_it_may_go(scene: Scene) -> None:
     scene.purge()
     assert scene() is None

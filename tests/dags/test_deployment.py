@@ -101,6 +101,7 @@ def test_without_the_setting_triggering_decides(policy: Path, tmp_path: Path) ->
 # ---------------------------------------------------------------- params, by form or REST
 
 
+@pytest.mark.examples(7)
 @pytest.mark.usefixtures("hardened")
 @pytest.mark.parametrize("dag", FIRST)
 @pytest.mark.parametrize(
@@ -316,6 +317,7 @@ def test_a_forged_connection(volume: Path) -> None:
         deployment.check_words("verify", "mine", [str(volume)], {})
 
 
+@pytest.mark.examples(1)
 @pytest.mark.usefixtures("hardened")
 @pytest.mark.parametrize(
     "dag",

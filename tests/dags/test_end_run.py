@@ -18,8 +18,6 @@ from tests.ui.folders import change
 
 ALICE, MALLORY = {"id": "alice", "name": "alice"}, {"id": "mallory", "name": "mallory"}
 
-pytestmark = pytest.mark.slow(10)
-
 
 @pytest.fixture
 def rebuilt(bag: Any, damaged: Path, here: list[str]) -> tuple[Any, dict[str, Any]]:
@@ -75,6 +73,7 @@ def failure(run: Any, task: str) -> str:
     return str(ti.xcom_pull(task_ids=task, key="failure"))
 
 
+@pytest.mark.long(2)
 def test_an_undo_puts_everything_back(
     rebuilt: tuple[Any, Any],
     end: Callable[..., Any],
@@ -99,6 +98,7 @@ def test_an_undo_puts_everything_back(
     assert files(damaged) == before
 
 
+@pytest.mark.slow(2)
 def test_a_purge_frees_the_old_files_for_good(
     rebuilt: tuple[Any, Any], end: Callable[..., Any], damaged: Path
 ) -> None:
@@ -115,6 +115,7 @@ def test_a_purge_frees_the_old_files_for_good(
     assert files(damaged) == after
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize(
     ("more", "says"),
     [
@@ -158,6 +159,7 @@ def test_no_link_leads_to_the_runs_of_another(tmp_path: Path, linked: str) -> No
         end_run.changing(context)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow(3)
 def test_approvers_are_asked(
     end: Callable[..., Any],
     rebuilt: tuple[Any, Any],

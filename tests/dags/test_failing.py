@@ -97,6 +97,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.examples(4)
 @pytest.mark.parametrize("dag", FIRST)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_wrong_from_the_start(
@@ -120,6 +121,7 @@ def test_wrong_from_the_start(
         assert said[-1].startswith(f"AirflowFailException not finished: {FIRST[dag]}: ")
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("dag", FIRST)
 def test_an_unknown_connection(
     bag: Any, tmp_path: Path, said: list[str], dag: str, volume: Path
@@ -163,6 +165,7 @@ def test_times_without_an_offset(
     assert overview(tmp_path / "reports")["why"].startswith(f"{FIRST[dag]}: {why}")
 
 
+@pytest.mark.examples(3)
 @pytest.mark.parametrize(
     ("dag", "conf", "why"),
     [
@@ -198,6 +201,7 @@ def test_the_first_task_refuses_a_wrong_value_in_one_line(
     assert said[0].endswith("another try fails again until then")
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("dag", TOPICS)
 def test_a_glob_that_matches_nothing_is_a_remark(
     bag: Any,

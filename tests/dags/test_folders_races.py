@@ -191,6 +191,7 @@ def test_a_run_enters_what_its_own_killed_worker_has_reserved(
 # Two runs, one minute
 
 
+@pytest.mark.slow(3)
 def test_runs_of_one_minute_keep_their_own_reports(
     bag: Any, volume: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +245,7 @@ def old_layout(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]],
     return run
 
 
+@pytest.mark.slow(5)
 def test_a_run_of_an_earlier_version_is_undone_and_another_one_purged(
     bag: Any, volume: Path, here: list[str], old_layout: Any
 ) -> None:

@@ -106,8 +106,8 @@ def submitted() -> set[str]:
     return {"certify", "undo"}
 
 
+@pytest.mark.slow(22)
 @pytest.mark.usefixtures("rendered")
-@pytest.mark.slow(40)
 def test_phase_1_canary_phase_2_and_back(bag: Any, cluster: Path, here: list[str]) -> None:
     """Each phase a run; no logical date; the canary's yes is given when the run is over, as on the command line."""
     from airflow.models.asset import AssetEvent

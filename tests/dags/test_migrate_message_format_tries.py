@@ -30,7 +30,7 @@ from tests.dags.test_migrate_message_format import (
 from tests.dags.test_migrate_message_format import pretended as pretended
 
 
-@pytest.mark.slow(15)
+@pytest.mark.slow(4)
 def test_a_conversion_that_was_refused_in_part_and_cleared_names_and_proves_both_tries(
     bag: Any,
     tmp_path: Path,

@@ -21,6 +21,7 @@ def other_run(bag: Any, root: Path) -> Any:
     )
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("over", ["deleted", "failed"])
 def test_the_reservation_of_a_run_that_is_over_is_taken_over(
     bag: Any, damaged: Path, here: list[str], over: str
@@ -41,6 +42,7 @@ def test_the_reservation_of_a_run_that_is_over_is_taken_over(
     assert holder(damaged) == ""
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("volumes", [[], ["1"]])
 def test_what_somebody_else_holds_is_refused_at_once_by_name(
     bag: Any, damaged: Path, here: list[str], errors: list[BaseException], volumes: list[str]

@@ -60,8 +60,8 @@ def same_as_kafkas_own(root: Path) -> bool:
     )
 
 
+@pytest.mark.long(3)
 @pytest.mark.usefixtures("rendered")
-@pytest.mark.slow(10)
 def test_from_damage_to_proof_and_again(
     bag: Any,
     volume: Path,
@@ -153,7 +153,6 @@ def test_from_damage_to_proof_and_again(
     assert here == ["plan", "apply", "verify", "plan"]
 
 
-@pytest.mark.slow(5)
 def test_a_corrupt_log_is_blocked_and_the_other_partitions_are_asked_about(
     bag: Any,
     policy: Callable[..., Path],
@@ -272,6 +271,7 @@ def test_one_application_per_connection_and_only_where_needed(
     ]
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize(
     ("conf", "outcome"),
     [

@@ -106,7 +106,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
             process.wait()
 
 
-@pytest.mark.slow(40)
+@pytest.mark.slow(31)
 def test_the_dag_on_a_cluster(
     bag: Any, cluster: dict[str, int], policy: Callable[..., Path], tmp_path: Path
 ) -> None:

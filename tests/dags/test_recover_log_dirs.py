@@ -32,7 +32,7 @@ def reports(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in found]
 
 
-@pytest.mark.slow(15)
+@pytest.mark.long(3)
 def test_until_nothing_is_left(
     bag: Any,
     golden: Unpacked,
@@ -78,7 +78,7 @@ def test_until_nothing_is_left(
     assert reports(folder)[-1]["outcome"] == "nothing to recover"
 
 
-@pytest.mark.slow(10)
+@pytest.mark.slow(1)
 def test_a_volume_with_a_blocked_row_is_not_reported_as_done(
     bag: Any, golden: Unpacked, policy: Callable[..., Path], tmp_path: Path, here: list[str]
 ) -> None:

@@ -102,6 +102,7 @@ print("wrong:", settings.WRONG)
 """
 
 
+@pytest.mark.slow(12)
 def test_settings_of_another_deployment() -> None:
     """A process of its own, as settings are read once. A wrong value breaks no import: tasks say what is wrong."""
 

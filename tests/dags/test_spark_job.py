@@ -297,7 +297,7 @@ def alive(folder: Path) -> list[int]:
     ]
 
 
-@pytest.mark.slow(30)
+@pytest.mark.slow(3)
 def test_after_the_time_limit_the_driver_and_its_python_are_dead(tmp_path: Path) -> None:
     """A real spark-submit that hangs, in the driver and on its workers."""
     operator, folder = hanging(tmp_path)
@@ -329,7 +329,7 @@ def test_after_the_time_limit_the_driver_and_its_python_are_dead(tmp_path: Path)
     assert context["ti"].pushed[FAILURE].startswith("plan: not done within 90 min")
 
 
-@pytest.mark.slow(30)
+@pytest.mark.slow(4)
 def test_a_driver_ends_with_its_jvm(tmp_path: Path) -> None:
     """Whoever kills only the submit, such as a cluster's own limits, leaves no driver that goes on writing."""
     operator, folder = hanging(tmp_path)

@@ -121,6 +121,7 @@ print(json.dumps([shown, topics.get("examples"), volumes.schema.get("examples"),
 """
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("make", [hangs, nested, lambda path: path.write_text(POLICY)])
 def test_every_dag_is_imported(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "policy.yaml")

@@ -30,6 +30,7 @@ from tests.dags.runs import (
 from tests.retained import AS_OF, GOLDEN, RETAIN
 
 
+@pytest.mark.slow(6)
 def test_a_run_that_was_refused_in_part_and_cleared_names_and_proves_both_tries(
     bag: Any, volume: Path, here: list[str], again: Again, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_run_that_was_refused_in_part_and_cleared_names_and_proves_both_tries(
     assert all((Path(one) / "undone.json").exists() for one in second["runs"])
 
 
+@pytest.mark.slow(4)
 def test_what_an_earlier_try_wrote_is_proved_though_nothing_is_left_to_do(
     bag: Any, volume: Path, here: list[str], again: Again, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +118,7 @@ def test_what_an_earlier_try_wrote_is_proved_though_nothing_is_left_to_do(
     assert "apply" not in here and said["files_planned"] == 0 and said["files_proved"] > 60
 
 
+@pytest.mark.slow(3)
 def test_a_try_that_was_undone_is_named_and_not_proved(
     bag: Any, volume: Path, here: list[str], again: Again
 ) -> None:
@@ -160,6 +163,7 @@ def test_marked_as_success_is_not_a_yes(
     assert record["digests"] == [report(damaged)["plans"][0]["digest"]]
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dag", ["apply_retention", "roll_segments"])
 def test_marked_as_success_is_no_yes_anywhere(
     bag: Any, volume: Path, here: list[str], dag: str
@@ -202,6 +206,7 @@ def test_a_new_plan_needs_a_new_answer(
     assert len(answering["asked"]) == asked + 1
 
 
+@pytest.mark.slow(4)
 def test_an_answer_in_an_xcom_is_none(
     bag: Any, volume: Path, here: list[str], again: Again, answering: dict[str, Any]
 ) -> None:
@@ -231,6 +236,7 @@ def test_an_answer_in_an_xcom_is_none(
     assert "approval.json" in os.listdir(Path(report(volume)["report"]))
 
 
+@pytest.mark.slow(2)
 def test_a_plan_of_another_run_is_not_asked_about_nor_applied(
     bag: Any, damaged: Path, here: list[str], again: Again, answering: dict[str, Any]
 ) -> None:
@@ -255,6 +261,7 @@ def test_a_plan_of_another_run_is_not_asked_about_nor_applied(
     assert len(answering["asked"]) == asked and data(damaged) == before
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize(("says", "left", "outcome"), [
     (NOTHING, [0, 34, 68, 102], "rejected"),
     (NO, [34, 68, 102], "deleted and proved, 3 segments kept by a guard"),
@@ -280,6 +287,7 @@ def test_retention_can_be_made_to_ask_about_everything(
     assert report(volume)["outcome"] == outcome
 
 
+@pytest.mark.slow(2)
 def test_a_roll_asks_when_it_is_told_to(
     bag: Any, volume: Path, here: list[str], answering: dict[str, Any]
 ) -> None:

@@ -49,6 +49,7 @@ def log_end(log: bytes) -> int | None:
     return ends[-1] if ends else None
 
 
+@pytest.mark.examples(by="kafka")
 @pytest.mark.parametrize("one", CONVERTED, ids=repr)
 def test_every_partition_in_every_magic(one: Case, golden: Unpacked) -> None:
     seen = 0

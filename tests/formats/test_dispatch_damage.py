@@ -41,7 +41,7 @@ def _cuts(log: bytes, batches: list[Batch]) -> list[int]:
     return sorted(near | set(range(0, len(log), 997)))
 
 
-@pytest.mark.slow(15)
+@pytest.mark.slow(8)
 def test_cut_at_every_byte(heads: list[bytes]) -> None:
     assert len(heads) > 3000
     for log in heads:
@@ -56,6 +56,7 @@ def _content(record: Record) -> tuple[object, ...]:
     return record.timestamp, record.key, record.value, record.headers
 
 
+@pytest.mark.slow(6)
 def test_every_header_byte_flipped(heads: list[bytes]) -> None:
     refused = passed = 0
     for log in heads:

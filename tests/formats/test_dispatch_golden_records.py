@@ -122,6 +122,7 @@ class Partition:
             assert batch.last_offset == records[-1].offset
 
 
+@pytest.mark.examples(by="kind")
 @pytest.mark.parametrize("one", cases(), ids=repr)
 def test_decodes_to_what_the_consumer_read(one: Case, golden: Unpacked) -> None:
     compared = 0

@@ -141,6 +141,7 @@ def test_the_undamaged_logs_are_found_healthy(damaged: Damaged) -> None:
     assert answer.facts.valid_bytes == len(damaged.intact)
 
 
+@pytest.mark.examples(4)
 def test_cut_at_every_byte(damaged: Damaged) -> None:
     """Of the first two batches and of the last one; from the end, so that each cut is one truncate."""
     ends = damaged.ends()

@@ -16,7 +16,7 @@ from kafkats.segment.reader import open_source
 from tests.golden import Unpacked, case, segments, states
 
 
-@pytest.mark.slow(30)
+@pytest.mark.slow(3)
 def test_on_real_indexes(golden: Unpacked) -> None:
     """Of leaders, followers, after crashes and compaction: none contradicts its own topic's setting; much larger ones most do."""
     found: Counter[str] = Counter()

@@ -21,7 +21,6 @@ INSIDE = {"not-in-log"}
 """All that only a comparison entry by entry finds in an index that is in order."""
 
 
-@pytest.mark.slow(10)
 @pytest.mark.parametrize("kind", ["matrix", "timestamps", "compaction", "follower"])
 def test_a_healthy_segment_is_not_in_doubt(golden: Unpacked, kind: str) -> None:
     seen = 0
@@ -59,6 +58,7 @@ def log(source: Path, tmp_path: Path) -> Path:
     return copied(source, tmp_path)
 
 
+@pytest.mark.examples(6)
 @pytest.mark.parametrize(
     ("suffix", "damage", "doubt"),
     [
@@ -136,7 +136,7 @@ def damages(draw: st.DrawFn) -> Callable[[bytes], bytes | None]:
     return change
 
 
-@pytest.mark.slow(15)
+@pytest.mark.slow(2)
 @settings(
     max_examples=100,
     deadline=None,

@@ -54,14 +54,14 @@ def of_kind(kind: str) -> list[tuple[Case, str]]:
     return [(one, state) for one, state in WITH_DATA if one.kind == kind]
 
 
+@pytest.mark.examples(2)
 @pytest.mark.parametrize("kind", sorted({one.kind for one, _ in WITH_DATA}))
-@pytest.mark.slow(15)
 def test_the_tail_look_says_what_the_whole_look_says(golden: Unpacked, kind: str) -> None:
     counts = [compared(list(list_units([golden(one, state)]))) for one, state in of_kind(kind)]
     assert sum(map(sum, counts)) > 0
 
 
-@pytest.mark.slow(60)
+@pytest.mark.slow(18)
 def test_every_class_of_damage_to_indexes_is_found(golden: Unpacked, tmp_path: Path) -> None:
     ways: dict[str, int] = {}
     for one in cases():

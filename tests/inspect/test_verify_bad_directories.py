@@ -306,6 +306,7 @@ def test_what_cannot_be_opened(
     assert said.code == (0 if {row["kind"] for row in about} == {"vanished"} else 1)
 
 
+@pytest.mark.slow(4)
 def test_a_log_of_three_gib_of_holes(kafkats: Any, root: Path, tmp_path: Path) -> None:
     """Appended to a real log, and alone: no memory, no time, and the place where the log ends."""
     partition = root / "none-ct-0"
@@ -332,6 +333,7 @@ def test_a_log_of_three_gib_of_holes(kafkats: Any, root: Path, tmp_path: Path) -
 
 
 # Magic 0 is framed as magic 1 is, and each takes eight seconds of processor time.
+@pytest.mark.slow(19)
 @pytest.mark.parametrize("magic", [0, 1, 2] if os.environ.get("KAFKATS_FULL") else [1, 2])
 def test_a_batch_that_claims_two_gib(kafkats: Any, root: Path, tmp_path: Path, magic: int) -> None:
     """The largest size a header can claim, with and without as many bytes behind it."""

@@ -98,6 +98,7 @@ def test_walk_with_our_own_functions_and_without_a_place_for_a_cache() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow(7)
 @pytest.mark.parametrize(("table", "batches"), [("_CRC32", 0), ("_CRC32C", 1)])
 def test_wrong_functions_of_our_own_are_seen_by_that_walk(table: str, batches: int) -> None:
     """It fails when one of our functions is wrong, so it does walk with them."""

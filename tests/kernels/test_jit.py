@@ -73,7 +73,7 @@ def change(tree: Path) -> None:
     (tree / "kafkats" / "kernels" / "shared.py").write_text(SHARED.format(limit=50))
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(3)
 def test_a_change_in_a_shared_file_reaches_a_warm_cache(tree: Path) -> None:
     assert ask(tree) == (42, 0)
     assert ask(tree) == (42, 1), "the cache is not used"

@@ -25,7 +25,7 @@ from kafkats.segment.walk import walk
 LAST = 2**63 - 2
 
 
-@pytest.mark.slow(150)
+@pytest.mark.slow(35)
 def test_every_kernel_over_every_extreme(tmp_path: Path) -> None:
     note = tmp_path / "case"
     checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}

@@ -28,6 +28,7 @@ NO = {
 }
 
 
+@pytest.mark.examples(5)
 @pytest.mark.parametrize("number", NO, ids=lambda n: errno.errorcode[n])
 @pytest.mark.parametrize("scene", SCENES)
 def test_while_committing(scene: str, number: int) -> None:

@@ -107,8 +107,8 @@ def until_not_killed(disk: Path) -> Iterator[tuple[int, Callable[[int], None]]]:
             return
 
 
+@pytest.mark.examples(5)
 @users
-@pytest.mark.slow(1)
 @pytest.mark.parametrize("scene", SCENES)
 def test_purge(scene: str, older: bool, uid: int) -> None:
     with disk_of(uid) as disk:
@@ -135,8 +135,8 @@ def test_purge(scene: str, older: bool, uid: int) -> None:
     assert n > len(kept), "at least the files were removed one by one"
 
 
+@pytest.mark.examples(3)
 @users
-@pytest.mark.slow(2)
 @pytest.mark.parametrize("scene", LINKED)
 def test_undo(scene: str, older: bool, uid: int) -> None:
     with disk_of(uid) as disk:
@@ -160,7 +160,7 @@ def test_undo(scene: str, older: bool, uid: int) -> None:
     assert n > len(SCENES[scene])
 
 
-@pytest.mark.slow(2)
+@pytest.mark.examples(2)
 @either
 @pytest.mark.parametrize("scene", LINKED)
 def test_a_commit_that_was_killed_is_undone_or_abandoned(scene: str, uid: int) -> None:
@@ -234,6 +234,7 @@ def _loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert end.value.code == 0, words
 
 
+@pytest.mark.examples(1)
 @either
 @pytest.mark.usefixtures("_loaded")
 @pytest.mark.parametrize("verb", ["purge", "undo"])

@@ -61,6 +61,7 @@ def test_the_real_disk_is_used_as_the_one_in_memory(tmp_path: Path, scene: str) 
     assert found == points(scene, "purge", after=("commit", "undo"))
 
 
+@pytest.mark.examples(2)
 @scenes
 def test_commit(tmp_path: Path, scene: str) -> None:
     for n, point in enumerate(points(scene, "commit")):

@@ -27,6 +27,7 @@ from tests.crash.scene import (
 scenes = pytest.mark.parametrize("scene", SCENES)
 
 
+@pytest.mark.examples(1)
 @scenes
 def test_while_committing(scene: str) -> None:
     disk, area = make(scene)
@@ -102,6 +103,7 @@ def test_while_purging(scene: str) -> None:
             assert crashed.names(area.path / PARTITION / "runs" / RUN) == ["journal.purged"]
 
 
+@pytest.mark.examples(1)
 @scenes
 def test_killed_resumed_and_then_a_power_failure(scene: str) -> None:
     """What the killed process had not synced is still not synced when the next one goes on."""

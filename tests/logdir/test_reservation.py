@@ -192,6 +192,7 @@ def in_processes(count: int, act: Callable[[int], str]) -> list[str]:
     return said
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("before", ["nothing", "expired", "released"])
 def test_of_many_processes_exactly_one_gets_it(tmp_path: Path, before: str) -> None:
     winners = set()

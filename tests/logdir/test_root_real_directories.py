@@ -56,6 +56,7 @@ def by_hand(one: Case, state: str, label: str, f: Finding) -> bool:
     )
 
 
+@pytest.mark.examples(by="kind")
 @pytest.mark.parametrize(("one", "state"), states(), ids=lambda v: str(v))
 def test_every_alarm_was_put_there_by_hand(one: Case, state: str, golden: Unpacked) -> None:
     unpacked = golden(one, state)

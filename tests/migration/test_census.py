@@ -92,6 +92,7 @@ def counted_cells(rows: list[dict[str, Any]]) -> Cells:
     }
 
 
+@pytest.mark.examples(by="kafka")
 @pytest.mark.parametrize("one", cases(), ids=str)
 def test_every_batch_that_kafka_prints(golden: Unpacked, one: Case) -> None:
     for state in one.states:

@@ -95,6 +95,7 @@ def check_mended(path: Path, reported: tuple[Entry, ...]) -> None:
     assert read(path) == ((*found.entries, more), 0)
 
 
+@pytest.mark.examples(3)
 @pytest.mark.parametrize("cut", [False, True])
 @pytest.mark.parametrize("start", STARTS)
 def test_killed_before_every_effect(tmp_path: Path, start: str, cut: bool) -> None:

@@ -94,6 +94,7 @@ def killed_at(n: int, act: Callable[[], object]) -> None:
     )
 
 
+@pytest.mark.slow(14)
 @scenes
 def test_apply(
     golden: Unpacked, tmp_path: Path, after: dict[str, dict[str, bytes]], name: str

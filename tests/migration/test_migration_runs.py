@@ -66,6 +66,7 @@ def root(tmp_path: Path) -> Path:
 # Brokers
 
 
+@pytest.mark.slow(11)
 def test_a_running_broker(root: Path, tmp_path: Path) -> None:
     """A plan can be made beside it, apart from the active segments, which it writes to; nothing can be done."""
     plan, before = planned(root, tmp_path / "before"), contents(root)
@@ -356,6 +357,7 @@ LEDGERS: dict[str, tuple[Callable[[Path], object], int, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.examples(2)
 @pytest.mark.parametrize("what", LEDGERS)
 def test_a_ledger_that_cannot_be_written(
     root: Path, ledger: Path, tmp_path: Path, what: str

@@ -115,7 +115,7 @@ def test_the_inline_policy_is_a_policy(tmp_path: Path) -> None:
     )  # what an inline `content` needs
 
 
-@pytest.mark.slow(12)
+@pytest.mark.slow(6)
 def test_the_first_service_makes_the_database_and_the_pool(tmp_path: Path) -> None:
     *shell, script = SERVICES["airflow-init"]["command"]
     assert shell == ["bash", "-euc"]
@@ -134,7 +134,7 @@ def test_the_first_service_makes_the_database_and_the_pool(tmp_path: Path) -> No
         ) == {"of ours": 2}
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(1)
 def test_postgres_is_well_when_it_answers() -> None:
     """Against a Postgres of this machine on loopback, made as the image makes its own, and against none."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))

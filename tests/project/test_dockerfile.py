@@ -127,7 +127,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     return Image(folder, home, environment(DOCKERFILE, folder, keep))
 
 
-@pytest.mark.slow(8)
+@pytest.mark.slow(4)
 def test_the_dags_are_read_from_the_copied_files(image: Image) -> None:
     found = image.found(DAGS)
     assert found["errors"] == {}
@@ -135,7 +135,7 @@ def test_the_dags_are_read_from_the_copied_files(image: Image) -> None:
     assert found["jobs"] == sorted(path.stem for path in (ROOT / "spark_jobs").glob("*.py"))
 
 
-@pytest.mark.slow(15)
+@pytest.mark.slow(19)
 def test_spark_reads_the_format_and_every_job_can_be_imported(image: Image, tmp_path: Path) -> None:
     golden = case("matrix-4.3.1-v2")
     golden.unpack("data", tmp_path)

@@ -125,7 +125,7 @@ def standalone(tmp_path: Path) -> Iterator[Standalone]:
         process.wait()
 
 
-@pytest.mark.slow(40)
+@pytest.mark.slow(30)
 def test_the_readme_leads_to_the_ui(standalone: Standalone) -> None:
     process, log = standalone.process, standalone.log
 

@@ -28,6 +28,7 @@ ALLOWED = {
 """name -> why it is there though nothing of the product refers to it."""
 
 
+@pytest.mark.slow(5)
 def test_the_product_uses_what_it_has() -> None:
     found = set(unreferenced())
     assert found - ALLOWED.keys() == set(), (

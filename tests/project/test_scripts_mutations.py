@@ -47,6 +47,7 @@ def tree(tmp_path: Path) -> Path:
     return tree
 
 
+@pytest.mark.slow(9)
 def test_a_mutation_is_found_if_every_test_of_it_fails(tree: Path) -> None:
     mutations = [
         Mutation(name="limit", file="rule.py", old="return 10", new="return 12"),

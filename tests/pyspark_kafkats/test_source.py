@@ -32,6 +32,7 @@ def load(spark: SparkSession) -> Any:
     return load
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_rows_are_what_the_consumer_read(load: Any, golden: Unpacked, name: str) -> None:
     one = case(name)
@@ -121,6 +122,7 @@ def test_damage_fails_or_is_told(load: Any, golden: Unpacked, tmp_path: Path) ->
     assert told["position"] <= 300 < told["position"] + told["bytes"]
 
 
+@pytest.mark.slow(13)
 def test_retention_between_plan_and_read(load: Any, tmp_path: Path) -> None:
     root = tmp_path / "data"
     root.mkdir()

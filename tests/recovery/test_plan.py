@@ -24,8 +24,6 @@ from kafkats.recovery.proof import prove
 from tests.golden import Case, Unpacked, cases
 from tests.recovery.crashed import plan_of
 
-pytestmark = pytest.mark.slow(5)
-
 
 class Recovered(NamedTuple):
     """A case's `before`, recovered by us as its brokers do it, and its `after`."""

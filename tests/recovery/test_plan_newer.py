@@ -10,8 +10,6 @@ from kafkats import paths
 from tests.golden import cases
 from tests.recovery.crashed import plan_of
 
-pytestmark = pytest.mark.slow(3)
-
 EMPTY = "0\n0\n"
 OLD = next(case for case in cases("crash") if case.name == "crash-0.10.2.2")
 

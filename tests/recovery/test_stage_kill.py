@@ -25,7 +25,7 @@ from tests.crash.real import fork
 from tests.golden import Unpacked
 from tests.recovery.crashed import CRASHED, plan_of, some_of
 
-pytestmark = [pytest.mark.forks, pytest.mark.slow(20)]
+pytestmark = pytest.mark.forks
 
 STRIDE = int(os.environ.get("KAFKATS_KILL_STRIDE", "11"))
 PARTITIONS = ("torn-0", "swap-complete-0", "crc-old-rp0-0")
@@ -76,6 +76,7 @@ def killed_at(n: int, act: Callable[[], object]) -> bool:
     return os.WIFSIGNALED(status)
 
 
+@pytest.mark.slow(7)
 def test_apply_and_undo(golden: Unpacked, tmp_path: Path) -> None:
     whole = Scene(golden, tmp_path / "whole")
     with unsynced():

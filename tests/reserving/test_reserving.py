@@ -117,7 +117,6 @@ def test_a_second_planner_is_told_whose_it_is(
     assert tree(root) == before
 
 
-@pytest.mark.slow(6)
 def test_of_many_commands_at_once_one_plans(root: Path, tmp_path: Path) -> None:
     for turn in range(5):
         gate, opener = os.pipe()

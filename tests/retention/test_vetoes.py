@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -212,6 +213,7 @@ def plainly(rows: list[Row], policy: Policy, options: RetainOptions) -> list[Par
     return partitions
 
 
+@pytest.mark.slow(5)
 @settings(deadline=None, max_examples=300)
 @given(facts(), POLICIES, OPTIONS)
 def test_the_same_vetoes_and_files(rows: list[Row], policy: Policy, options: RetainOptions) -> None:

@@ -39,7 +39,7 @@ def compared(other: Path, *words: str) -> int:
     return run.main([str(run.ROOT), str(other), "--only", STATE, *words])
 
 
-@pytest.mark.slow(40)
+@pytest.mark.slow(11)
 def test_equal_trees_are_the_same_and_a_planted_difference_is_found(
     other: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

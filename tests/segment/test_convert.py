@@ -165,6 +165,7 @@ def cut_anywhere(log: bytes, sizes: list[int]) -> Source:
     return whole._replace(window=window)
 
 
+@pytest.mark.slow(4)
 @settings(max_examples=200, deadline=None)
 @given(mixed(), st.sampled_from(TARGETS), st.booleans())
 def test_segments_that_have_everything(log: bytes, target: Target, log_end: bool) -> None:
@@ -185,6 +186,7 @@ def test_damaged_segments(log: bytes, target: Target, log_end: bool) -> None:
     assert_same(log, target, log_end=log_end)
 
 
+@pytest.mark.slow(4)
 @settings(max_examples=100, deadline=None)
 @given(
     mixed(),
@@ -379,6 +381,7 @@ def test_a_forecast_says_what_will_be(golden: Unpacked) -> None:
         assert done.bytes == sum(map(len, parts)) > 0
 
 
+@pytest.mark.slow(4)
 def test_what_real_brokers_wrote(golden: Unpacked) -> None:
     seen = set()
     for segment in golden.segments("matrix", "timestamps", "compaction", "transactions", "upgrade"):

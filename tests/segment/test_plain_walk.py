@@ -36,6 +36,7 @@ def both(work: Callable[[Callable[[Points], None]], Walked]) -> None:
     assert results[0] == results[1]
 
 
+@pytest.mark.slow(5)
 @settings(max_examples=300, deadline=None)
 @given(
     damaged_logs(),

@@ -210,6 +210,7 @@ class Killed:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("after", [False, True])
 def test_a_killed_task_is_run_again(
     executor: SparkExecutor,
@@ -260,7 +261,7 @@ def submit(java: dict[str, str], job: str, *given: object) -> tuple[int, dict[st
     )
 
 
-@pytest.mark.slow(8)
+@pytest.mark.long(6)
 def test_spark_submit_by_hand(java: dict[str, str], volume: Path, tmp_path: Path) -> None:
     code, result, said = submit(java, "verify", volume, "--report", tmp_path / "report")
     assert code == 1

@@ -94,6 +94,7 @@ LIMIT = 1_600_000_140_000
 INSIDE = ["--inside-segments", "--before", str(LIMIT)]
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize(
     "more",
     [

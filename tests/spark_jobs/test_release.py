@@ -259,7 +259,7 @@ def test_a_ledger_is_told_of_all_log_dirs(
         planned(executor, *words, "-o", tmp_path / "plan")
 
 
-@pytest.mark.slow(8)
+@pytest.mark.slow(3)
 def test_submitted(java: dict[str, str], roots: list[Path]) -> None:
     by_them(roots[0])
     script = ROOT / "spark_jobs" / "release.py"

@@ -226,6 +226,7 @@ CASES = [
 ]
 
 
+@pytest.mark.examples(2)
 @pytest.mark.parametrize(
     ("name", "options", "least"), CASES, ids=[f"{one[0]} {one[1].split}" for one in CASES]
 )

@@ -288,6 +288,7 @@ def test_hours_added_after_their_data_went_are_of_the_same_log(tmp_path: Path) -
         assert not run(table, [one], begin, begin + HOUR).other_logs
 
 
+@pytest.mark.slow(8)
 @settings(deadline=None, max_examples=10)
 @given(st.data())
 def test_any_order_of_runs_leaves_the_same_files(data: st.DataObject) -> None:
@@ -328,6 +329,7 @@ def test_any_order_of_runs_leaves_the_same_files(data: st.DataObject) -> None:
         assert tree(pieces) == before
 
 
+@pytest.mark.slow(9)
 def test_files_grow_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, table = grown(tmp_path), tmp_path / "t"
     one.append(T0 + 40 * 24 * HOUR)
@@ -483,7 +485,7 @@ open(sys.argv[2], "w").write(json.dumps(rows))
 """
 
 
-@pytest.mark.slow(8)
+@pytest.mark.slow(5)
 def test_spark_reads_the_folder(tmp_path: Path) -> None:
     one, table, answer = grown(tmp_path), tmp_path / "t", tmp_path / "answer"
     one.append(*(T0 + 7_000 * n for n in range(300)))

@@ -63,6 +63,7 @@ def open_cells(table: Path, one: Grown) -> None:
     one.append(T0 + 24 * HOUR)
 
 
+@pytest.mark.examples(2)
 @pytest.mark.parametrize(
     "start", [nothing, all_hours_but_one, open_cells], ids=lambda start: start.__name__
 )

@@ -46,7 +46,7 @@ print(json.dumps({"peaks": peaks, "done": done}))
 """
 
 
-@pytest.mark.slow(15)
+@pytest.mark.slow(5)
 def test_a_table_of_millions_of_cells_takes_little_memory(tmp_path: Path) -> None:
     some = [grown(tmp_path / "logs", f"t-{number}") for number in range(4)]
     for one in some:

@@ -53,6 +53,7 @@ def question(**more: Any) -> dict[str, Any]:
     } | more
 
 
+@pytest.mark.examples(10)
 @pytest.mark.parametrize(
     "name",
     [
@@ -98,6 +99,7 @@ def test_texts_that_utf8_cannot_write(client: Any, folder: Path) -> None:
     none_fails(client)
 
 
+@pytest.mark.slow(4)
 def test_parquet_of_other_types(client: Any, folder: Path) -> None:
     run = ended(folder, NOW_MS, volume("/data"), run="r1")
     plan = run / "spark_default" / "plan-1"

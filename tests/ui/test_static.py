@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.ui.folders import HOSTILE, HOUR_MS, change, ended, live, reclaimable, volume, write
@@ -16,7 +15,6 @@ from tests.ui.looking import Seen, looking
 from tests.ui.story import REBUILD, WAITS, Story
 
 DAG = "rebuild_time_indexes"
-pytestmark = pytest.mark.slow(5)
 
 
 def now_ms() -> int:
