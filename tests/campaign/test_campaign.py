@@ -49,6 +49,7 @@ def test_an_input_is_the_same_each_time(deck: Deck) -> None:
     assert deck.input("s", 5) != deck.input("t", 5)
 
 
+@pytest.mark.slow(8)
 def test_every_cell_has_every_verb_in_turn(deck: Deck) -> None:
     for cell in (0, 17):
         seen = [verb for turn in range(len(VERBS) // 2) for verb in deck.verbs("s", cell, turn)]

@@ -108,6 +108,7 @@ def test_a_plan_of_nothing_but_blocked_rows(
     assert "blocked rows, left alone: 1" in capsys.readouterr().out
 
 
+@pytest.mark.examples(3)
 @pytest.mark.parametrize("operation", ["rebuild", "migrate", "split"])
 @pytest.mark.parametrize("kind", ["fifo", "directory"])
 def test_an_index_that_cannot_be_read(

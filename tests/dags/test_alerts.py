@@ -80,6 +80,7 @@ def parsed(tmp_path: Path, **environment: str) -> Any:
     return json.loads(ran.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow(3)
 def test_of_a_deployment(tmp_path: Path) -> None:
     """Each DAG has its own deadline, by a synchronous callback; a wrong value breaks no import."""
     found, wrong = parsed(

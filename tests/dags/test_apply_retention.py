@@ -89,6 +89,7 @@ def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:
         assert len(json.dumps(said, default=str)) < 8000, ti.task_id
 
 
+@pytest.mark.slow(7)
 def test_a_dry_run_is_a_forecast_for_now(bag: Any, volume: Path, here: list[str]) -> None:
     """Without a logical date there is no interval whose end could be meant."""
     before = tree(volume)
@@ -352,7 +353,7 @@ def test_a_backfill_of_three_days_decides_as_of_each_day(
     assert logs(volume, "size-zero-0") == [0, 34, 68, 102], "the policy says nothing of it"
 
 
-@pytest.mark.examples(1)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("layout", ["FOLDER/DAG/RUN", "FOLDER/RUN, as before"])
 def test_purge_of_what_is_due(bag: Any, volume: Path, here: list[str], layout: str) -> None:
     given = policy(volume)
@@ -377,6 +378,7 @@ def test_purge_of_what_is_due(bag: Any, volume: Path, here: list[str], layout: s
     assert retention.due({"params": where}, "retain") == [], "once is enough"  # type: ignore[typeddict-item]
 
 
+@pytest.mark.slow(1)
 def test_rolling(bag: Any, volume: Path, here: list[str], executor: Any) -> None:
     given = policy(volume, {"time-*": {"segment.ms": 60_000}, "size*": {"segment.ms": 2**62}})
     run = run_dag(bag, "roll_segments", volume, given, simulate=True)
@@ -448,6 +450,7 @@ def test_both_write_to_one_inventory(bag: Any) -> None:
     assert outlets == {"apply_retention": ["kafka_inventory"], "roll_segments": ["kafka_inventory"]}
 
 
+@pytest.mark.slow(1)
 def test_a_job_that_fails_fails_the_run_but_not_the_report(
     bag: Any, volume: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

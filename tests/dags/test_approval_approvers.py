@@ -119,7 +119,7 @@ def test_an_answer_of_somebody_else_writes_nothing(
         assert tree(volume) == run_before
 
 
-@pytest.mark.examples(1)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dag", WRITING)
 def test_marking_the_approval_as_a_success_writes_nothing(
     run: Callable[..., Any], dag: str, volume: Path
@@ -215,6 +215,7 @@ def test_old_files_stay_for_the_floor(
     assert "purge" in here
 
 
+@pytest.mark.slow(2)
 def test_clearing_asks_again(
     run: Callable[..., Any], answering: dict[str, Any], again: Callable[..., Any], volume: Path
 ) -> None:

@@ -199,6 +199,7 @@ def test_exports_from_volumes_and_from_their_tables(
         )
 
 
+@pytest.mark.slow(2)
 def test_partitions_without_an_answer_are_a_remark(bag: Any, volume: Path) -> None:
     folder = volume.parents[1] / "reports"
     tables.build(

@@ -101,7 +101,7 @@ def test_without_the_setting_triggering_decides(policy: Path, tmp_path: Path) ->
 # ---------------------------------------------------------------- params, by form or REST
 
 
-@pytest.mark.examples(7)
+@pytest.mark.examples(3)
 @pytest.mark.usefixtures("hardened")
 @pytest.mark.parametrize("dag", FIRST)
 @pytest.mark.parametrize(
@@ -202,6 +202,7 @@ def test_a_run_of_the_schedule_attests_nothing() -> None:
         deployment.check(context)
 
 
+@pytest.mark.examples(2)
 @pytest.mark.usefixtures("hardened")
 @pytest.mark.parametrize("dag", FIRST)
 def test_where_everybody_is_an_admin_nothing_runs(

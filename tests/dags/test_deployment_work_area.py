@@ -82,6 +82,7 @@ def test_what_is_replaced_lies_in_the_named_one(
     assert files(damaged) == before
 
 
+@pytest.mark.slow(1)
 def test_a_no_releases_the_reservation_there(
     bag: Any, damaged: Path, here: list[str], place: Path, answering: dict[str, Any]
 ) -> None:
@@ -103,6 +104,7 @@ def test_old_files_are_purged_from_it(bag: Any, volume: Path, here: list[str], p
     assert not list(place.rglob("*.log"))
 
 
+@pytest.mark.slow(1)
 def test_a_plan_is_not_applied_with_another_one(
     bag: Any, damaged: Path, here: list[str], place: Path, answering: dict[str, Any], again: Again
 ) -> None:

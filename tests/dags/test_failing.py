@@ -97,7 +97,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.examples(4)
+@pytest.mark.examples(2)
 @pytest.mark.parametrize("dag", FIRST)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_wrong_from_the_start(
@@ -137,6 +137,7 @@ def test_an_unknown_connection(
     assert "no connection 'host_nine'" in report(tmp_path / "reports")["failures"][0]
 
 
+@pytest.mark.examples(2)
 @pytest.mark.parametrize(
     ("dag", "conf"),
     [

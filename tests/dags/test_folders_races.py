@@ -97,6 +97,7 @@ def test_of_two_runs_the_second_ends_at_once_and_names_the_first(
     assert first.run_id in told
 
 
+@pytest.mark.slow(3)
 def test_a_question_whose_deadline_has_passed_releases(
     bag: Any, damaged: Path, here: list[str], answering: dict[str, Any], while_asked: Any
 ) -> None:
@@ -142,6 +143,7 @@ def test_volumes_of_others_are_left_out_and_the_rest_goes_on(
 # A worker that was killed
 
 
+@pytest.mark.slow(2)
 def test_what_a_killed_worker_has_reserved_expires(
     bag: Any,
     damaged: Path,
@@ -176,6 +178,7 @@ def test_what_a_killed_worker_has_reserved_expires(
     assert holder(damaged) == ""
 
 
+@pytest.mark.slow(1)
 def test_a_run_enters_what_its_own_killed_worker_has_reserved(
     bag: Any, damaged: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,6 +146,7 @@ def test_examples_are_accepted_and_suggest_only(name: str) -> None:
             assert param not in READS
 
 
+@pytest.mark.slow(2)
 def test_a_policy_that_hangs_does_not_hang_the_import(tmp_path: Path) -> None:
     """The forms are made without a look at the policy: here it is a pipe that nobody writes to."""
     os.mkfifo(policy := tmp_path / "policy.yaml")

@@ -498,6 +498,7 @@ def test_a_scheduled_run_only_counts(bag: Any, tmp_path: Path, pretended: Preten
     assert states(done)["release"] == "skipped", "nothing was reserved"
 
 
+@pytest.mark.slow(1)
 def test_strays_are_converted_back_and_certified_after(
     bag: Any, tmp_path: Path, pretended: Pretended
 ) -> None:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kafkats_airflow.overview import NAME, Overview, Volume
 
 from tests.dags.runs import places, rebuild, report, retain
@@ -36,6 +37,7 @@ def counted(volume: Volume) -> dict[str, int | None]:
     return {key: getattr(volume, key) for key in ("partitions", "segments", "log_bytes")}
 
 
+@pytest.mark.slow(3)
 def test_retention_before_and_after(bag: Any, volume: Path, here: list[str]) -> None:
     """A dry run says what it would delete; after a deletion nothing of that is left."""
     before = on_disk(volume)

@@ -21,7 +21,7 @@ def other_run(bag: Any, root: Path) -> Any:
     )
 
 
-@pytest.mark.examples(1)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("over", ["deleted", "failed"])
 def test_the_reservation_of_a_run_that_is_over_is_taken_over(
     bag: Any, damaged: Path, here: list[str], over: str
@@ -58,6 +58,7 @@ def test_what_somebody_else_holds_is_refused_at_once_by_name(
     assert any("reserved by ada@host plan until" in remark for remark in report(damaged)["remarks"])
 
 
+@pytest.mark.slow(2)
 def test_a_run_that_is_active_keeps_its_reservation(
     bag: Any, damaged: Path, here: list[str], errors: list[BaseException]
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_run_that_is_active_keeps_its_reservation(
         session.get(DagRun, first.id).state = DagRunState.FAILED
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("says", ["Reject", "mark success"])
 def test_a_no_and_a_failure_release(
     bag: Any, damaged: Path, here: list[str], answering: dict[str, Any], says: str

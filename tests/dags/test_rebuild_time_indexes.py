@@ -248,6 +248,7 @@ def run_pretended(bag: Any, tmp_path: Path, **conf: Any) -> Any:
     )  # all of them: the DAG object remembers
 
 
+@pytest.mark.slow(2)
 def test_one_application_per_connection_and_only_where_needed(
     bag: Any, tmp_path: Path, pretended: list[str]
 ) -> None:
@@ -355,6 +356,7 @@ def test_a_no_is_reported_and_nothing_is_written(
     assert reports(tmp_path / "r")[-1]["outcome"] == "rejected"
 
 
+@pytest.mark.slow(1)
 def test_params_reach_the_jobs(bag: Any, tmp_path: Path, pretended: list[str]) -> None:
     run_pretended(
         bag,

@@ -180,6 +180,7 @@ def test_marked_as_success_is_no_yes_anywhere(
     refused(run, volume, before)
 
 
+@pytest.mark.slow(4)
 def test_a_new_plan_needs_a_new_answer(
     bag: Any, damaged: Path, here: list[str], again: Again, answering: dict[str, Any]
 ) -> None:

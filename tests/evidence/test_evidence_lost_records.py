@@ -209,7 +209,7 @@ def missing(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row.get("kind") == "missing-records"]
 
 
-@pytest.mark.examples(9)
+@pytest.mark.examples(5)
 @pytest.mark.parametrize("what", LOSSES)
 def test_what_is_missing_is_told(kafkats: Callable[..., Said], root: Path, what: str) -> None:
     take, files = LOSSES[what]
@@ -248,7 +248,7 @@ PLANS: dict[str, tuple[object, ...]] = {
 }
 
 
-@pytest.mark.examples(15)
+@pytest.mark.examples(6)
 @pytest.mark.parametrize(
     "what", ["the active segment's family", "cut at a batch border", "no file left"]
 )

@@ -111,6 +111,7 @@ def test_an_index_beside_an_unfinished_replacement(
     assert alarms() == [("wrong-aborted", index.name)]
 
 
+@pytest.mark.examples(16)
 @pytest.mark.parametrize(
     "field", ["producer_id", "first_offset", "last_offset", "last_stable_offset"]
 )

@@ -97,6 +97,7 @@ def shapes(heads: list[bytes]) -> list[bytes]:
     return list(found.values())
 
 
+@pytest.mark.slow(5)
 @settings(max_examples=1500, deadline=2000)
 @given(data=st.data())
 def test_mutated_bytes_without_the_crc(shapes: list[bytes], data: st.DataObject) -> None:

@@ -93,6 +93,7 @@ def walk_with_our_own(broken: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
 
+@pytest.mark.slow(2)
 def test_walk_with_our_own_functions_and_without_a_place_for_a_cache() -> None:
     done = walk_with_our_own()
     assert done.returncode == 0, done.stderr

@@ -59,6 +59,7 @@ def test_while_committing(scene: str) -> None:
     assert states > 100
 
 
+@pytest.mark.examples(2)
 @scenes
 def test_while_undoing(scene: str) -> None:
     disk, area = make(scene)
@@ -153,6 +154,7 @@ def test_a_forgotten_wave_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         test_while_undoing("logs")
 
 
+@pytest.mark.examples(2)
 @pytest.mark.parametrize("scene", ["split", "head"])
 @pytest.mark.parametrize("test", ["test_while_committing", "test_while_undoing"])
 def test_a_gap_between_logs_is_noticed(

@@ -217,6 +217,7 @@ def planned(root: Path, to_magic: int, codec: str = "producer") -> Plan:
     return plan_migrate(verified(root), forecast, MigrateOptions(to_magic, codec, ("all",)))
 
 
+@pytest.mark.examples(4)
 @pytest.mark.parametrize(
     ("name", "to_magic", "codec"),
     [

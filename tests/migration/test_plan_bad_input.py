@@ -132,6 +132,7 @@ BAD_LOGS: dict[str, tuple[bytes, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.examples(8)
 @pytest.mark.parametrize("what", BAD_LOGS)
 def test_a_bad_segment_is_left_and_named_and_the_rest_goes_on(
     kafkats: Any, tmp_path: Path, what: str
@@ -425,6 +426,7 @@ TAMPERED: dict[str, tuple[Callable[..., None], Callable[..., None], tuple[int, .
 }  # fmt: skip
 
 
+@pytest.mark.examples(15)
 @pytest.mark.parametrize("what", TAMPERED)
 def test_a_plan_that_was_tampered_with(
     kafkats: Any, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
@@ -525,6 +527,7 @@ def first_log_name(partition: Path) -> Path:
     return partition / LOG.format(0)
 
 
+@pytest.mark.examples(8)
 @pytest.mark.parametrize("what", CHANGED)
 def test_what_changed_between_plan_and_apply(kafkats: Any, tmp_path: Path, what: str) -> None:
     """The partition is left as it is, the other one goes on."""

@@ -138,7 +138,7 @@ def most(cell: str) -> float:
     return float(cell.split("-")[1])
 
 
-@pytest.mark.examples(1)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("pattern", ["1", "2", "3", "wrong"])
 def test_file_times_keep_a_new_replica_for_too_long(pattern: str, played: Played) -> None:
     row = played("Retention", pattern, "file times")

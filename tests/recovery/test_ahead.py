@@ -46,7 +46,7 @@ def _start(root: Path, version: str, jobs: int) -> BrokerStart:
         return predict_start(executor, [root], version)
 
 
-@pytest.mark.examples(1)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("version", ["4.3.1", "2.8.2"])
 def test_the_start_does_not_depend_on_jobs(

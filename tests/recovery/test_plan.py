@@ -84,6 +84,7 @@ def logs_of(directory: Path) -> dict[int, bytes]:
     return {base: data for base, data in logs.items() if data or base != last}
 
 
+@pytest.mark.examples(5)
 def test_logs_are_those_of_the_broker(recovered: Recovered) -> None:
     compared = 0
     for ours, theirs in ours_and_theirs(recovered):

@@ -85,6 +85,7 @@ def logs_of(directory: Path) -> dict[int, int]:
     return {base: size for base, size in sizes.items() if size}
 
 
+@pytest.mark.examples(12)
 @pytest.mark.parametrize(("version", "number"), COMPARED)
 def test_recovery_ends_as_the_start_is_predicted(
     golden: Unpacked, tmp_path: Path, version: str, number: int

@@ -203,6 +203,7 @@ def topics(root: Path) -> list[Path]:
     return [partition for partition in partitions(root) if partition.name != "__cluster_metadata-0"]
 
 
+@pytest.mark.examples(3)
 @pytest.mark.parametrize(
     "name",
     ["rolling-0.8.2.2", "rolling-0.10.2.2", "rolling-2.8.2", "rolling-4.3.1", "transactions-4.3.1", "compaction-3.9.1",

@@ -95,6 +95,7 @@ def checkpoint(root: Path, partition: str) -> int:
 ASKED = [case for case in cases() if (case.folder / "offsets_for_times.json.xz").exists()]
 
 
+@pytest.mark.examples(20)
 @pytest.mark.parametrize("case", ASKED, ids=str)
 def test_answers_of_real_brokers(case: Case, recorded: Any) -> None:
     compared = 0

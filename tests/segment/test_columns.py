@@ -322,6 +322,7 @@ def test_arrow_takes_the_buffers_as_they_are(log: bytes) -> None:
         ]
 
 
+@pytest.mark.slow(4)
 def test_golden_segments(golden: Unpacked) -> None:
     """Every segment that real brokers left, also the damaged ones: records, batch fields and errors as by the plain decoders."""
     seen = {b""}

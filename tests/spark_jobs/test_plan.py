@@ -93,6 +93,7 @@ def test_the_same_plan_as_the_command(
     assert tree(volume) == before
 
 
+@pytest.mark.slow(2)
 def test_missing_records_are_told_and_left_alone_as_by_the_command(
     executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def files(root: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
+@pytest.mark.slow(5)
 def test_the_same_plan_and_the_same_bytes_as_the_command(
     executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:
@@ -180,6 +181,7 @@ def test_the_same_census_as_the_command(
     assert json.loads((tmp_path / "report" / "zero-copy.json").read_text())["topics"]
 
 
+@pytest.mark.slow(2)
 def test_phase_1_plans_for_strays_alone(
     executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:
@@ -221,6 +223,7 @@ def test_phase_1_plans_for_strays_alone(
     assert rows_of(*command)[-1]["summary"]["digest"] == found["digest"]
 
 
+@pytest.mark.slow(2)
 def test_what_can_be_undone_is_not_planned_and_what_cannot_is(
     executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:

@@ -363,6 +363,7 @@ def test_a_wrapper_that_does_not_decompress_blocks_its_segment(tmp_path: Path) -
     assert [(item["partition_dir"], item["file"]) for item in blocked] == [("gzip-ct-0", log.name)]
 
 
+@pytest.mark.examples(3)
 @pytest.mark.parametrize("position", [0, 7, 16, 20, 61, -1])
 def test_a_copy_that_is_none_is_found_out(
     tmp_path: Path, position: int, monkeypatch: pytest.MonkeyPatch

@@ -53,7 +53,7 @@ def question(**more: Any) -> dict[str, Any]:
     } | more
 
 
-@pytest.mark.examples(10)
+@pytest.mark.examples(5)
 @pytest.mark.parametrize(
     "name",
     [
