@@ -1,17 +1,21 @@
 """Apply each mutation in a copy of the tree, and run its tests. See scripts/mutations.
 
+A mutation is found by tests that fail: one that ends with an error, as in a fixture, counts as passed.
+
 The copy consists of hard links. The mutated file is a file of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from importlib import import_module
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -70,7 +74,7 @@ def run_tests(tree: Path, tests: list[str]) -> tuple[list[str], str]:
     failed = {
         line.split(" ", 1)[1].split(" - ")[0]
         for line in said.splitlines()
-        if line.startswith(("FAILED ", "ERROR "))
+        if line.startswith("FAILED ")
     }
     if os.waitstatus_to_exitcode(status) != FAILED:
         return tests, said
@@ -141,12 +145,35 @@ def chosen(mutations: list[Mutation], names: list[str], sample: int | None) -> l
 
 
 def outcomes(tree: Path, documents: list[Document], mutations: list[Mutation]) -> Iterator[Outcome]:
-    """Yield the outcome of each mutation, in a copy of `tree` beside it."""
+    """Yield the outcome of each mutation, as many at a time as there are cores.
+
+    Each process has a copy of `tree` beside it.
+    """
+    processes = min(os.cpu_count() or 1, len(mutations)) or 1
     with tempfile.TemporaryDirectory(prefix=f".{tree.name}-mutated-", dir=tree.parent) as folder:
-        copy = Path(folder) / "tree"
-        copy_tree(tree, copy)
-        for mutation in mutations:
-            yield try_mutation(copy, mutation, tests_of(mutation, documents))
+        copies = [Path(folder, f"tree-{n}") for n in range(processes)]
+        for copy in copies:
+            copy_tree(tree, copy)
+        context = multiprocessing.get_context("fork")
+        free = context.SimpleQueue()
+        for copy in copies:
+            free.put(copy)
+        with context.Pool(processes, _take, (free,)) as pool:
+            given = [(mutation, tests_of(mutation, documents)) for mutation in mutations]
+            yield from pool.imap(_try, given)
+
+
+_copy: list[Path] = []
+"""The copy of the tree that belongs to this process."""
+
+
+def _take(free: SimpleQueue[Path]) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _copy.append(free.get())
+
+
+def _try(given: tuple[Mutation, list[str]]) -> Outcome:
+    return try_mutation(_copy[0], *given)
 
 
 def main(words: list[str] | None = None) -> int:
