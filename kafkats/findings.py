@@ -250,6 +250,17 @@ class Finding(NamedTuple):
         return KINDS[self.kind][0]
 
 
+def missing_index(file: str) -> Finding:
+    """Return the finding for an index that the log should have."""
+    return Finding("missing-index", file, KINDS["missing-index"][1])
+
+
+def partial_entry(file: str, size: int, entry_size: int) -> Finding:
+    """Return the finding for an index of `size` bytes whose entries have `entry_size` bytes each."""
+    reason = f"{size} bytes are not a whole number of entries of {entry_size}"
+    return Finding("partial-entry", file, reason, size - size % entry_size, size // entry_size)
+
+
 def failure(file: str, error: KafkatsError) -> Finding:
     """Return the finding for a file that failed with `error`: `vanished` or `unreadable`."""
     if isinstance(error, Vanished):

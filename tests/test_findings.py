@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
-from kafkats.findings import KINDS, REMEDIES, remedy_of
+from kafkats.findings import KINDS, REMEDIES, missing_index, remedy_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "findings.md"
 
@@ -25,3 +26,31 @@ def test_every_defect_has_one_remedy_and_the_page_has_its_words() -> None:
         kinds = ", ".join(f"`{kind}`" for kind in one.kinds)
         assert f"| {kinds} | {one.consequence} | {one.step} |" in text
     assert remedy_of("sound") is None
+
+
+def test_no_other_module_repeats_a_text_of_this_one() -> None:
+    """What several modules find has its text here: a text in two places says two things one day."""
+    assert missing_index("0.index").reason == KINDS["missing-index"][1]
+    texts = {text for _, text in KINDS.values()} | {one.step for one in REMEDIES}
+    kafkats = PAGE.parents[1] / "kafkats"
+    repeated = {
+        (str(path.relative_to(kafkats)), text)
+        for path in kafkats.rglob("*.py")
+        if path.name != "findings.py"
+        for text in texts & _strings(path)
+    }
+    assert not repeated - _OTHER_MEANING
+
+
+_OTHER_MEANING = {
+    (module, "could not be read") for module in ("lookup/layouts.py", "lookup/marks.py")
+}
+"""These speak of files that are no part of a log directory."""
+
+
+def _strings(path: Path) -> set[str]:
+    return {
+        node.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kafkats.errors import Vanished
-from kafkats.findings import Finding
+from kafkats.findings import Finding, partial_entry
 from kafkats.index import offset_index, time_index
 from kafkats.index.entries import Entries, read_index_bytes, whole_entries
 
@@ -88,16 +88,7 @@ def _structure(
     entry_size = entries.itemsize
     findings = []
     if size % entry_size:
-        reason = f"{size} bytes are not a whole number of entries of {entry_size}"
-        findings.append(
-            Finding(
-                "partial-entry",
-                name,
-                reason,
-                position=size - size % entry_size,
-                entry=size // entry_size,
-            )
-        )
+        findings.append(partial_entry(name, size, entry_size))
     falls = (~increases).nonzero()[0]
     searchable = int(falls[0]) + 1 if falls.size else len(entries)
     if falls.size:

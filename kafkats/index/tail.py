@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kafkats.errors import Vanished, storage
-from kafkats.findings import Finding
+from kafkats.findings import Finding, missing_index, partial_entry
 from kafkats.index import offset_index, time_index
 from kafkats.index.entries import read_index_bytes
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX
@@ -130,8 +130,7 @@ def _ends(path: str, entry: struct.Struct) -> Ends | None:
         os.close(fd)
     findings = []
     if whole != size:
-        reason = f"{size} bytes are not a whole number of entries of {entry.size}"
-        findings.append(Finding("partial-entry", name, reason, whole, whole // entry.size))
+        findings.append(partial_entry(name, size, entry.size))
     if not last:
         return Ends(name, size, None, False, tuple(findings))
     if any(last) or whole == entry.size:
@@ -165,13 +164,13 @@ def _findings(
     stem = log.removesuffix(LOG)
     if offsets is None:
         if facts.log_bytes:
-            yield Finding("missing-index", stem + OFFSET_INDEX, "the file does not exist")
+            yield missing_index(stem + OFFSET_INDEX)
     else:
         yield from _common(offsets, moving)
         yield from _offset_end(offsets, facts)
     if times is None:
         if facts.max_timestamp > -1:
-            yield Finding("missing-index", stem + TIME_INDEX, "the file does not exist")
+            yield missing_index(stem + TIME_INDEX)
     else:
         yield from _common(times, moving)
         yield from _time_end(times, facts, moving)
@@ -185,20 +184,24 @@ def _common(ends: Ends, moving: bool) -> Iterator[Finding]:
         )
 
 
+def _below_base(ends: Ends, relative: int) -> Finding:
+    reason = f"the last entry lies {-relative} below the segment's base offset"
+    return Finding("below-base", ends.name, reason)
+
+
+def _beyond_end(ends: Ends) -> Finding:
+    reason = f"the last entry {ends.last} lies behind the log's last batch"
+    return Finding("beyond-end", ends.name, reason)
+
+
 def _offset_end(ends: Ends, facts: SegmentFacts) -> Iterator[Finding]:
     if ends.last is None:
         return
     relative, position = ends.last
     if relative < 0:
-        yield Finding(
-            "below-base",
-            ends.name,
-            f"the last entry lies {-relative} below the segment's base offset",
-        )
+        yield _below_base(ends, relative)
     elif not 0 <= position < facts.log_bytes or facts.base_offset + relative > facts.last_offset:
-        yield Finding(
-            "beyond-end", ends.name, f"the last entry {ends.last} lies behind the log's last batch"
-        )
+        yield _beyond_end(ends)
     elif facts.stop is not None and facts.stop_position == position:
         yield Finding(
             "not-in-log", ends.name, f"the last entry {ends.last} is not where a batch begins"
@@ -216,15 +219,9 @@ def _time_end(ends: Ends, facts: SegmentFacts, moving: bool) -> Iterator[Finding
         return
     timestamp, relative = ends.last
     if relative < 0:
-        yield Finding(
-            "below-base",
-            ends.name,
-            f"the last entry lies {-relative} below the segment's base offset",
-        )
+        yield _below_base(ends, relative)
     elif facts.base_offset + relative > facts.last_offset:
-        yield Finding(
-            "beyond-end", ends.name, f"the last entry {ends.last} lies behind the log's last batch"
-        )
+        yield _beyond_end(ends)
     elif timestamp < facts.max_timestamp and not moving:
         yield Finding(
             "below-maximum",

@@ -11,7 +11,7 @@ import numpy as np
 
 from kafkats.counts import counted
 from kafkats.errors import CorruptBatch
-from kafkats.findings import Finding
+from kafkats.findings import Finding, missing_index
 from kafkats.generations import Rule
 from kafkats.index import offset_index, time_index
 from kafkats.index.build import Built, first_offsets, offset_bytes
@@ -176,7 +176,7 @@ def judge_time_index(case: Case) -> Verdict:
 
 
 def _missing(name: str, *, expected: bool) -> Verdict:
-    findings = [Finding("missing-index", name, "the file does not exist")] if expected else []
+    findings = [missing_index(name)] if expected else []
     return IndexState.MISSING, findings
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from scripts import demo_kip228
 from tests.builders.commands import objects, run
+from tools import demo_kip228
 
 SEEDS = Path(__file__).parents[2] / "docs/seeds"
 NONE, EXTENDED, MINUS_1 = "NO_TIMESTAMP (-1)", "NO_TIMESTAMP (Long.MIN_VALUE)", "-1 ms"

@@ -27,7 +27,7 @@ NAMES = [*KEYS.values(), *ALIASES, *STRONGER]
 
 
 def test_page_and_schema_are_what_the_models_say() -> None:
-    subprocess.run([sys.executable, str(ROOT / "docs" / "policy_page.py"), "--check"], check=True)
+    subprocess.run([sys.executable, str(ROOT / "tools" / "policy_page.py"), "--check"], check=True)
 
 
 def test_the_schema_is_one() -> None:

@@ -78,7 +78,7 @@ def test_parsing_loads_nothing_heavy() -> None:
 
 
 def test_the_page_is_what_the_docstrings_say() -> None:
-    subprocess.run([sys.executable, str(ROOT / "docs" / "dags_page.py"), "--check"], check=True)
+    subprocess.run([sys.executable, str(ROOT / "tools" / "dags_page.py"), "--check"], check=True)
 
 
 @pytest.mark.parametrize("path", [*FILES, SHARED], ids=lambda path: path.stem)

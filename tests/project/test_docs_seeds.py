@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 import pytest
 
-from docs.seeds_table import COUNTS, LIMITS, LISTED, Document, Item, Mutation, read_documents
 from kafkats.cli import cli
+from tools.seeds_table import COUNTS, LIMITS, LISTED, Document, Item, Mutation, read_documents
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = read_documents()
@@ -141,7 +141,7 @@ GOOD = Item(
     mutation="one",
 )
 RULE = Mutation(
-    name="one", file="docs/seeds_table.py", old='"rejected by the document": 14', new="0"
+    name="one", file="tools/seeds_table.py", old='"rejected by the document": 14', new="0"
 )
 
 

@@ -15,10 +15,11 @@ TESTED: Final = {
     "project": (".", "tests/project"),
     "pyspark_kafkats": ("pyspark_kafkats",),
     "spark_jobs": ("spark_jobs",),
+    "tools": ("tools",),
     "ui": tuple(f"plugins/kafkats_airflow/ui{part}" for part in ("", "/reading", "/routes")),
 }
-"""Folder of tests -> the folders with what it tests. Any other `X` tests `kafkats/X` or, where programs of the tests are
-tested beside them, `tests/X`.
+"""Folder of tests -> the folders with what it tests. Any other `X` tests `kafkats/X`, or what tests
+share in `tests/X`.
 """
 EXCEPTIONS: Final = {
     "browser/test_airflow.py": "all DAGs, in a whole Airflow",

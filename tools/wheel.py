@@ -1,0 +1,119 @@
+"""The wheel in empty environments: `kafkats` verifies, `kafkats[spark]` reads segments, `kafkats[airflow]` reads the DAGs.
+
+The versions of other packages are those of requirements.lock.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+GOLDEN: Final = ROOT / "tests" / "real-logs" / "matrix-4.3.1-v2" / "data.tar.xz"
+COUNT: Final = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+rows = spark.read.format("kafkats").load(sys.argv[1]).count()
+spark.stop()
+assert rows, "no records"
+print(rows, "records")
+"""
+DAGS: Final = """
+from airflow.utils.db import initdb
+initdb()
+from airflow.configuration import conf
+from airflow.dag_processing.dagbag import BundleDagBag
+folder = conf.get("core", "dags_folder")
+bag = BundleDagBag(dag_folder=folder, bundle_path=folder, bundle_name="dags-folder")
+assert not bag.import_errors, bag.import_errors
+print(len(bag.dags), "DAGs")
+"""
+
+
+def run(*words: object, cwd: Path = Path("/"), **environment: str) -> str:
+    """The last line that a command prints. Ends with its errors when it fails."""
+    keep = {k: v for k, v in os.environ.items() if k not in {"VIRTUAL_ENV", "PYTHONPATH"}}
+    command = [str(word) for word in words]
+    ended = subprocess.run(
+        command, env=keep | environment, cwd=cwd, capture_output=True, text=True, check=False
+    )
+    if ended.returncode:
+        sys.exit(
+            f"scripts/wheel: FAILED: {' '.join(command[:4])}\n{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}"
+        )
+    return ended.stdout.strip().splitlines()[-1] if ended.stdout.strip() else ""
+
+
+def pins(lock: str) -> str:
+    """The lock without its hashes: a constraints file for an installation of a few of its packages."""
+    return "\n".join(re.findall(r"^(\S+==[^\\\n]*?) *\\?$", lock, re.MULTILINE)) + "\n"
+
+
+def build(folder: Path) -> Path:
+    """The wheel, from the files of this clone."""
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def install(wheel: Path, extra: str, home: Path, constraints: Path) -> Path:
+    """A new environment with the wheel in it; its folder of programs."""
+    uv = Path(sys.executable).parent / "uv"
+    run(sys.executable, "-m", "venv", "--without-pip", home)
+    python = home / "bin" / "python"
+    run(
+        uv,
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        python,
+        "--constraint",
+        constraints,
+        f"kafkats{extra} @ {wheel.as_uri()}",
+    )
+    return home / "bin"
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="kafkats-wheel-") as name:
+        folder = Path(name)
+        logs = folder / "logs"
+        with tarfile.open(GOLDEN) as golden:
+            golden.extractall(logs, filter="data")
+        constraints = folder / "constraints.txt"
+        constraints.write_text(pins((ROOT / "requirements.lock").read_text()))
+        wheel = build(folder)
+        with ThreadPoolExecutor(2) as pool:
+            tried = partial(try_out, wheel, folder=folder, logs=logs, constraints=constraints)
+            for result in pool.map(tried, ("[airflow]", "[spark]", "")):
+                print(result, flush=True)
+
+
+def try_out(wheel: Path, extra: str, *, folder: Path, logs: Path, constraints: Path) -> str:
+    """Install the wheel with `extra` into an environment of its own, and run what that is for."""
+    began = time.monotonic()
+    bin_ = install(wheel, extra, folder / f"with{extra.strip('[]') or '-nothing'}", constraints)
+    results = [run(bin_ / "kafkats", "verify", "--deep", logs)]
+    if extra:
+        results.append(run(bin_ / "python", "-c", COUNT, logs, PYSPARK_PYTHON=str(bin_ / "python")))
+    if extra == "[airflow]":
+        places = {"DAGS_FOLDER": "dags", "PLUGINS_FOLDER": "plugins"}
+        told = {f"AIRFLOW__CORE__{key}": str(ROOT / value) for key, value in places.items()}
+        told |= {"AIRFLOW_HOME": str(folder / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+        results.append(run(bin_ / "python", "-c", DAGS, PYTHONPATH=str(ROOT / "plugins"), **told))
+    return f"kafkats{extra}: {'; '.join(results)} ({time.monotonic() - began:.0f} s)"
+
+
+if __name__ == "__main__":
+    main()
