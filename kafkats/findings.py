@@ -256,7 +256,7 @@ def missing_index(file: str) -> Finding:
 
 
 def partial_entry(file: str, size: int, entry_size: int) -> Finding:
-    """Return the finding for an index of `size` bytes whose entries have `entry_size` bytes each."""
+    """Return the finding for an index of `size` bytes, not a multiple of `entry_size`."""
     reason = f"{size} bytes are not a whole number of entries of {entry_size}"
     return Finding("partial-entry", file, reason, size - size % entry_size, size // entry_size)
 

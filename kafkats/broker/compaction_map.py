@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from kafkats.errors import CorruptBatch
+from kafkats.findings import KINDS
 from kafkats.formats import dispatch, v2
 from kafkats.formats.model import Batch
 from kafkats.kernels.numbers import Int64s
@@ -123,7 +124,7 @@ def check_read_whole(state: Int64s) -> None:
     from kafkats.kernels import compaction as k
 
     if state[k.POSITION] < state[k.END]:
-        raise CorruptBatch("the last batch is incomplete", position=int(state[k.POSITION]))
+        raise CorruptBatch(KINDS["torn-tail"][1], position=int(state[k.POSITION]))
 
 
 def point_at(state: Int64s, log: Bytes) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.errors import BadInput, CorruptBatch, UsageError, storage
+from kafkats.findings import KINDS
 from kafkats.formats import v2
 from kafkats.formats.framing import frames
 from kafkats.formats.message_set import ATTRIBUTES_AT
@@ -46,5 +47,5 @@ def sets_of_log(path: Path, set_bytes: int) -> tuple[NDArray[np.uint8], list[int
     except CorruptBatch as e:
         raise CorruptBatch(e.reason, path=path, position=e.position) from e
     if end < len(data):
-        raise CorruptBatch("the last batch is incomplete", path=path, position=end)
+        raise CorruptBatch(KINDS["torn-tail"][1], path=path, position=end)
     return data, [*ends, end] if end > begin else ends
