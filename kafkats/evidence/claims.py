@@ -67,6 +67,14 @@ class Claims(NamedTuple):
         return 2**63 - 1 if self.clean or not self.rooted else max(self.recovery_point, 0)
 
 
+def shows_remote_storage(claims: Claims) -> bool:
+    """Return whether the first segments seem to lie in remote storage (KIP-405) alone.
+
+    The broker has remote storage, and the log start offset lies below the first segment.
+    """
+    return claims.tiered and 0 <= claims.log_start < claims.first_base
+
+
 def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiered: bool) -> Claims:
     """Return the claims about one partition directory."""
     name = partition.name._replace(state="") if partition.name else None

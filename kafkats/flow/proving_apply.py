@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import pyarrow as pa
-
-from kafkats.config import Policy
-from kafkats.config.settings import TopicSettings
 from kafkats.errors import KafkatsError
 from kafkats.execution import Executor
 from kafkats.flow.ending import note_proved
 from kafkats.flow.proving import prove
-from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.logdir.workarea import ROOT
-from kafkats.operations import operation
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.plan import Plan
 from kafkats.plans.proof import Proof
 from kafkats.plans.units import list_units
-
-_SETTINGS: Final = ("index_interval_bytes", "segment_index_bytes")
-
-_Built = tuple[str, int, int]
-"""The rule and the settings that an index was built with."""
 
 
 def prove_apply(
@@ -59,36 +47,4 @@ def _prove(executor: Executor, plan: Plan, plan_folder: Path) -> Proof:
         for action, log_dir, partition_dir in zip(*columns, strict=True)
         if action != "blocked" and partition_dir != ROOT
     }
-    listed = list_units(sorted(written))
-    if not operation(plan.operation).proved_by_settings:
-        return prove(executor, plan, plan_folder, listed, VerifyOptions())
-    units = list(listed)
-    parts = [
-        prove(executor, part, plan_folder, units, _options(built))
-        for built, part in _by_settings(plan).items()
-    ]
-    return Proof(
-        pa.concat_tables([part.segments for part in parts] or [SEGMENTS.empty_table()]),
-        sum(part.files for part in parts),
-        sum(part.equal for part in parts),
-        [path for part in parts for path in part.not_equal],
-        [reason for part in parts for reason in part.reasons],
-    )
-
-
-def _by_settings(plan: Plan) -> dict[_Built, Plan]:
-    """The plan in parts: files that were built with the same rule and settings."""
-    names = ("rule", *_SETTINGS)
-    built = list(zip(*(plan.items[name].to_pylist() for name in names), strict=True))
-    return {
-        one: replace(plan, items=plan.items.filter(pa.array([other == one for other in built])))
-        for one in dict.fromkeys(built)
-    }
-
-
-def _options(built: _Built) -> VerifyOptions:
-    """The plan's own settings, whatever they are: it was approved with them."""
-    rule, *sizes = built
-    given = {key: size for key, size in zip(_SETTINGS, sizes, strict=True) if size >= 0}
-    policy = Policy(overrides=TopicSettings().model_copy(update=given))
-    return VerifyOptions(rule=rule if rule in RULES else DEFAULT_RULE.name, policy=policy)
+    return prove(executor, plan, plan_folder, list_units(sorted(written)), VerifyOptions())

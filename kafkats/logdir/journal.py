@@ -24,7 +24,7 @@ import json
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, NotRequired, TypedDict
 
-from kafkats.errors import CorruptFile
+from kafkats.errors import CorruptFile, Refused
 from kafkats.logdir import strict_json
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import Attributes, FileIdentity
@@ -88,7 +88,11 @@ class Journal(NamedTuple):
 
 
 def write_journal(place: Site, journal: Journal, disk: Disk) -> None:
-    """Write and sync the journal. Raises OSError."""
+    """Write and sync the journal.
+
+    It is read back first: without a journal that can be read there is no undo. Raises Refused,
+    OSError.
+    """
     body = json.dumps({
         "version": _VERSION,
         "partition": place.partition,
@@ -101,6 +105,13 @@ def write_journal(place: Site, journal: Journal, disk: Disk) -> None:
         "joins": journal.joins,
         "home": journal.home,
     }).encode()
+    try:
+        _decode(strict_json.loads(body))
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise Refused(
+            f"nothing was changed, as this could not be undone: the journal cannot hold {e}",
+            path=place.directory,
+        ) from e
     write_durably(place.run / _NAME, _digest(body) + b"\n" + body + b"\n", place.area, disk)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Final
 
 from kafkats import paths
 from kafkats.errors import Changed, Refused
@@ -16,6 +17,9 @@ from kafkats.logdir.journal import Home, Journal, Step, read_journal
 from kafkats.logdir.swap import base_of, check_standing
 from kafkats.logdir.workarea import Site
 
+_METADATA_BYTES: Final = 4096
+"""Brokers write 43 bytes."""
+
 
 def home_of(place: Site, disk: Disk) -> Home:
     """Return what distinguishes the live directory from a later one of the same name.
@@ -23,7 +27,13 @@ def home_of(place: Site, disk: Disk) -> Home:
     Raises OSError.
     """
     metadata = place.directory / paths.PARTITION_METADATA
-    content = disk.read(metadata).decode(errors="replace") if disk.identify(metadata) else ""
+    found = disk.identify(metadata)
+    if found is None:
+        content = ""
+    elif found.size > _METADATA_BYTES:
+        content = f"{found.size} bytes"
+    else:  # no journal can hold a NUL, and a power loss leaves zeros
+        content = disk.read(metadata).decode(errors="replace").replace("\0", "\ufffd")
     return Home(disk.inode(place.directory), content)
 
 

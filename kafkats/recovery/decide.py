@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kafkats import paths
-from kafkats.evidence.claims import Claims
+from kafkats.evidence.claims import Claims, shows_remote_storage
 from kafkats.plans.rows import SegmentRow
 from kafkats.segment.facts import StopReason
 
@@ -147,7 +147,7 @@ def partition_blocked(
     log = log_of(rows[0])
     if claims.unsettled and not claims.replacing:
         return Blocked(log, "a log is a link or could not be examined, so its end is not known")
-    if remote or (remote is None and claims.tiered and 0 <= claims.log_start < claims.first_base):
+    if remote or (remote is None and shows_remote_storage(claims)):
         return Blocked(log, "the topic has remote storage, which only a broker can compare")
     return end_blocked(claims, max(end_of(row) for row in rows))
 

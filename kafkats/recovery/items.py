@@ -212,7 +212,7 @@ def _given(path: Path, content: bytes, there: FileFacts | None, item: Item) -> I
             yield new
         return
     with storage(path, "comparing it with the log"):
-        same = path.read_bytes() == content
+        same = there.size == len(content) and path.read_bytes() == content
     if same:
         return
     reason = "differs from what the log says" if item["reason"] == "missing" else item["reason"]

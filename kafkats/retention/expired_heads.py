@@ -29,6 +29,7 @@ from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.missing import options_of
 from kafkats.plans.plan import ITEMS, Plan, make_plan
 from kafkats.plans.rows import (
+    PartitionKey,
     SegmentKey,
     SegmentRow,
     Totals,
@@ -80,6 +81,7 @@ def plan_inside(
     *,
     look: Callable[[Sequence[Target]], pa.Table],
     verify: Callable[[Sequence[Unit]], pa.Table],
+    remote: Collection[PartitionKey] = (),
 ) -> tuple[Plan, pa.Table]:
     """Return the plan and RETENTION as `plan_retain`, with expired heads included.
 
@@ -89,7 +91,7 @@ def plan_inside(
     rule, and as `look` and `verify`.
     """
     check_options(options, inside_segments=True)
-    whole, verdicts = plan_retain(segments, policy, options)
+    whole, verdicts = plan_retain(segments, policy, options, remote=remote)
     chosen = targets(units, verdicts, policy, options)
     unit_of = {unit.key: unit for unit, _ in chosen}
     heads = _heads(look(chosen))
@@ -97,7 +99,7 @@ def plan_inside(
     vetoes: dict[SegmentKey, str] = {}
     while True:
         plan, decided = (
-            plan_retain(_as_cut(segments, heads.parts), policy, options)
+            plan_retain(_as_cut(segments, heads.parts), policy, options, remote=remote)
             if heads.parts
             else (whole, verdicts)
         )

@@ -12,6 +12,7 @@ import pyarrow as pa
 from kafkats.config import Policy
 from kafkats.config.given import Given, stored
 from kafkats.config.option import Options
+from kafkats.evidence.claims import shows_remote_storage
 from kafkats.execution import Executor
 from kafkats.plans.contradictions import interval_remarks
 from kafkats.plans.operation import Planned, Stages
@@ -54,8 +55,11 @@ def retain(
     check_options(options, inside_segments=inside_segments)
     if segments is None:
         segments = stages.ends(units)
+    remote = {
+        unit.key.partition for unit in units if unit.claims and shows_remote_storage(unit.claims)
+    }
     if not inside_segments:
-        plan, verdicts = plan_retain(segments, policy, options)
+        plan, verdicts = plan_retain(segments, policy, options, remote=remote)
         return Planned(plan, segments, {"retention": verdicts})
     verified: list[pa.Table] = []
 
@@ -72,6 +76,7 @@ def retain(
             "heads", targets, look_at, PARTS, size=lambda target: target[0].bytes
         ),
         verify=verify,
+        remote=remote,
     )
     remarks = [remark for table in verified for remark in interval_remarks(plan, table)]
     return Planned(plan, segments, {"retention": verdicts}, remarks)

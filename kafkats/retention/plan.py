@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ from kafkats.generations import RETENTION_RULES, RetentionRule
 from kafkats.plans.facts import DIRECTORY, swapping, unseen_logs
 from kafkats.plans.missing import Missing, check_accepted, missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
-from kafkats.plans.rows import KeyRow, Totals
+from kafkats.plans.rows import KeyRow, PartitionKey, Totals
 from kafkats.retention.columns import Limits, Verdicts, decide
 from kafkats.retention.evidence import Facts, read_facts, without_times
 from kafkats.retention.items import items_of
@@ -26,6 +26,10 @@ from kafkats.retention.vetoes import Sentences, lasting, refusals, run_guard, sp
 
 OPERATION: Final = "retain"
 _LARGEST: Final = 2**63 - 1
+_REMOTE: Final = (
+    "remote storage: segments that are not uploaded yet would be lost; the policy may say"
+    " remote.storage.enable=false"
+)
 
 RETENTION: Final = pa.schema([
     *DIRECTORY,
@@ -102,11 +106,16 @@ class RetainOptions:
 
 
 def plan_retain(
-    segments: pa.Table, policy: Policy, options: RetainOptions
+    segments: pa.Table,
+    policy: Policy,
+    options: RetainOptions,
+    *,
+    remote: Collection[PartitionKey] = (),
 ) -> tuple[Plan, pa.Table]:
     """Decide from facts (facts.SEGMENTS, depth tail): the plan, and RETENTION with all verdicts.
 
-    Raises UsageError for an unknown rule.
+    Partitions of `remote` show remote storage. They are left unchanged unless the policy says
+    remote.storage.enable=false. Raises UsageError for an unknown rule.
     """
     rule = RETENTION_RULES.get(options.rule)
     if rule is None:
@@ -117,11 +126,22 @@ def plan_retain(
     if not facts.topic:
         verdicts, items = RETENTION.empty_table(), ITEMS.empty_table()
     else:
-        unsettled = {**swapping(segments), **unseen_logs(segments), **lacking}
+        kept = dict.fromkeys(_unknown(facts, remote), _REMOTE)
+        unsettled = {**swapping(segments), **unseen_logs(segments), **lacking, **kept}
         verdicts, items = _decide(facts, policy, unsettled, options, rule)
     items = with_blocked(items, segments, lacking, rule.name)
     totals = _totals(verdicts, items, segments)
     return make_plan(OPERATION, options_of(options), totals, items), verdicts
+
+
+def _unknown(facts: Facts, remote: Collection[PartitionKey]) -> Iterator[PartitionKey]:
+    """Yield the partitions of `remote` of whose topics remote.storage.enable is not given."""
+    for log_dir, partition_dir, topic in zip(
+        facts.log_dir, facts.partition_dir, facts.topic, strict=True
+    ):
+        where = PartitionKey(log_dir, partition_dir)
+        if where in remote and facts.settings[topic].remote_storage_enable is None:
+            yield where
 
 
 def _decide(
