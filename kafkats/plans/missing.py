@@ -85,10 +85,29 @@ def options_of(options: DataclassInstance) -> Options:
     return {name: value for name, value in asdict(options).items() if name not in later or value}
 
 
-def _lacking(segments: pa.Table) -> dict[PartitionKey, tuple[SegmentRow, FindingRow]]:
+def gaps(segments: pa.Table, accepted: Collection[str] = ()) -> Missing:
+    """Return partitions of facts.SEGMENTS of which an unclean stop lost records between segments.
+
+    A start recovers the later segment and keeps it; a follower fetches from the log end, so the gap
+    is never filled. {} if `accepted` has offsets.
+    """
+    if OFFSETS_LOSS in accepted:
+        return {}
+    return {
+        where: f"records are missing: {finding['reason']}; if another in-sync replica leads, set"
+        " the directory aside, so that the broker fetches it again; on the only replica, plan with"
+        f" --accept-loss {OFFSETS_LOSS}"
+        for where, (row, finding) in _lacking(segments, "end-not-flushed").items()
+        if not row["active"] and not row["stop"]
+    }
+
+
+def _lacking(
+    segments: pa.Table, kind: str = KIND
+) -> dict[PartitionKey, tuple[SegmentRow, FindingRow]]:
     """Return the first row of facts.SEGMENTS with such a finding, and the finding, by partition."""
     flat = pc.list_flatten(segments["findings"])
-    ours = pc.equal(pc.struct_field(flat, "kind"), KIND)
+    ours = pc.equal(pc.struct_field(flat, "kind"), kind)
     rows = segments.take(pc.list_parent_indices(segments["findings"]).filter(ours))
     lacking: dict[PartitionKey, tuple[SegmentRow, FindingRow]] = {}
     for row, finding in zip(segment_rows(rows), flat.filter(ours).to_pylist(), strict=True):

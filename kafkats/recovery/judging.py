@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafkats import paths
 from kafkats.counts import counted
-from kafkats.evidence.borders import end_findings
+from kafkats.evidence.borders import end_findings, gap_findings
 from kafkats.evidence.claims import Claims
 from kafkats.findings import Finding
 from kafkats.logdir.checkpoints import EpochStart
@@ -24,6 +24,11 @@ class Seen(NamedTuple):
     """By base offset of recovered segments: why the log was cut."""
     emptied: bool
     """Producer state began empty."""
+    gaps: Sequence[tuple[int, int, int]]
+    """Base offset and end of each recovered segment that does not reach the next one, and the base
+    offset of that one."""
+    compacted: bool | None
+    """Whether the cleaner removed offsets; None if it cannot be determined, or without gaps."""
     unknown_formats: Mapping[int, int]
     """By base offset of segments that keep batches of a format which the broker does not know: the
     newest magic of their batches."""
@@ -59,6 +64,12 @@ def start_findings(
     if seen.emptied and start.log_end_offset > start.log_start_offset:
         reason = f"no snapshot in {start.partition_dir}: producer state begins empty"
         yield Finding("producers-forgotten", log, reason)
+    for base, end, behind in seen.gaps:
+        between = paths.segment_file(base, paths.LOG)
+        # The start flushes what it keeps, so that no later start can explain the gap.
+        claims = seen.claims._replace(recovery_point=start.log_end_offset)
+        found = gap_findings(claims, between, end, behind, compacted=seen.compacted)
+        yield from (finding for finding in found if finding.kind != "cannot-be-told")
     if name is None or not name.state:
         yield from end_findings(seen.claims, epochs, log, max(start.log_end_offset, 0))
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ from kafkats import paths
 from kafkats.errors import CorruptFile, KafkatsError
 from kafkats.evidence.borders import witnesses
 from kafkats.evidence.claims import Claims
-from kafkats.evidence.looking import epochs_of
+from kafkats.evidence.looking import epochs_of, was_compacted
 from kafkats.formats import v2
 from kafkats.formats.framing import MAGIC_AT
 from kafkats.generations import INDEX_INTERVAL_BYTES
@@ -339,8 +340,20 @@ def _finished(load: Load, known: PartitionStart, end: End) -> PartitionStart:
         known_end=max(known.known_end, load.reached),
     )
     stops = {base: done.stop for base, done in load.recoveries.items()}
-    seen = Seen(load.claims, end, stops, loaded.emptied, _unknown_formats(load))
+    gaps = _gaps(load)
+    compacted = (load.claims.compacted or was_compacted(load.directory)) if gaps else None
+    seen = Seen(load.claims, end, stops, loaded.emptied, gaps, compacted, _unknown_formats(load))
     return replace(start_of, findings=tuple(start_findings(start_of, seen, last, load.epochs)))
+
+
+def _gaps(load: Load) -> list[tuple[int, int, int]]:
+    """Return base offset, end and next base offset of recovered segments that end before it."""
+    ends = {base: max(done.next_offset, base) for base, done in load.recoveries.items()}
+    return [
+        (base, ends[base], behind)
+        for base, behind in pairwise(load.bases)
+        if base in ends and ends[base] < behind
+    ]
 
 
 def _unknown_formats(load: Load) -> dict[int, int]:

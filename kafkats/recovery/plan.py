@@ -20,6 +20,7 @@ from kafkats.plans.contradictions import interval_remarks
 from kafkats.plans.facts import unseen_logs
 from kafkats.plans.missing import (
     Missing,
+    gaps,
     missing_records,
     options_of,
     with_blocked,
@@ -167,7 +168,11 @@ def _partitions_in(
     for row in segment_rows(segments):
         if row["base_offset"] >= 0:
             rows.setdefault(partition_of(row), []).append(row)
-    lost = {**missing_records(segments, options.accept_loss), **unseen_logs(segments)}
+    lost = {
+        **gaps(segments, options.accept_loss),
+        **missing_records(segments, options.accept_loss),
+        **unseen_logs(segments),
+    }
     newer = {row["log_dir"] for of_it in rows.values() for row in of_it if _is_newer(row)}
     newer |= {
         where.log_dir for where in rows if where.log_dir not in newer and _has_newer_file(where)
