@@ -226,7 +226,8 @@ def _items(
         *swap_items(swaps, partition.rows, partition.building, decision.first),
         *(item for item in leftovers(listed, decision, rule) if item["file"] not in replaced),
         *(item for item in dropped(decision, rule) if item["file"] not in replaced),
-        *(small_items(listed, swaps, decision, rule) if partition.newer else ()),
+        # Without a segment to recover there is no recovery point, and no broker reads them again.
+        *(small_items(listed, swaps, decision, rule) if partition.newer and recovered else ()),
         *ending,
     ]
     yield from changes

@@ -9,6 +9,8 @@ from typing import Final
 import pytest
 
 from kafkats import paths
+from kafkats.logdir.checkpoints import encode_offsets
+from kafkats.paths import PartitionName
 from tests.builders.directories import contents
 from tests.builders.operations import applied_rows, undone
 from tests.golden import Unpacked
@@ -50,3 +52,19 @@ def test_a_small_file_of_gigabytes_is_not_read(
     monkeypatch.setattr(Path, "read_bytes", bounded)
     plan = plan_of(root, CRASHED).plan
     assert set(applied_rows(plan)["outcome"].to_pylist()) == {"done"}
+
+
+def test_beside_a_clean_marker_nothing_is_planned_that_apply_would_refuse(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    """Apply refuses small files without a recovery point, and a clean stop has no segment to recover."""
+    root = some_of(golden, CRASHED.name, ("untouched-0",), tmp_path / "data")
+    directory = root / "untouched-0"
+    os.truncate(directory / paths.segment_file(70, paths.OFFSET_INDEX), 72)
+    os.truncate(directory / paths.segment_file(70, paths.TIME_INDEX), 108)
+    for kind in (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX):
+        (directory / paths.segment_file(100, kind)).touch()
+    points = {PartitionName("untouched", 0, ""): 100}
+    (root / paths.RECOVERY_POINT).write_bytes(encode_offsets(points))
+    (root / ".kafka_cleanshutdown").touch()
+    assert not plan_of(root, CRASHED).plan.items.num_rows
