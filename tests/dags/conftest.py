@@ -64,12 +64,17 @@ def bag() -> Iterator[Any]:
     sleep, test = time.sleep, DAG.test
 
     def tested(dag: DAG, *given: Any, **more: Any) -> Any:
-        # A DAG object remembers the params of its runs: the next test would begin with them.
+        # A DAG object remembers the params of its runs, and those with which a test has asked it
+        # since: the next run would begin with them.
+        forget(dag)
         try:
             return test(dag, *given, **more)
         finally:
-            for key, value in found.defaults[dag.dag_id].items():
-                dag.params.get_param(key).value = value
+            forget(dag)
+
+    def forget(dag: DAG) -> None:
+        for key, value in found.defaults[dag.dag_id].items():
+            dag.params.get_param(key).value = value
 
     # Each dag.test() parses and stores all DAGs again, and waits by seconds.
     with pytest.MonkeyPatch.context() as patch:
