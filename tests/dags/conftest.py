@@ -64,8 +64,8 @@ def bag() -> Iterator[Any]:
     sleep, test = time.sleep, DAG.test
 
     def tested(dag: DAG, *given: Any, **more: Any) -> Any:
-        # A DAG object remembers the params of its runs, and those with which a test has asked it
-        # since: the next run would begin with them.
+        # A DAG and its tasks remember the params of its runs, and those with which a test has
+        # asked it since: the next run would begin with them.
         forget(dag)
         try:
             return test(dag, *given, **more)
@@ -73,8 +73,10 @@ def bag() -> Iterator[Any]:
             forget(dag)
 
     def forget(dag: DAG) -> None:
-        for key, value in found.defaults[dag.dag_id].items():
-            dag.params.get_param(key).value = value
+        for params in (dag.params, *(task.params for task in dag.tasks)):
+            for key, value in found.defaults[dag.dag_id].items():
+                if key in params:
+                    params.get_param(key).value = value
 
     # Each dag.test() parses and stores all DAGs again, and waits by seconds.
     with pytest.MonkeyPatch.context() as patch:
