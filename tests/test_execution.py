@@ -316,6 +316,8 @@ def test_no_process_is_left_behind(tmp_path: Path, how: signal.Signals, whole_gr
         start_new_session=True,
         stderr=subprocess.PIPE,
         text=True,
+        # a shell lets what it runs in the background ignore Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
         while not all(unit.exists() for unit in units):
