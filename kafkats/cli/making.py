@@ -8,8 +8,9 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkats.cli.by_partition import by_partition
 from kafkats.cli.generated import options
-from kafkats.cli.options import JSON, LOG_DIRS, PLACE
+from kafkats.cli.options import FILES, JSON, LOG_DIRS, PLACE
 from kafkats.cli.proving import keep_segments
 from kafkats.cli.session import first_remarks
 from kafkats.cli.terminal import plan_sentences, say_summary, show_rows
@@ -49,6 +50,7 @@ class Making:
     wish: Wish | None
     place: Path | None
     as_json: bool
+    files: bool = False
 
     def folder_of(self, plan: Plan, beside: Path | None = None) -> Path:
         """The folder for a plan, or for one `beside` it; with --into it ends with the digest."""
@@ -96,6 +98,7 @@ class Making:
             remarks,
             [*ours.sentences(), *decision.sentences],
             more | ours.summary(),
+            files=self.files,
         )
         return 0 if self.go_on else plan.exit_code
 
@@ -118,6 +121,7 @@ def MAKING(command: Any) -> Any:  # noqa: N802  # stands among the constants, an
         take_over: tuple[str, ...],
         place: Path | None,
         as_json: bool,
+        files: bool,
         **words: Any,
     ) -> Any:
         folder = output or into
@@ -130,7 +134,7 @@ def MAKING(command: Any) -> Any:  # noqa: N802  # stands among the constants, an
             raise UsageError(
                 "--reserve-for, --reserve-until, --skip-reserved and --take-over go with --reserve"
             )
-        making = Making(output, into, report, go_on, wish, place, as_json)
+        making = Making(output, into, report, go_on, wish, place, as_json, files)
         return command(*args, making=making, **words)
 
     for option in (*reversed(_WORDS), LOG_DIRS):
@@ -138,7 +142,7 @@ def MAKING(command: Any) -> Any:  # noqa: N802  # stands among the constants, an
     return worded
 
 
-_WORDS = (options(PlanFolder, Reserve), PLACE, JSON)
+_WORDS = (options(PlanFolder, Reserve), PLACE, FILES, JSON)
 
 
 def _wish(
@@ -170,6 +174,16 @@ def follows(made: Plan, row: Mapping[str, Any]) -> bool:
     return operation is not None and operation.leaves_out(str(row["file"]))
 
 
+def together(
+    made: Plan, rows: Sequence[dict[str, Any]], as_json: bool
+) -> Sequence[Mapping[str, Any]]:
+    """Return one row per partition where the operation shows these; JSON has every file."""
+    operation = OPERATIONS.get(made.operation)
+    if as_json or operation is None or not operation.by_partition:
+        return rows
+    return by_partition(rows, operation.verb or operation.name)
+
+
 def show_plan(
     made: Plan,
     folder: Path,
@@ -177,8 +191,13 @@ def show_plan(
     remarks: Sequence[str] = (),
     sentences: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
+    *,
+    files: bool = False,
 ) -> None:
-    """Show the plan. `remarks`, `sentences` and `more` are for whoever plans, and no part of it."""
+    """Show the plan. `remarks`, `sentences` and `more` are for whoever plans, and no part of it.
+
+    `files` lists every file where an operation has one row per partition.
+    """
     rows = made.items.select([
         "action",
         "log_dir",
@@ -188,11 +207,15 @@ def show_plan(
         "reason",
     ]).to_pylist()
     rows = [row for row in rows if as_json or not follows(made, row)]
-    show_rows(rows, ("action", "partition_dir", "file", "after_bytes", "reason"), as_json)
+    columns = ("action", "partition_dir", "files", "file", "after_bytes", "reason")
+    show_rows(rows if files else together(made, rows, as_json), columns, as_json)
     operation = OPERATIONS.get(made.operation)
     remarks = [*(operation.remarks(made.header) if operation else ()), *remarks]
     totals = dict(made.header["totals"])
     summary = {"plan": str(folder), "digest": made.digest, **totals, "totals": totals}
     summary |= {**(more or {}), "remarks": remarks}
-    sentences = [*first_remarks(remarks), *sentences, *plan_sentences(made, folder)]
+    from kafkats.plans.disks import room_of
+
+    room = [one for one in room_of(made) if one.short or (operation and operation.by_partition)]
+    sentences = [*first_remarks(remarks), *sentences, *plan_sentences(made, folder, room)]
     say_summary(summary, as_json, sentences)

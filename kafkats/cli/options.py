@@ -17,6 +17,7 @@ from kafkats.cli.terminal import progress_bar
 from kafkats.config.given import Given
 from kafkats.config.options import (
     BatchLimit,
+    EveryFile,
     IndexSettings,
     Json,
     MissingRecords,
@@ -48,6 +49,7 @@ LOG_DIRS_OR_TABLE = click.argument(
 )
 PLAN = click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
 JSON = options(Json)
+FILES = options(EveryFile)
 REPORT = options(Report)
 TOPICS = options(Topics)
 POLICY = options(Settings)

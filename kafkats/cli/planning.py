@@ -14,6 +14,7 @@ from kafkats.cli.formats import keep_census, keep_certificate
 from kafkats.cli.generated import Spreading, taking
 from kafkats.cli.making import MAKING, Decision, Making, show_plan
 from kafkats.cli.options import (
+    FILES,
     JOBS,
     JSON,
     MAX_BATCH_BYTES,
@@ -184,12 +185,13 @@ for _operation in OPERATIONS.values():
 
 @click.command()
 @PLAN
+@FILES
 @JSON
-def show(folder: Path, as_json: bool) -> int:
+def show(folder: Path, files: bool, as_json: bool) -> int:
     """List the changes of a plan, with bytes and reasons. Exit with 1 if a row is blocked."""
     from kafkats.plans.plan import check_totals, read_plan
 
     made = read_plan(folder)
     check_totals(made, folder, OPERATIONS.get(made.operation))
-    show_plan(made, folder, as_json)
+    show_plan(made, folder, as_json, files=files)
     return made.exit_code

@@ -12,9 +12,10 @@ import click
 from kafkats.cli.approving import APPROVAL, check_approval, check_guards
 from kafkats.cli.formats import keep_census, keep_certificate
 from kafkats.cli.generated import Spreading, options
-from kafkats.cli.making import follows, show_plan
+from kafkats.cli.making import follows, show_plan, together
 from kafkats.cli.options import (
     BY,
+    FILES,
     HOLDER,
     JOBS,
     JSON,
@@ -52,6 +53,7 @@ _RUNS = click.argument(
 @HOLDER
 @BY
 @JOBS
+@FILES
 @JSON
 @MAX_BATCH_BYTES
 def apply(
@@ -65,6 +67,7 @@ def apply(
     holder: str,
     by: str,
     executor: Executor,
+    files: bool,
     as_json: bool,
 ) -> int:
     """Carry out an approved plan, and prove the result.
@@ -85,7 +88,7 @@ def apply(
     run = run_folder or run_folder_of(folder)
 
     def show(applied: Applied) -> None:
-        _say_run(plan, run, applied, as_json)
+        _say_run(plan, run, applied, as_json, files=files)
 
     applied = flow(
         executor,
@@ -108,7 +111,7 @@ def _exit_code(applied: Applied) -> int:
     return applied.exit_code or int(left)
 
 
-def _say_run(made: Plan, run_folder: Path, applied: Applied, as_json: bool) -> None:
+def _say_run(made: Plan, run_folder: Path, applied: Applied, as_json: bool, *, files: bool) -> None:
     rows = applied.actions.to_pylist()
     proof = applied.proof
     summary = applied.summary | {"remarks": applied.remarks, "exit_code": _exit_code(applied)}
@@ -116,11 +119,17 @@ def _say_run(made: Plan, run_folder: Path, applied: Applied, as_json: bool) -> N
     shown = [
         row for row in rows if as_json or (row["outcome"] != "already" and not follows(made, row))
     ]
-    show_rows(
-        shown,
-        ("outcome", "action", "partition_dir", "file", "after_bytes", "reason", "error"),
-        as_json,
+    columns = (
+        "outcome",
+        "action",
+        "partition_dir",
+        "files",
+        "file",
+        "after_bytes",
+        "reason",
+        "error",
     )
+    show_rows(shown if files else together(made, shown, as_json), columns, as_json)
     proved = proof_sentences(proof) if proof else []
     sentences = [*applied.remarks, *run_sentences(summary, run_folder, proved)]
     if made.blocked:

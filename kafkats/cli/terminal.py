@@ -22,9 +22,12 @@ from kafkats.operations import OPERATIONS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkats.plans.disks import Room
     from kafkats.plans.plan import Plan
 
 T = TypeVar("T")
+_DISKS: Final = 3
+"""Log directories whose free space is told where there is enough."""
 
 
 def say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[str]) -> None:
@@ -93,8 +96,8 @@ def unread_sentences(segments: pa.Table) -> list[str]:
     return sentences + ([f"and {len(unread) - 20} more"] if len(unread) > 20 else [])
 
 
-def plan_sentences(made: Plan, folder: Path) -> list[str]:
-    """Return what a plan of any operation does, and the next command."""
+def plan_sentences(made: Plan, folder: Path, room: Sequence[Room] = ()) -> list[str]:
+    """Return what a plan of any operation does, the space that it needs, and the next command."""
     totals = made.header["totals"]
     operation = OPERATIONS.get(made.operation)
     sentences = [
@@ -107,6 +110,7 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
         f"apply reads {size_text(totals['read_bytes'])} of logs and writes"
         f" {size_text(totals['write_bytes'])}",
     ]
+    sentences += map(_room_sentence, [one for one in room if one.short] or room[:_DISKS])
     sentences += operation.sentences(made.header) if operation else []
     sentences.append(f"digest {made.digest}")
     if totals["files"]:
@@ -114,6 +118,19 @@ def plan_sentences(made: Plan, folder: Path) -> list[str]:
             f"to do it: kafkats apply {quote(str(folder))} --digest {made.digest[:12]}"
         )
     return sentences
+
+
+def _room_sentence(one: Room) -> str:
+    """Return the space that an apply needs in a log directory, and what is free."""
+    needed = f"{one.log_dir}: apply needs {size_text(one.needed_bytes)} of free space"
+    if one.free_bytes < 0:
+        return needed
+    free = f"{size_text(one.free_bytes)} {'is' if one.short else 'are'} free"
+    return (
+        f"{needed}, and only {free}: it would begin nothing there"
+        if one.short
+        else f"{needed}; {free}"
+    )
 
 
 def _not_shown(made: Plan) -> list[str]:

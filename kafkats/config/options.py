@@ -124,6 +124,14 @@ class Json(Options):
     as_json: Annotated[bool, Option("Print one JSON object per line", "--json")] = False
 
 
+class EveryFile(Options):
+    """The option for a longer table."""
+
+    files: Annotated[
+        bool, Option("List every file of a recovery, not one row per partition", "--files")
+    ] = False
+
+
 class Processes(Options):
     """The option for the number of worker processes."""
 

@@ -22,12 +22,13 @@ from kafkats.execution import is_last_attempt
 from kafkats.hashes import algorithm_of, hash_file
 from kafkats.logdir.changeset import commit, resume
 from kafkats.logdir.disk import DISK
-from kafkats.logdir.identity import permitted
+from kafkats.logdir.identity import identify, permitted
 from kafkats.logdir.journal import Journal, Note, read_journal
 from kafkats.logdir.lease import Lease, claim
 from kafkats.logdir.lock import hold_shared
 from kafkats.logdir.resume_checks import check_home
-from kafkats.logdir.staging import refuse_not_undoable
+from kafkats.logdir.swap import stands
+from kafkats.logdir.tails import is_cut
 from kafkats.logdir.workarea import ROOT, Site, WorkArea, clear_folder, site, work_area
 from kafkats.operations import operation
 from kafkats.paths import LOCK, OFFSET_CHECKPOINTS
@@ -36,7 +37,8 @@ from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, PartitionKey, item_rows, partition_of
 from kafkats.plans.run import PartitionWork, Run, about, run_of, stop_file
 
-_ACTIONS: Final = ("add", "replace", "remove", "update")
+_ACTIONS: Final = ("add", "replace", "truncate", "remove", "update")
+_TRUNCATING: Final = ("recover",)
 
 
 def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[PartitionWork]:
@@ -49,7 +51,7 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
     by_directory: dict[PartitionKey, list[Item]] = {}
     for item in item_rows(plan.items):
         if item["action"] != "blocked":
-            _check_item(item)
+            _check_item(item, plan.operation)
             writer.check_item(item)
             by_directory.setdefault(partition_of(item), []).append(item)
     for (log_dir, partition), items in by_directory.items():
@@ -97,7 +99,7 @@ def rounds(works: Sequence[PartitionWork]) -> list[list[PartitionWork]]:
     return [together for together in (partitions, roots) if together]
 
 
-def _check_item(item: Item) -> None:
+def _check_item(item: Item, operation_name: str) -> None:
     partition, file = item["partition_dir"], item["file"]
     inside = Path(partition).name == partition or (partition == ROOT and item["action"] == "update")
     place = item["log_dir"]
@@ -107,6 +109,8 @@ def _check_item(item: Item) -> None:
         )
     if item["base_offset"] < 0 or not inside or Path(file).name != file:
         raise CorruptPlan(f"not a file of a partition directory: {file!r} in {partition!r}")
+    if item["action"] == "truncate" and operation_name not in _TRUNCATING:
+        raise CorruptPlan(f"{file}: only a recovery truncates logs")
     if item["action"] not in _ACTIONS or (item["before"] is None) != (
         item["action"] in ("add", "update")
     ):
@@ -217,7 +221,6 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Note]]:
         ).state
         if before != "nothing":
             return _finished(area, work, before)
-        refuse_not_undoable(area, [item["file"] for item in work.items])
         lease = claim(area, work.partition_dir, work.run_id)
         with _staging(lease):
             staged = operation(work.operation).writer().stage_partition(work, lease)
@@ -274,6 +277,8 @@ def _clear_staging(place: Site, epochs: Iterable[int]) -> None:
     with storage(place.run, "clearing what was staged"):
         if read_journal(place, DISK) is not None:
             return
+        for epoch in epochs:
+            clear_folder(place.tails(epoch), DISK)
         if place.area.linked:
             present = set(DISK.names(place.run))
             for folder in (place.staging(epoch) for epoch in epochs):
@@ -304,13 +309,17 @@ def _check_unchanged(work: PartitionWork, place: Site, journal: Journal) -> None
         check_home(place, journal, DISK)
     for step in journal.steps:
         path = Path(work.log_dir, work.partition_dir, step.name)
+        if is_cut(step):
+            if stands(step, identify(path), "new"):
+                continue
+            raise Changed(_SINCE, path=path)
         with storage(path, "reading what an earlier attempt wrote"):
             now = _hash(path, step.sha256 or "") if step.sha256 or path.exists() else None
         if now != step.sha256:
-            raise Changed(
-                "this plan was applied before, and the file has changed since; make a new plan",
-                path=path,
-            )
+            raise Changed(_SINCE, path=path)
+
+
+_SINCE: Final = "this plan was applied before, and the file has changed since; make a new plan"
 
 
 def _hash(path: Path, like: str) -> str:

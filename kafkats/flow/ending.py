@@ -162,7 +162,13 @@ def marked_since(run: Run, log_dir: str, partition_dir: str) -> bool:
 
 
 def _kept_alone(place: Site) -> int:
-    """Return the bytes on the disk that only this run's undo folder keeps."""
+    """Return the bytes on the disk that only this run keeps for its undo."""
     with storage(place.undo, "looking what purge frees"):
-        files = [path.lstat() for path in place.undo.iterdir()] if place.undo.is_dir() else []
+        kept = [place.undo / name for name in DISK.names(place.undo)]
+        for folder in (name for name in DISK.names(place.run) if name.startswith("tail-")):
+            kept += [place.run / folder / name for name in DISK.names(place.run / folder)]
+        if not place.area.linked:
+            names = DISK.names(place.directory)
+            kept += [place.directory / name for name in names if name.startswith(place.kept_names)]
+        files = [path.lstat() for path in kept]
     return sum(512 * file.st_blocks for file in files if file.st_nlink == 1)

@@ -27,23 +27,37 @@ from typing import Literal, NamedTuple
 from kafkats.errors import Changed, Refused, storage
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.identity import FileIdentity
-from kafkats.logdir.journal import Journal, Note, advance, read_journal, write_journal
+from kafkats.logdir.journal import Journal, Note, Step, advance, read_journal, write_journal
 from kafkats.logdir.lease import Lease, check_lease, claim, exclusive, fence
 from kafkats.logdir.resume_checks import check_home, check_way_back, refuse_beside_unfinished
 from kafkats.logdir.staging import (
     Change,
     Remove,
     Replace,
+    Truncate,
     check_identities,
     check_request,
+    clear_kept,
     clear_staging,
     prepare,
 )
 from kafkats.logdir.swap import Source, check_standing, drive
+from kafkats.logdir.tails import is_cut
 from kafkats.logdir.undo_store import keep_old, kept_old
-from kafkats.logdir.workarea import Site, WorkArea, clear_folder, site
+from kafkats.logdir.workarea import Site, WorkArea, site
 
-__all__ = ["Change", "Outcome", "Remove", "Replace", "claim", "commit", "purge", "resume", "undo"]
+__all__ = [
+    "Change",
+    "Outcome",
+    "Remove",
+    "Replace",
+    "Truncate",
+    "claim",
+    "commit",
+    "purge",
+    "resume",
+    "undo",
+]
 
 
 class Outcome(NamedTuple):
@@ -92,6 +106,7 @@ def commit(
             journal = prepare(changes, unchanged, lease, disk)._replace(notes=notes or {})
         except Refused:
             clear_staging(place, disk)
+            clear_kept(place, disk)
             raise
         write_journal(place, journal, disk)
         return _forward(place, journal, disk)._replace(state="committed")
@@ -114,7 +129,7 @@ def resume(
             if journal is None:
                 return Outcome("nothing")
             if journal.phase == "intent":
-                return _forward(place, journal, disk)
+                return _finish(place, journal, disk)
             if journal.phase == "undo":
                 return _back(place, journal, disk)
             return _sweep(place, journal, disk)
@@ -138,6 +153,7 @@ def undo(
             journal = read_journal(place, disk)
             if journal is None:
                 clear_staging(place, disk)
+                clear_kept(place, disk)
                 fence(place, disk)
                 return Outcome("nothing")
             fence(place, disk)
@@ -165,6 +181,7 @@ def purge(
             journal = read_journal(place, disk)
             if journal is None:
                 clear_staging(place, disk)
+                clear_kept(place, disk)
                 fence(place, disk)
                 return Outcome("nothing")
             fence(place, disk)
@@ -187,17 +204,30 @@ def _changing(place: Site, owner_stopped: bool, disk: Disk) -> Generator[None]:
 def _again(place: Site, journal: Journal, changes: Sequence[Change], disk: Disk) -> Outcome:
     if journal.phase in {"undo", "undone"}:
         raise Refused("this run was undone; make a new plan", path=place.directory)
-    wanted = {
-        change.name: change.sha256 if isinstance(change, Replace) else None for change in changes
-    }
-    if wanted != {step.name: step.sha256 for step in journal.steps}:
+    if {change.name: _content(change) for change in changes} != {
+        step.name: step.after and step.after.size if is_cut(step) else step.sha256
+        for step in journal.steps
+    }:
         raise Changed(
             "an earlier attempt of this run has committed other files or bytes",
             path=place.directory,
         )
     if journal.phase == "intent":
-        return _forward(place, journal, disk)
+        return _finish(place, journal, disk)
     return _sweep(place, journal, disk)
+
+
+def _content(change: Change) -> str | int | None:
+    """Return what distinguishes a change from another one of the same file."""
+    if isinstance(change, Replace):
+        return change.sha256
+    return change.size if isinstance(change, Truncate) else None
+
+
+def _finish(place: Site, journal: Journal, disk: Disk) -> Outcome:
+    """Finish an interrupted commit. The kill may have come before the journal's name was synced."""
+    disk.sync_dir(place.run)
+    return _forward(place, journal, disk)
 
 
 def _forward(place: Site, journal: Journal, disk: Disk) -> Outcome:
@@ -211,7 +241,7 @@ def _forward(place: Site, journal: Journal, disk: Disk) -> Outcome:
             place.staged(journal.epoch, step.name), place.staged(journal.epoch, f"{step.name}~2")
         )
         for step in steps
-        if step.after is not None
+        if step.after is not None and not is_cut(step)
     }
     drive(place, steps, "new", sources, disk)
     journal = advance(place, journal, "done", disk)
@@ -223,8 +253,9 @@ def _back(place: Site, journal: Journal, disk: Disk) -> Outcome:
     check_way_back(place, journal, disk)
     advance(place, journal, "undo", disk)
     clear_staging(place, disk)  # no new file is needed from here on, and a full disk needs the room
-    sources = kept_old(place, steps, disk)
+    sources = kept_old(place, journal, disk)
     drive(place, steps, "old", sources, disk)
+    disk.renew(place.directory)  # otherwise the next plan could be this one, which was undone
     journal = advance(place, journal, "undone", disk)
     return _sweep(place, journal, disk)._replace(state="finished")
 
@@ -234,8 +265,13 @@ def _sweep(place: Site, journal: Journal, disk: Disk) -> Outcome:
     clear_staging(place, disk)
     names = tuple(step.name for step in journal.steps)
     if journal.phase == "done":
-        return Outcome(
-            "already", names, sum(step.before.size for step in journal.steps if step.before)
-        )
-    clear_folder(place.undo, disk)
+        return Outcome("already", names, sum(map(_kept_bytes, journal.steps)))
+    clear_kept(place, disk)
     return Outcome("already", names)
+
+
+def _kept_bytes(step: Step) -> int:
+    """Return the bytes that are kept for the undo of a step; of a cut log, with its zeros."""
+    if step.before is None:
+        return 0
+    return step.before.size - (step.after.size if step.after and is_cut(step) else 0)

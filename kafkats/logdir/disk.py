@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import stat
 from collections.abc import Generator, Iterable
@@ -25,6 +26,7 @@ from kafkats.logdir.mounts import mount_of
 
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 """The errors of a file system without free blocks or free inodes."""
+_CHUNK: Final = 2**20
 _MOVE_WHOLE: Final = frozenset({"btrfs", "ext3", "ext4", "f2fs", "tmpfs", "xfs", "zfs"})
 _NOT_PERMITTED: Final = (errno.EPERM, errno.EACCES, errno.ENOTSUP)
 
@@ -73,6 +75,22 @@ class Disk:
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
 
+    def links(self, path: Path) -> int:
+        """Return the number of names (hard links) of a file."""
+        return path.lstat().st_nlink
+
+    def continues(self, path: Path, start: int, tail: Path) -> bool:
+        """Return whether a file has, from byte `start` on, only bytes of `tail` or zeros."""
+        with path.open("rb") as file, tail.open("rb") as expected:
+            file.seek(start)
+            while data := file.read(_CHUNK):
+                wanted = expected.read(len(data)).ljust(len(data), b"\0")
+                if data != wanted and any(
+                    a not in (0, b) for a, b in zip(data, wanted, strict=True)
+                ):
+                    return False
+        return True
+
     def hash(self, path: Path, algorithm: str) -> str:
         """Return the hash of a synced file as stored: cached pages are dropped if possible."""
         with path.open("rb", buffering=0) as file:
@@ -93,6 +111,44 @@ class Disk:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             write_all(fd, data)
+        finally:
+            os.close(fd)
+
+    def copy_tail(self, path: Path, start: int, end: int, target: Path) -> str:
+        """Copy bytes [start, end) into a new file, without zeros at the end. Return their SHA-256."""
+        digest = hashlib.sha256()
+        source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            end = _without_zeros(source, start, end)
+            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                while start < end and (data := os.pread(source, min(end - start, _CHUNK), start)):
+                    digest.update(data)
+                    write_all(fd, data)
+                    start += len(data)
+            finally:
+                os.close(fd)
+        finally:
+            os.close(source)
+        return digest.hexdigest()
+
+    def truncate(self, path: Path, size: int) -> None:
+        """Cut a file that is there. Its first `size` bytes stay."""
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+        try:
+            os.ftruncate(fd, size)
+        finally:
+            os.close(fd)
+
+    def restore_tail(self, path: Path, start: int, tail: Path, size: int) -> None:
+        """Write `tail` at byte `start`, and zeros behind it up to `size`; both are not synced."""
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+        try:
+            os.lseek(fd, start, os.SEEK_SET)
+            with tail.open("rb") as saved:
+                while data := saved.read(_CHUNK):
+                    write_all(fd, data)
+            os.ftruncate(fd, size)
         finally:
             os.close(fd)
 
@@ -128,6 +184,11 @@ class Disk:
 
     def set_mtime(self, path: Path, mtime_ns: int) -> None:
         os.utime(path, ns=(path.lstat().st_atime_ns, mtime_ns), follow_symlinks=False)
+
+    def renew(self, path: Path) -> None:
+        """Give a directory another ctime, so that it is no longer the one that a plan has seen."""
+        st = path.lstat()
+        os.utime(path, ns=(st.st_atime_ns, st.st_mtime_ns), follow_symlinks=False)
 
     def link(self, source: Path, name: Path) -> None:
         os.link(source, name, follow_symlinks=False)
@@ -183,6 +244,24 @@ def write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def _without_zeros(fd: int, start: int, end: int) -> int:
+    """Return where the zeros at the end of bytes [start, end) begin. Holes are not read."""
+    while start < end:
+        try:
+            data_at = os.lseek(fd, max(start, end - _CHUNK), os.SEEK_DATA)
+        except OSError as e:
+            if e.errno != errno.ENXIO:
+                raise
+            data_at = end  # no data up to the file's end
+        begin = max(start, end - _CHUNK)
+        if data_at < end:
+            kept = os.pread(fd, end - begin, begin).rstrip(b"\0")
+            if kept:
+                return begin + len(kept)
+        end = begin
+    return end
 
 
 def _fsync(path: Path, flags: int) -> None:

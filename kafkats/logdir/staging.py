@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
-from kafkats.errors import Changed, Refused, UsageError
+from kafkats.errors import Changed, UsageError
 from kafkats.hashes import algorithm_of
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import FileIdentity, model_of
@@ -15,7 +15,8 @@ from kafkats.logdir.journal import Journal, Step
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.resume_checks import home_of, logs_behind
 from kafkats.logdir.swap import INDEXES, base_of
-from kafkats.logdir.workarea import Site, WorkArea, clear_folder
+from kafkats.logdir.tails import save_tail
+from kafkats.logdir.workarea import Site, clear_folder
 
 
 class Replace(NamedTuple):
@@ -34,6 +35,14 @@ class Replace(NamedTuple):
     read_back: bool = False
 
 
+class Truncate(NamedTuple):
+    """Cut the file in place: its first `size` bytes stay. The others are kept for undo."""
+
+    name: str
+    before: FileIdentity
+    size: int
+
+
 class Remove(NamedTuple):
     """Remove the file."""
 
@@ -41,7 +50,7 @@ class Remove(NamedTuple):
     before: FileIdentity
 
 
-Change = Replace | Remove
+Change = Replace | Remove | Truncate
 
 
 def check_request(
@@ -51,7 +60,7 @@ def check_request(
     lease: Lease,
     disk: Disk,
 ) -> None:
-    """Raise UsageError for an inconsistent request, Refused if this work area could not undo it."""
+    """Raise UsageError for an inconsistent request."""
     names = [change.name for change in changes]
     place = lease.site
     if (
@@ -62,20 +71,10 @@ def check_request(
         raise UsageError("a changeset has at least one file, and each file once", path=directory)
     if directory.resolve() != place.directory:
         raise UsageError(f"the claim is for {place.directory}", path=directory)
-    refuse_not_undoable(place.area, names)
     for change in changes:
         if isinstance(change, Replace) and change.staged != lease.staged(change.name):
             raise UsageError("not where this attempt stages its files", path=change.staged)
     _check_indexes_named(directory, names, unchanged, disk)
-
-
-def refuse_not_undoable(area: WorkArea, names: Iterable[str]) -> None:
-    """Raise Refused for logs if undo needs copies of them, which take too much space and time."""
-    if not area.linked and not all(name.endswith(INDEXES) for name in names):
-        raise Refused(
-            "with the work area on another file system only index files can be changed",
-            path=area.root,
-        )
 
 
 def _check_indexes_named(
@@ -112,7 +111,13 @@ def _prepare_one(lease: Lease, change: Change, existing: set[str], disk: Disk) -
     """
     if isinstance(change, Remove):
         return Step(change.name, change.before, None, None, None)
-    staged, place = change.staged, lease.site
+    place = lease.site
+    if isinstance(change, Truncate):
+        sha256 = save_tail(place, lease.epoch, change.name, change.before, change.size, disk)
+        attributes = disk.attributes(place.directory / change.name)
+        after = change.before._replace(size=change.size)
+        return Step(change.name, change.before, after, attributes, sha256)
+    staged = change.staged
     model = model_of(place.directory, change.name, existing)
     attributes = disk.attributes(place.directory / model)
     disk.own(staged, attributes.mode, attributes.uid, attributes.gid)
@@ -150,7 +155,23 @@ def clear_staging(place: Site, disk: Disk) -> None:
         elif name == "journal.new":
             disk.unlink(place.run / name)
     if not place.area.linked:
-        for name in disk.names(place.directory):
-            if name.startswith(place.temporary):
-                disk.unlink(place.directory / name)
+        clear_temporary(place, disk, kept=False)
+
+
+def clear_kept(place: Site, disk: Disk) -> None:
+    """Remove the old files and the tails that a run keeps for its undo."""
+    for name in disk.names(place.run):
+        if name.startswith("tail-"):
+            clear_folder(place.run / name, disk)
+    clear_folder(place.undo, disk)
+    if not place.area.linked:
+        clear_temporary(place, disk, kept=True)
+
+
+def clear_temporary(place: Site, disk: Disk, *, kept: bool) -> None:
+    """Remove the run's own files beside the live ones: the kept old files, or the staged ones."""
+    for name in disk.names(place.directory):
+        if name.startswith(place.temporary) and name.startswith(place.kept_names) == kept:
+            disk.unlink(place.directory / name)
+    if disk.is_dir(place.directory):  # a topic that was deleted took them with it
         disk.sync_dir(place.directory)

@@ -12,6 +12,9 @@ synced between these waves, because effects that are not synced may be lost in a
     remove .index | remove .timeindex, .txnindex | swap the rest | put .timeindex, .txnindex
         | put .index
 
+A log that is cut in place (`tails`) takes the place of a replaced one in this order: the indexes
+that reach past the cut go before it, and come back after the tail.
+
 Batches that move from one log to another are in both for a while, never in neither. New logs are
 added before any log is replaced, and logs are replaced before others are removed, also before a
 `.log.swap` that a broker left is removed. An overlap is
@@ -35,6 +38,7 @@ from kafkats.errors import Changed
 from kafkats.logdir.disk import FULL, Disk
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Step
+from kafkats.logdir.tails import cut, is_cut, may_come_back, put_back
 from kafkats.logdir.workarea import Site
 
 Side = Literal["old", "new"]
@@ -113,18 +117,13 @@ def base_of(name: str) -> int | None:
     return segment.base_offset if segment else None
 
 
-def stands(place: Site, step: Step, live: FileIdentity | None, side: Side) -> bool:
+def stands(step: Step, live: FileIdentity | None, side: Side) -> bool:
     """Return whether the live file is the one of `side`.
 
-    The run's own links change the ctime: it is ignored.
+    The run's own links and cuts change the ctime: it is ignored.
     """
     wanted = _file(step, side)
-    if wanted is None or live is None:
-        return wanted is live
-    if wanted.same_file(live):
-        return True
-    came_back_as_copy = side == "old" and not place.area.linked and not live.same_file(step.after)
-    return came_back_as_copy and (live.size, live.mtime_ns) == (wanted.size, wanted.mtime_ns)
+    return wanted is live if wanted is None or live is None else wanted.same_file(live)
 
 
 def check_standing(place: Site, steps: Sequence[Step], disk: Disk, *, finished: bool) -> None:
@@ -137,11 +136,13 @@ def check_standing(place: Site, steps: Sequence[Step], disk: Disk, *, finished: 
     identities = disk.identities(place.directory, [step.name for step in steps])
     for step in steps:
         live = identities[step.name]
-        if stands(place, step, live, "new"):
+        if stands(step, live, "new"):
             if live is None or disk.attributes(place.directory / step.name) == step.attributes:
                 continue
         elif not finished and (
-            stands(place, step, live, "old") or (live is None and step.name in cleared)
+            stands(step, live, "old")
+            or (live is None and step.name in cleared)
+            or (is_cut(step) and may_come_back(step, live))
         ):
             continue
         raise Changed("not as the run left it; left alone", path=place.directory / step.name)
@@ -152,15 +153,22 @@ def drive(
 ) -> None:
     """Bring every live file to `side`, from any state that an interruption has left.
 
-    `sources` has the file to put in place for each step whose `side` is a file.
+    `sources` has the file to put in place for each step whose `side` is a file, and for an undo the
+    tail of each log that was cut in place.
     """
     for wave in waves(steps, side):
         for verb, step in wave:
             live = place.directory / step.name
             now = disk.identify(live)
-            if stands(place, step, now, side):
+            if stands(step, now, side):
+                if is_cut(step):  # a killed attempt may not have come to syncing it
+                    disk.sync_file(live)
                 continue
-            if verb == "settle" and step.name in sources:
+            if is_cut(step) and side == "new":
+                cut(live, step, disk)
+            elif is_cut(step):
+                put_back(live, step, sources[step.name].path, disk)
+            elif verb == "settle" and step.name in sources:
                 _put(sources[step.name], live, disk)
             elif now is not None:
                 disk.unlink(live)

@@ -6,11 +6,16 @@
             runs/<run id>/
                 journal                             the intended changes, and the phase
                 staging-<epoch>/<file>              new files of one attempt
+                tail-<epoch>/<file>                 what was cut from logs in place, likewise
                 undo/<file>                         old files, until the undo window closes
         reservation  reservation.lock               who plans to change the log dir (reservation.py)
 
 It lies outside the log dir because Kafka does not start when a directory in the log dir is not a
-partition. It lies on the same mount because a swap is a rename and undo material is a hard link.
+partition. A swap is a rename and an old file is kept as a hard link: both need the log dir's own
+mount. Where the work area is on another one, these files lie in the partition directory itself:
+
+    <log dir>/<partition>/.kafkats-<run id>~<epoch>~<file>.tmp      new files of one attempt
+    <log dir>/<partition>/.kafkats-<run id>~undo~<file>.tmp         old files
 """
 
 from __future__ import annotations
@@ -40,10 +45,9 @@ _OF_A_ROOT: Final = (paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN, paths.RECOVERY
 class WorkArea(NamedTuple):
     """The work area of one log dir. Nothing is created before the first claim.
 
-    `linked`: the work area is on the log dir's own mount. Otherwise undo material is copied, new
-    files are staged beside the live files under names that no Kafka version reads, and only index
-    files may be changed. `mode`, `uid` and `gid` are those of the log dir, for everything created
-    here.
+    `linked`: the work area is on the log dir's own mount. Otherwise new files and kept old ones lie
+    beside the live files, under names that no Kafka version reads. `mode`, `uid` and `gid` are
+    those of the log dir, for everything created here.
     """
 
     root: Path
@@ -96,7 +100,27 @@ class Site:
         """Return the path at which an attempt builds the new file `name`."""
         if self.area.linked:
             return self.run / f"staging-{epoch}/{name}"
-        return self.directory / f"{self.temporary}{epoch}~{name}.tmp"
+        return self._beside(str(epoch), name)
+
+    def tails(self, epoch: int) -> Path:
+        """Return the directory in which an attempt saves what it cuts from logs."""
+        return self.run / f"tail-{epoch}"
+
+    def kept(self, name: str) -> Path:
+        """Return the second name (a hard link) of the old file `name` while it can be undone."""
+        return self.undo / name if self.area.linked else self._beside("undo", name)
+
+    def kept_again(self, name: str) -> Path:
+        """Return the third name, which undo renames to `name`."""
+        return self.undo / f"{name}~2" if self.area.linked else self._beside("undo", f"{name}~2")
+
+    def _beside(self, what: str, name: str) -> Path:
+        return self.directory / f"{self.temporary}{what}~{name}.tmp"
+
+    @property
+    def kept_names(self) -> str:
+        """The beginning of the names of kept files beside the live ones."""
+        return f"{self.temporary}undo~"
 
     @property
     def temporary(self) -> str:
@@ -123,9 +147,7 @@ def work_area(
         if not stat.S_ISDIR(st.st_mode):
             raise UsageError("not a directory", path=home)
         mount = _mount(home)
-        path = (
-            _beside(home, mount) if place is None else _placed(home, Path(os.path.realpath(place)))
-        )
+        path = _default(home) if place is None else _placed(home, Path(os.path.realpath(place)))
         linked = mount == _mount(_existing(path))
     return WorkArea(home, path, linked, stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid)
 
@@ -191,18 +213,12 @@ def clear_folder(folder: Path, disk: Disk) -> None:
     disk.remove_dir(folder)
 
 
-def _beside(home: Path, mount: tuple[int, str]) -> Path:
+def _default(home: Path) -> Path:
     parent = home.parent
     way_out = (
         "name a place for the work area outside the log directories (--work-area, or"
         " work_area in the policy)"
     )
-    if mount != _mount(parent):
-        raise Refused(
-            "the log directory is a mount of its own, so nothing beside it is on its file"
-            f" system: {way_out}",
-            path=home,
-        )
     if any((parent / name).exists() for name in _OF_A_ROOT):
         raise Refused(
             "the parent is a log directory too, where a foreign directory stops the broker:"

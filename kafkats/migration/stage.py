@@ -69,10 +69,6 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """
     target = _target(work)
     directory = Path(work.log_dir, work.partition_dir)
-    if not lease.site.area.linked:  # commit checks this too, but after the conversion
-        raise Refused(
-            "with the work area on another file system no .log can be changed", path=directory
-        )
     _refuse_changed(work, directory)
     if target.dialect:
         refuse_broker(Path(work.log_dir), target.dialect)

@@ -7,8 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kafkats.errors import KafkatsError, storage
 from kafkats.plans.files import read_json, write_json
+from kafkats.plans.plan import Plan
 
 NAME: Final = "disks.json"
 
@@ -18,6 +22,36 @@ class Disk(NamedTuple):
 
     bytes: int
     free_bytes: int
+
+
+class Room(NamedTuple):
+    """The bytes that an apply writes on the file system of a log directory, and those free there.
+
+    `free_bytes` is -1 where the directory is not seen from here.
+    """
+
+    log_dir: str
+    needed_bytes: int
+    free_bytes: int
+
+    @property
+    def short(self) -> bool:
+        return 0 <= self.free_bytes < self.needed_bytes
+
+
+def room_of(plan: Plan) -> list[Room]:
+    """Return the space that a plan needs in each log directory beside its old files."""
+    new = pc.is_in(plan.items["action"], pa.array(["add", "replace"]))
+    written = plan.items.select(["log_dir", "after_bytes"]).filter(new)
+    sums = written.group_by(["log_dir"], use_threads=False).aggregate([("after_bytes", "sum")])
+    found = []
+    for row in sums.to_pylist():
+        try:
+            free = shutil.disk_usage(row["log_dir"]).free
+        except (OSError, ValueError):
+            free = -1
+        found.append(Room(row["log_dir"], max(row["after_bytes_sum"], 0), free))
+    return found
 
 
 def keep_disks(log_dirs: Iterable[Path], folder: Path) -> None:

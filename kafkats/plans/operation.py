@@ -182,6 +182,8 @@ class Operation:
     """
     flushes: bool = False
     """Whether its apply mostly waits until the disk has flushed (execution.Work.flushes)."""
+    by_partition: bool = False
+    """Whether tables have one row per partition, as nobody approves single files."""
     whole: bool = False
     """Whether blocked rows leave the work undone: the command `apply` then ends with 1, too."""
 

@@ -198,6 +198,7 @@ class Totals(TypedDict, total=False):
     blocked_segments: int
     blocked_bytes: int
     cut_bytes: int
+    zero_bytes: int
     dropped_segments: int
     dropped_bytes: int
     copied_bytes: int

@@ -111,8 +111,8 @@ def refuse_full_disk(work: PartitionWork) -> None:
     Both are on the disk until the undo window closes.
     """
     with storage(work.log_dir, "asking for free space"):
-        free = shutil.disk_usage(work.place or work.log_dir).free
-    needed = sum(max(item["after_bytes"], 0) for item in work.items)
+        free = shutil.disk_usage(work.log_dir).free
+    needed = sum(max(item["after_bytes"], 0) for item in work.items if item["action"] != "truncate")
     if needed > free:
         raise DiskFull(f"{needed} bytes needed, {free} free: nothing was begun", path=work.log_dir)
 

@@ -47,6 +47,12 @@ class Decision(NamedTuple):
         return log_bytes(self.cut) - valid_bytes(self.cut) if self.cut else 0
 
     @property
+    def zero_bytes(self) -> int:
+        """Return the bytes of the cut if they are all zeros."""
+        zeros = self.cut is not None and self.cut["stop"] == StopReason.ZERO_TAIL
+        return self.cut_bytes if zeros else 0
+
+    @property
     def dropped_bytes(self) -> int:
         return sum(map(log_bytes, self.dropped))
 

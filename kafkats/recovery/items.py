@@ -31,12 +31,21 @@ from kafkats.recovery.swaps import Swap
 _CONTRADICTS: Final = "contradicts the log"
 
 
-def cut_items(decision: Decision, rule: str) -> Iterator[Item]:
-    """Yield the item of the log with bytes behind its last good batch."""
+def cut_items(directory: Path, decision: Decision, rule: str) -> Iterator[Item]:
+    """Yield the item of the log with bytes behind its last good batch.
+
+    A log with a second hard link, such as a backup has, is copied instead of truncated. Raises
+    StorageFailed.
+    """
     row = decision.cut
     if row is not None:
         reason = f"{row['stop']}: {decision.cut_bytes} bytes behind the last good batch are cut"
-        yield item_of(row, log_of(row), rule, "replace", reason) | {
+        log = directory / log_of(row)
+        with storage(log, "looking for other names of it"):
+            shared = log.lstat().st_nlink > 1
+        if shared:
+            reason += "; a copy takes its place, as it has another hard link"
+        yield item_of(row, log_of(row), rule, "replace" if shared else "truncate", reason) | {
             "before": row["log"],
             "log_valid_bytes": valid_bytes(row),
             "after_bytes": valid_bytes(row),

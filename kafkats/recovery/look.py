@@ -57,7 +57,8 @@ RECOVERY: Final = pa.schema([
     ("log_end", pa.int64()),           # after the recovery; of a blocked partition: now
     ("segments", pa.int64()),          # that a broker would recover
     ("bytes", pa.int64()),             # of their logs
-    ("cut_bytes", pa.int64()),
+    ("cut_bytes", pa.int64()),         # behind the last good batch, but for zeros
+    ("zero_bytes", pa.int64()),        # of zeros there, as preallocate leaves them
     ("dropped_segments", pa.int64()),
     ("dropped_bytes", pa.int64()),
     ("copied_bytes", pa.int64()),      # of good batches behind a corrupt place
@@ -199,7 +200,8 @@ def _summary(partition: Partition, found: Decision | Blocked) -> dict[str, objec
         "log_end": decision.log_end if decision else max(map(end_of, partition.rows)),
         "segments": len(recovered),
         "bytes": sum(map(log_bytes, recovered)),
-        "cut_bytes": decision.cut_bytes if decision else 0,
+        "cut_bytes": decision.cut_bytes - decision.zero_bytes if decision else 0,
+        "zero_bytes": decision.zero_bytes if decision else 0,
         "dropped_segments": len(decision.dropped) if decision else 0,
         "dropped_bytes": decision.dropped_bytes if decision else 0,
         "blocked": found.reason if isinstance(found, Blocked) else "",
@@ -221,7 +223,7 @@ def _items(
     ending = list(empty_segment(decision, there, rule)) if recovered and decision.added else []
     replaced = {item["file"] for item in ending}
     changes = [
-        *cut_items(decision, rule),
+        *cut_items(partition.directory, decision, rule),
         *index_items(decision, rule, lambda base: any(swap.covers(base) for swap in swaps)),
         *swap_items(swaps, partition.rows, partition.building, decision.first),
         *(item for item in leftovers(listed, decision, rule) if item["file"] not in replaced),

@@ -69,6 +69,11 @@ def _sentences(header: Header) -> list[str]:
             f"{size_text(totals['cut_bytes'])} behind the last good batches are cut; undo keeps"
             " them"
         )
+    if totals.get("zero_bytes"):
+        sentences.append(
+            f"{size_text(totals['zero_bytes'])} of zeros behind the last good batches are cut:"
+            " space that was set aside, no records"
+        )
     if totals["dropped_segments"]:
         sentences.append(
             f"LOST by this: {counted(totals['dropped_segments'], 'segment')}"
@@ -118,5 +123,6 @@ OPERATION: Final = Operation(
     proves_log_end=True,
     undone_together=True,
     flushes=True,
+    by_partition=True,
     whole=True,
 )

@@ -262,12 +262,14 @@ def _totals(items: pa.Table, found: pa.Table, segments: pa.Table) -> Totals:
     logs = writes.filter(pc.ends_with(writes["file"], paths.LOG))
     planned = found.filter(pc.equal(found["blocked"], ""))
     behind = pc.less(planned["log_end"], planned["high_watermark"])
+    whole = writes.filter(pc.not_equal(writes["action"], "truncate"))
+    saved = sum_of(planned["cut_bytes"])
     totals = totals_of(
         items,
         segments,
         changed=sum_of(planned["segments"]),
         read_bytes=sum_of(found["bytes"]),
-        write_bytes=sum_of(pc.max_element_wise(writes["after_bytes"], 0)),
+        write_bytes=sum_of(pc.max_element_wise(whole["after_bytes"], 0)) + saved,
     )
     copied = sum_of(found["copied_bytes"])
     if copied:  # so the digests of other plans do not change
@@ -278,7 +280,8 @@ def _totals(items: pa.Table, found: pa.Table, segments: pa.Table) -> Totals:
         "segments_added": sum_of(added),
         "recovery_segments": sum_of(found["segments"]),
         "recovery_bytes": sum_of(found["bytes"]),
-        "cut_bytes": sum_of(planned["cut_bytes"]),
+        "cut_bytes": saved,
+        "zero_bytes": sum_of(planned["zero_bytes"]),
         "dropped_segments": sum_of(planned["dropped_segments"]),
         "dropped_bytes": sum_of(planned["dropped_bytes"]),
         "behind_high_watermark": sum_of(behind),

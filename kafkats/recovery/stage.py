@@ -11,7 +11,7 @@ from typing import Final
 from kafkats import paths
 from kafkats.errors import Changed, CorruptFile, CorruptPlan, Refused, Vanished, storage
 from kafkats.hashes import EMPTY_SHA256
-from kafkats.logdir.changeset import Change, Remove, Replace
+from kafkats.logdir.changeset import Change, Remove, Replace, Truncate
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.families import noted, stage_bytes
@@ -50,6 +50,8 @@ def check_item(item: Item) -> None:
         return
     if name is None or item["partition_dir"] == ROOT or action == "update" or not item["log"]:
         raise CorruptPlan(f"{item['file']}: a recovery does not {action} this file")
+    if action == "truncate" and (name.kind != paths.LOG or item["before"] != item["log"]):
+        raise CorruptPlan(f"{item['file']}: a recovery truncates only logs")
     if action != "remove":
         kind_of(item)
 
@@ -106,6 +108,8 @@ def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Chan
         before = identity_of(item["before"])
         if item["action"] == "remove":
             yield Remove(item["file"], replaced_file(item))
+        elif item["action"] == "truncate":
+            yield _cut(directory / item["file"], item)
         elif item["file"] in small and item["file"] not in swapped:
             yield stage_planned(directory / item["file"], item, small[item["file"]], lease)
         elif name is None:
@@ -138,6 +142,14 @@ def _build(log: Path, item: Item) -> Mapping[str, bytes]:
     if log.name.endswith(SWAP) and transactions.exists():
         contents[paths.TXN_INDEX] = read_small(transactions)
     return contents
+
+
+def _cut(log: Path, item: Item) -> Truncate:
+    """Return the cut of a log in place. Raises Changed."""
+    end, was = item["log_valid_bytes"], FileIdentity(**source_log(item))
+    if identify(log) != was or end != item["after_bytes"] or end >= was.size:
+        raise Changed("the log has changed since the plan: make a new plan", path=log)
+    return Truncate(item["file"], was, end)
 
 
 def _copy(log: Path, item: Item, lease: Lease) -> Replace:

@@ -28,9 +28,9 @@ def inventoried(root: Path) -> pa.Table:
     return pa.Table.from_batches([inventory_units(list(list_units([root])))], schema=SEGMENTS)
 
 
-def applied_rows(plan: Plan, folder: Path | None = None) -> pa.Table:
-    """Apply a plan, round by round: rows of ACTIONS. `folder` is the plan's."""
-    together = rounds(partition_works(plan, run_of(plan), folder))
+def applied_rows(plan: Plan, folder: Path | None = None, place: Path | None = None) -> pa.Table:
+    """Apply a plan, round by round: rows of ACTIONS. `folder` is the plan's, `place` the work area's."""
+    together = rounds(partition_works(plan, run_of(plan, place=place), folder))
     done = [apply_partition(work) for some in together for work in some]
     return pa.Table.from_batches(done, schema=ACTIONS)
 
@@ -40,12 +40,10 @@ def applied(plan: Plan) -> dict[str, Any]:
     return summarize(applied_rows(plan))
 
 
-def undone(plan: Plan, **options: Any) -> list[dict[str, Any]]:
+def undone(plan: Plan, place: Path | None = None, **options: Any) -> list[dict[str, Any]]:
     """Undo what a plan's apply did: what was done in each directory."""
-    return [
-        end_partition(run_of(plan), "undo", *where, **options)
-        for where in directories(run_of(plan))
-    ]
+    run = run_of(plan, place=place)
+    return [end_partition(run, "undo", *where, **options) for where in directories(run)]
 
 
 def altered(plan: Plan, wrong: dict[str, object]) -> Plan:

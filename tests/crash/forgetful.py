@@ -3,7 +3,7 @@
 The kernel's promises are taken at their weakest, POSIX plus atomic renames:
 
 * Bytes and attributes of a file are safe once the file is synced. Until then a crash leaves the last synced state, an
-  empty file, zeros, the first half, or all of it.
+  empty file, zeros, the first half, or all of it. Bytes in front of the first one written since then stay as they are.
 * Names (made, renamed, removed) are safe once their directory is synced. Until then a crash may keep any of these
   changes and lose any other, in any combination; a rename within a directory is one change, a rename between two
   directories is two that are lost or kept apart.
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kafkats.hashes import hash_bytes
+from kafkats.hashes import SHA256, hash_bytes
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import Attributes, FileIdentity
 
@@ -44,9 +44,10 @@ class Inode:
     now: Content
     synced: Content | None = None
     ctime_ns: int = 0
+    untouched: int = 0
 
     def copy(self) -> Inode:
-        return Inode(self.now, self.synced, self.ctime_ns)
+        return Inode(self.now, self.synced, self.ctime_ns, self.untouched)
 
 
 @dataclass
@@ -111,6 +112,17 @@ class ForgetfulDisk(Disk):
     def read(self, path: Path) -> bytes:
         return self._inode(path).now.data
 
+    def links(self, path: Path) -> int:
+        number = self._number(path)
+        folders = (node for node in self.nodes.values() if isinstance(node, Folder))
+        return sum(list(folder.now.values()).count(number or 0) for folder in folders)
+
+    def continues(self, path: Path, start: int, tail: Path) -> bool:
+        data = self.read(path)[start:]
+        return all(
+            a in (0, b) for a, b in zip(data, self.read(tail).ljust(len(data), b"\0"), strict=False)
+        )
+
     def hash(self, path: Path, algorithm: str) -> str:
         return hash_bytes(self.read(path), algorithm)
 
@@ -128,6 +140,28 @@ class ForgetfulDisk(Disk):
         self._name(path, self._new(Inode(Content(data[: len(data) // 2], self._tick()))))
         self.before_effect("write the rest of", path)
         self._touch(path, data=data, mtime_ns=self._tick())
+
+    def copy_tail(self, path: Path, start: int, end: int, target: Path) -> str:
+        data = self.read(path)[start:end].rstrip(b"\0")
+        self.write(target, data)
+        return hash_bytes(data, SHA256)
+
+    def truncate(self, path: Path, size: int) -> None:
+        self.before_effect("truncate", path)
+        self._keep(path, size)
+        self._touch(path, data=self.read(path)[:size], mtime_ns=self._tick())
+
+    def restore_tail(self, path: Path, start: int, tail: Path, size: int) -> None:
+        head, data = self.read(path)[:start], self.read(tail)
+        self.before_effect("restore the tail of", path)
+        self._keep(path, start)
+        self._touch(path, data=head + data[: len(data) // 2], mtime_ns=self._tick())
+        self.before_effect("restore the rest of", path)
+        self._touch(path, data=(head + data).ljust(size, b"\0"), mtime_ns=self._tick())
+
+    def renew(self, path: Path) -> None:
+        self.before_effect("renew", path)
+        self._folder(path)
 
     def own(self, path: Path, mode: int, uid: int, gid: int) -> None:
         self.before_effect("own", path)
@@ -180,7 +214,7 @@ class ForgetfulDisk(Disk):
     def sync_file(self, path: Path) -> None:
         self.before_effect("sync_file", path)
         inode = self._inode(path)
-        inode.synced = inode.now
+        inode.synced, inode.untouched = inode.now, len(inode.now.data)
 
     def sync_dir(self, path: Path) -> None:
         self.before_effect("sync_dir", path)
@@ -204,7 +238,7 @@ class ForgetfulDisk(Disk):
             if isinstance(node, Folder):
                 node.synced, node.pending = dict(node.now), []
             else:
-                node.synced = node.now
+                node.synced, node.untouched = node.now, len(node.now.data)
 
     def after_crash(self, chance: random.Random, seen: set[object]) -> Iterator[ForgetfulDisk]:
         """Every disk that a crash now may leave and that is not in `seen` yet, each with nothing pending."""
@@ -248,9 +282,9 @@ class ForgetfulDisk(Disk):
         now = inode.now
         if now == inode.synced:
             return [now]
+        safe, new = now.data[: inode.untouched], now.data[inode.untouched :]
         lost = [
-            replace(now, data=data)
-            for data in (b"", bytes(len(now.data)), now.data[: len(now.data) // 2])
+            replace(now, data=safe + data) for data in (b"", bytes(len(new)), new[: len(new) // 2])
         ]
         return list(dict.fromkeys([now, inode.synced or Content(), *lost]))
 
@@ -264,7 +298,9 @@ class ForgetfulDisk(Disk):
             if isinstance(old, Folder):
                 other.nodes[n] = Folder(dict(names[n]), dict(names[n]))
             else:
-                other.nodes[n] = Inode(contents[n], contents[n], old.ctime_ns)
+                other.nodes[n] = Inode(
+                    contents[n], contents[n], old.ctime_ns, len(contents[n].data)
+                )
         return other
 
     # Plumbing
@@ -305,6 +341,11 @@ class ForgetfulDisk(Disk):
         node = self._node(path)
         assert isinstance(node, Folder)
         return node
+
+    def _keep(self, path: Path, size: int) -> None:
+        """From here on a crash may lose all but the first `size` bytes, if they were synced."""
+        inode = self._inode(path)
+        inode.untouched = min(size, inode.untouched)
 
     def _touch(self, path: Path, **changes: object) -> None:
         inode = self._inode(path)

@@ -9,7 +9,18 @@ from kafkats.logdir.changeset import purge, resume, undo
 from kafkats.logdir.identity import Attributes
 from kafkats.logdir.workarea import WorkArea
 from tests.crash.forgetful import Content, ForgetfulDisk, Inode
-from tests.crash.scene import LIVE, PARTITION, RUN, XATTRS, Seen, change, folder, look, new_bytes
+from tests.crash.scene import (
+    APART,
+    LIVE,
+    PARTITION,
+    RUN,
+    XATTRS,
+    Seen,
+    change,
+    folder,
+    look,
+    new_bytes,
+)
 
 Act = Callable[[ForgetfulDisk], object]
 
@@ -23,7 +34,7 @@ def make(scene: str) -> tuple[ForgetfulDisk, WorkArea]:
         content = Content(data, 10**17 + i, Attributes(0o640 if i % 2 else 0o604, 7, 8, XATTRS))
         disk._name(root / PARTITION / name, disk._new(Inode(content)))
     disk.sync_all()
-    return disk, WorkArea(root, Path("/data/.kafkats/kafka-logs"), scene != "copied", 0o750, 7, 8)
+    return disk, WorkArea(root, Path("/data/.kafkats/kafka-logs"), scene not in APART, 0o750, 7, 8)
 
 
 def acts(scene: str, area: WorkArea) -> dict[str, Act]:

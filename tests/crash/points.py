@@ -51,10 +51,12 @@ more than one such copy, and failed attempts leave none.
 
 SCENE_WORDS = {
     "indexes": "The .log stays: two index files replaced, a missing one added",
-    "copied": "The same with the work area on another file system",
+    "apart": "The same with the work area on another file system",
     "logs": "A .log replaced with its indexes, another segment removed",
     "split": "A .log cut in two, each with its indexes",
     "head": "A .log of which only the last part is kept",
+    "cut": "A .log cut in place, with its indexes, another segment removed",
+    "torn": "The same with the work area on another file system, such as beside a mount",
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kafkats.logdir.workarea import WorkArea, work_area
-from tests.crash.scene import LIVE, PARTITION, XATTRS
+from tests.crash.scene import APART, LIVE, PARTITION, XATTRS
 
 
 def make_area(base: Path, scene: str, xattrs: bool = True) -> WorkArea:
@@ -24,7 +24,7 @@ def make_area(base: Path, scene: str, xattrs: bool = True) -> WorkArea:
         if xattrs:
             give_xattrs(path)
         os.utime(path, ns=(10**18, 1_234_567_890_123_456_789 + i))
-    return work_area(root)._replace(linked=scene != "copied")
+    return work_area(root)._replace(linked=scene not in APART)
 
 
 def give_xattrs(path: Path) -> None:

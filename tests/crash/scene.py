@@ -1,10 +1,12 @@
-"""Five small changesets, to be done on a real or a forgetful disk, and what may be true after a crash in them.
+"""Seven small changesets, to be done on a real or a forgetful disk, and what may be true after a crash in them.
 
 indexes   the .log stays: a .timeindex and an .index replaced, a missing .timeindex added
-copied    the same with the work area on another file system
+apart     the same with the work area on another file system
 logs      one segment rewritten with its indexes, the next one removed
 split     one segment cut: its head stays, what was behind becomes a new one, both too short for an .index
 head      the same, and the head goes
+cut       a .log cut in place, with its indexes, and another segment removed
+torn      the same with the work area on another file system
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkats.errors import storage
-from kafkats.logdir.changeset import Change, Outcome, Remove, Replace, commit
+from kafkats.logdir.changeset import Change, Outcome, Remove, Replace, Truncate, commit
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import Attributes, FileIdentity
 from kafkats.logdir.lease import Lease, claim
-from kafkats.logdir.workarea import WorkArea
+from kafkats.logdir.workarea import WorkArea, site
 
 PARTITION = "topic-0"
 RUN = "run-1"
@@ -58,14 +60,26 @@ HEAD: dict[str, bytes | None] = {
     f"{M}.timeindex": b"new time index of a",
     f"{M}.log": b"of a",
 }
+CUT: dict[str, bytes | None] = {
+    f"{A}.log": b"old log ",
+    f"{A}.index": b"new index of a!",
+    f"{A}.timeindex": b"new time index of a",
+    f"{A}.txnindex": None,
+    f"{B}.log": None,
+    f"{B}.index": None,
+}
 SCENES: dict[str, dict[str, bytes | None]] = {
     "indexes": dict(INDEXES),
-    "copied": dict(INDEXES),
+    "apart": dict(INDEXES),
     "logs": LOGS,
     "split": SPLIT,
     "head": HEAD,
+    "cut": CUT,
+    "torn": dict(CUT),
 }
-CHANGE_LOGS = ("logs", "split", "head")
+CHANGE_LOGS = ("logs", "split", "head", "cut", "torn")
+CUTS = ("cut", "torn")
+APART = ("apart", "torn")
 
 
 class Seen(NamedTuple):
@@ -85,7 +99,9 @@ def begin(
     changes: list[Change] = []
     for name, data in SCENES[scene].items():
         before = disk.identify(directory / name)
-        if data is not None:
+        if scene in CUTS and name == f"{A}.log" and before and data:
+            changes.append(Truncate(name, before, len(data)))
+        elif data is not None:
             with storage(lease.staged(name), "build the new file"):
                 disk.write(lease.staged(name), data)
             changes.append(
@@ -135,6 +151,8 @@ def check_never_stale(scene: str, area: WorkArea, disk: Disk) -> None:
         allowed = (
             [old, new, None] if scene in CHANGE_LOGS and name.endswith("index") else [old, new]
         )
+        if scene in CUTS and name == f"{A}.log" and not _is_torn(live[name], old):
+            continue  # while its tail comes back, its indexes are gone
         assert live.get(name) in allowed, f"{name} is {live.get(name)!r}"
     assert live.keys() <= {*LIVE, *SCENES[scene]}
     if scene not in CHANGE_LOGS:
@@ -158,14 +176,32 @@ def check_never_stale(scene: str, area: WorkArea, disk: Disk) -> None:
             )
 
 
+def _is_torn(log: bytes, old: bytes | None) -> bool:
+    """Return whether a log is not one that a kill or a power failure can leave of a cut or its undo."""
+    tail = (old or b"")[8:].ljust(len(log) - 8, b"\0")
+    return log[:8] != b"old log " or any(
+        a not in (0, b) for a, b in zip(log[8:], tail, strict=False)
+    )
+
+
 def check_nothing_lost(scene: str, area: WorkArea, disk: Disk) -> None:
     """Every old file is live, or kept for undo."""
     live = look(area, disk)
-    kept = area.path / PARTITION / "runs" / RUN / "undo"
+    place = site(area, PARTITION, RUN)
+    there = {*disk.names(place.undo), *disk.names(place.directory)}
     for name in SCENES[scene]:
+        if scene in CUTS and name == f"{A}.log":
+            tails = [one for one in disk.names(place.run) if one.startswith("tail-")]
+            saved = [
+                disk.read(place.run / one / name)
+                for one in tails
+                if name in disk.names(place.run / one)
+            ]
+            assert live[name].data == LIVE[name] or LIVE[name][8:] in saved, "a tail is lost"
+            continue
         if name in LIVE and live.get(name, Seen(b"-", 0, None)).data != LIVE[name]:  # type: ignore[arg-type]
-            assert name in disk.names(kept), f"the old {name} is lost"
-            assert disk.read(kept / name) == LIVE[name]
+            assert place.kept(name).name in there, f"the old {name} is lost"
+            assert disk.read(place.kept(name)) == LIVE[name]
 
 
 def folder(area: WorkArea) -> Path:

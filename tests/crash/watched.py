@@ -39,6 +39,28 @@ class WatchedDisk(Disk):
         self.before_effect("set_mtime", path)
         super().set_mtime(path, mtime_ns)
 
+    def copy_tail(self, path: Path, start: int, end: int, target: Path) -> str:
+        self.before_effect("write", target)
+        self.before_effect("write the rest of", target)
+        return super().copy_tail(path, start, end, target)
+
+    def truncate(self, path: Path, size: int) -> None:
+        self.before_effect("truncate", path)
+        super().truncate(path, size)
+
+    def restore_tail(self, path: Path, start: int, tail: Path, size: int) -> None:
+        self.before_effect("restore the tail of", path)
+        whole = tail.read_bytes()
+        with open(path, "r+b", buffering=0) as file:
+            file.seek(start)
+            file.write(whole[: len(whole) // 2])
+        self.before_effect("restore the rest of", path)
+        super().restore_tail(path, start, tail, size)
+
+    def renew(self, path: Path) -> None:
+        self.before_effect("renew", path)
+        super().renew(path)
+
     def link(self, source: Path, name: Path) -> None:
         self.before_effect("link", source, name)
         super().link(source, name)

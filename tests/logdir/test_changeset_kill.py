@@ -136,5 +136,4 @@ def fresh(base: Path, scene: str) -> tuple[WorkArea, dict[str, Seen], dict[str, 
 def check_as_before(area: WorkArea, before: dict[str, Seen], inodes: dict[str, int]) -> None:
     assert look(area, DISK) == before
     assert sorted(os.listdir(folder(area))) == sorted(before)
-    if area.linked:
-        assert {name: (folder(area) / name).stat().st_ino for name in before} == inodes
+    assert {name: (folder(area) / name).stat().st_ino for name in before} == inodes

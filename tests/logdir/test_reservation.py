@@ -21,7 +21,6 @@ from kafkats.errors import (
     KafkatsError,
     Locked,
     ReadOnly,
-    Refused,
     Reserved,
     StorageFailed,
     UsageError,
@@ -429,19 +428,17 @@ def test_where_another_owner_keeps_the_area_to_itself() -> None:
         assert os.waitpid(fork(as_owner), 0)[1] == 0
 
 
-def test_a_mount_needs_a_named_place(
+def test_a_mount_is_reserved_in_its_parent(
     area: WorkArea, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         workarea, "_mount", lambda path: "inner" if path.is_relative_to(area.root) else "outer"
     )
-    with pytest.raises(Refused, match="--work-area") as refused:
-        reservation_area(area.root)
-    assert refused.value.exit_code == 3
+    assert reservation_area(area.root) == area._replace(linked=False)
     place = tmp_path / "place"
     place.mkdir()
     ours(reservation_area(area.root, place))
-    with pytest.raises(Reserved, match=f"kafkats release {area.root} --work-area {place}$"):
+    with pytest.raises(Reserved, match=f"kafkats release {area.root}$"):
         ours(reservation_area(area.root, place), "them")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +27,7 @@ from kafkats.recovery import stage
 from kafkats.segment.reader import read_so_far
 from tests.builders.certificates import message
 from tests.builders.directories import contents
-from tests.builders.operations import altered, applied_rows
+from tests.builders.operations import altered, applied_rows, undone
 from tests.builders.partitions import write_indexes
 from tests.golden import Unpacked
 from tests.recovery.crashed import CRASHED, plan_of, some_of
@@ -201,11 +203,63 @@ def test_a_second_apply_changes_nothing(root: Path) -> None:
 
 def test_the_cut_end_is_kept_until_purge(root: Path) -> None:
     log = max((root / TORN).glob("*.log"))
-    inode, size = log.stat().st_ino, log.stat().st_size
+    inode, before = log.stat().st_ino, log.read_bytes()
     outcomes(plan_of(root, CRASHED).plan)
-    assert log.stat().st_size < size
-    kept = [p for p in root.parent.rglob(log.name) if p.stat().st_ino == inode]
-    assert [p.stat().st_size for p in kept] == [size]
+    after = log.read_bytes()
+    assert log.stat().st_ino == inode and before.startswith(after) and after < before
+    kept = [
+        p.read_bytes() for p in root.parent.rglob(log.name) if p.parent.name.startswith("tail-")
+    ]
+    assert [after + tail for tail in kept] == [before.rstrip(b"\0")]
+
+
+@pytest.fixture
+def mount() -> Iterator[Path]:
+    """A folder on another file system than tmp_path."""
+    with TemporaryDirectory(dir="/dev/shm") as place:
+        yield Path(place)
+
+
+def test_a_mount_of_its_own(golden: Unpacked, mount: Path, tmp_path: Path) -> None:
+    root = some_of(golden, CRASHED.name, (TORN, WELL), mount / "data")
+    if root.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("one file system only")
+    before = contents(root)
+    plan = plan_of(root, CRASHED).plan
+    assert set(applied_rows(plan, place=tmp_path)["outcome"].to_pylist()) == {"done"}
+    assert plan_of(root, CRASHED).plan.items.num_rows == 0, "not all is recovered"
+    assert all(path.is_file() for path in root.glob("*/*"))
+    left = {row["outcome"] for row in undone(plan, place=tmp_path, wrote=True)}
+    assert left == {"undone"} and contents(root) == before
+
+
+def test_a_log_with_a_second_hard_link_is_copied(root: Path, tmp_path: Path) -> None:
+    log = max((root / TORN).glob("*.log"))
+    backup = tmp_path / "backup"
+    backup.hardlink_to(log)
+    before = backup.read_bytes()
+    plan = plan_of(root, CRASHED).plan
+    (row,) = [row for row in plan.items.to_pylist() if row["file"] == log.name and row["before"]]
+    assert row["action"] == "replace" and "hard link" in row["reason"]
+    outcomes(plan)
+    assert backup.read_bytes() == before and len(log.read_bytes()) < len(before)
+
+
+def test_a_plan_that_was_undone_before_its_first_change_can_be_made_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = plan_of(root, CRASHED).plan
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("kafkats.logdir.changeset.keep_old", fail)
+        assert "failed" in set().union(*outcomes(first).values())
+    undone(first, wrote=False)
+    second = plan_of(root, CRASHED).plan
+    assert second.digest != first.digest
+    assert set().union(*outcomes(second).values()) == {"done"}
 
 
 @pytest.mark.parametrize(
@@ -220,7 +274,9 @@ def test_the_cut_end_is_kept_until_purge(root: Path) -> None:
 def test_items_of_no_recovery_are_refused(root: Path, wrong: dict[str, object]) -> None:
     plan = plan_of(root, CRASHED).plan
     logs = plan.items.filter(
-        pc.and_(pc.ends_with(plan.items["file"], ".log"), pc.equal(plan.items["action"], "replace"))
+        pc.and_(
+            pc.ends_with(plan.items["file"], ".log"), pc.equal(plan.items["action"], "truncate")
+        )
     )
     of_logs = make_plan("recover", {}, {}, pa.Table.from_batches(logs.to_batches()))
     with pytest.raises(CorruptPlan):

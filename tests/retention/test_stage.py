@@ -293,12 +293,17 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
         yield Path(place)
 
 
-def test_nothing_is_staged_where_it_could_not_be_undone(root: Path, elsewhere: Path) -> None:
+def test_segments_are_deleted_and_come_back_with_the_work_area_elsewhere(
+    root: Path, elsewhere: Path
+) -> None:
     made, before = planned(root), contents(root)
     run = run_of(made, place=elsewhere)
     for work in partition_works(made, run):
-        assert "only index files can be changed" in apply_partition(work)["error"][0].as_py()
-    assert contents(root) == before and not list(elsewhere.iterdir())
+        assert apply_partition(work)["error"].to_pylist() == [""] * len(work.items)
+    assert contents(root) != before
+    for where in directories(run):
+        assert end_partition(run, "undo", *where, wrote=True)["error"] == ""
+    assert contents(root) == before
 
 
 def test_what_was_staged_beside_the_live_files_goes(
