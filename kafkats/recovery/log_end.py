@@ -22,14 +22,17 @@ from kafkats.plans.rows import Item, SegmentRow
 from kafkats.recovery.decide import Decision
 
 
-def empty_segment(decision: Decision, there: Mapping[str, FileFacts], rule: str) -> Iterator[Item]:
+def empty_segment(
+    decision: Decision, there: Mapping[str, FileFacts], rule: str, *, newer: bool
+) -> Iterator[Item]:
     """Yield the items of the empty segment at the log end.
 
     `there` has the partition's files by name: of a dropped segment that begins there, or indexes
-    without a log. Brokers before 0.10.1 have no time indexes.
+    without a log. `newer`: brokers of 0.11 or later wrote here. Brokers before 0.10.1 have no time
+    indexes.
     """
     last = decision.kept[-1]
-    kinds = (paths.LOG, paths.OFFSET_INDEX, *((paths.TIME_INDEX,) if last["timeindex"] else ()))
+    kinds = (paths.LOG, paths.OFFSET_INDEX, *((paths.TIME_INDEX,) if last["timeindex"] or newer else ()))
     for kind in kinds:
         name = paths.segment_file(decision.log_end, kind)
         before = listed_row(there[name]) if name in there else None

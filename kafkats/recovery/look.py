@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats.errors import CorruptBatch, CorruptFile
+from kafkats.errors import BadInput, CorruptBatch, CorruptFile, StorageFailed
 from kafkats.evidence.claims import Claims
 from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.plans.missing import blocked_row, check_accepted
@@ -92,6 +93,8 @@ class Partition(NamedTuple):
     log_dir: str
     partition_dir: str
     claims: Claims
+    own: SegmentRow
+    """The row of the directory itself, or of its first segment."""
     rows: Sequence[SegmentRow]
     building: Building
     """By what indexes are built that a broker had not finished."""
@@ -115,8 +118,12 @@ class Partition(NamedTuple):
 def look_at_partition(partition: Partition, options: RecoverOptions) -> pa.RecordBatch:
     """Return the partition's row of FOUND. Raises Vanished, Changed, StorageFailed."""
     found, copied, items = _found(partition, options)
+    twice = [file for file, n in Counter(item["file"] for item in items).items() if n > 1]
+    if twice and not isinstance(found, Blocked):
+        found = Blocked(twice[0], f"{twice[0]}: kafkats found two changes for it; report this")
     if isinstance(found, Blocked):
-        row = next((r for r in partition.rows if log_of(r) == found.file), partition.rows[0])
+        rows = [*partition.rows, partition.own]
+        row = next((r for r in partition.rows if log_of(r) == found.file), rows[0])
         items = [blocked_row(row, found.file, found.reason, options.rule)]
     row_of_it = _summary(partition, found) | {"copied_bytes": copied, "items": items}
     return pa.RecordBatch.from_pylist([row_of_it], schema=FOUND)
@@ -131,8 +138,12 @@ def _found(
     try:
         listed = scan_partition(partition.directory)
         swaps = read_swaps(partition.directory, listed.others, partition.building)
-        left = left_to_a_broker(swaps, listed.others)
-        rows = partition.rows if left else rows_after(swaps, partition.rows)
+        left = left_to_a_broker(swaps)
+        rows = partition.rows
+        if not left:
+            rows = rows_after(swaps, rows, partition.own, partition.claims)
+        if not rows:
+            return left or Blocked(partition.partition_dir, "there is no log"), 0, []
         found = _not_loaded(listed) or _decided(partition, rows, options)
         copied = _copied(partition, found, options)
         if isinstance(found, Blocked):
@@ -140,11 +151,16 @@ def _found(
         left = left or left_by(found, swaps) or end_blocked(partition.claims, found.log_end)
         if left:
             return left, copied, []
-        return found, copied, list(_items(partition, listed, swaps, found, options))
+        return found, copied, list(_items(partition, listed, swaps, rows, found, options))
     except (CorruptBatch, CorruptFile) as e:
         file = Path(e.path or partition.directory).name
         why = f"{file}: {e.reason}; a broker does not load this partition"
         return Blocked(file, why), 0, []
+    except (BadInput, StorageFailed) as e:
+        if not e.path or not Path(e.path).is_relative_to(partition.directory):
+            raise  # such as a folder for copies
+        file = Path(e.path).name
+        return Blocked(file, f"{file}: {e.reason}"), 0, []
 
 
 def _not_loaded(listed: PartitionDir) -> Blocked | None:
@@ -197,7 +213,7 @@ def _summary(partition: Partition, found: Decision | Blocked) -> dict[str, objec
         "recovery_point": claims.recovery_point,
         "high_watermark": claims.high_watermark,
         "log_start": claims.log_start,
-        "log_end": decision.log_end if decision else max(map(end_of, partition.rows)),
+        "log_end": decision.log_end if decision else max(map(end_of, partition.rows), default=0),
         "segments": len(recovered),
         "bytes": sum(map(log_bytes, recovered)),
         "cut_bytes": decision.cut_bytes - decision.zero_bytes if decision else 0,
@@ -212,20 +228,27 @@ def _items(
     partition: Partition,
     listed: PartitionDir,
     swaps: Sequence[Swap],
+    rows: Sequence[SegmentRow],
     decision: Decision,
     options: RecoverOptions,
 ) -> Iterator[Item]:
-    """Yield the changes; none for a partition that is as its recovery would leave it."""
+    """Yield the changes; none for a partition that is as its recovery would leave it.
+
+    `rows` are its segments once the replacements are finished.
+    """
     rule = options.rule
-    recovered = any(map(is_recovered, partition.rows))
+    recovered = any(map(is_recovered, rows))
     there = {f.name: f for f in listed.others}
     there |= {f.name: f for segment in listed.segments for f in segment.files.values()}
-    ending = list(empty_segment(decision, there, rule)) if recovered and decision.added else []
-    replaced = {item["file"] for item in ending}
+    ending = []
+    if recovered and decision.added:
+        ending = list(empty_segment(decision, there, rule, newer=partition.newer))
+    swapped = swap_items(swaps, partition.rows, decision, partition.building, there)
+    replaced = {item["file"] for item in (*ending, *swapped)}
     changes = [
         *cut_items(partition.directory, decision, rule),
         *index_items(decision, rule, lambda base: any(swap.covers(base) for swap in swaps)),
-        *swap_items(swaps, partition.rows, partition.building, decision.first),
+        *swapped,
         *(item for item in leftovers(listed, decision, rule) if item["file"] not in replaced),
         *(item for item in dropped(decision, rule) if item["file"] not in replaced),
         # Without a segment to recover there is no recovery point, and no broker reads them again.

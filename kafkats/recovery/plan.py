@@ -29,6 +29,7 @@ from kafkats.plans.operation import Planned, Stages
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
 from kafkats.plans.rows import (
     PartitionKey,
+    SegmentKey,
     SegmentRow,
     Totals,
     keys_of,
@@ -44,7 +45,8 @@ from kafkats.recovery.look import (
     RecoverOptions,
     look_at_partition,
 )
-from kafkats.recovery.swaps import Building
+from kafkats.recovery.loading import SWAP
+from kafkats.recovery.swaps import Building, has_swapped_log
 from kafkats.segment.plain_budget import expect
 
 OPERATION: Final = "recover"
@@ -135,13 +137,25 @@ def _in_doubt(segments: pa.Table, units: Collection[Unit]) -> list[Unit]:
     A broker recovers these segments, or reads them at its start; or their ends show damage.
     """
     bad = segments.filter(pc.is_in(segments["worst"], pa.array(["damage", "danger"])))
-    damaged = set(keys_of(bad))
+    damaged = {*keys_of(bad), *_half_swapped(units)}
     return [
         unit
         for unit in units
         if unit.base_offset >= 0
         and (unit.recovery or unit.key in damaged or _is_read_at_a_start(unit))
     ]
+
+
+def _half_swapped(units: Collection[Unit]) -> Iterator[SegmentKey]:
+    """Yield the segments beside which a replacement has left `.swap` files.
+
+    The log is the new one, and its index may be that of the old one.
+    """
+    for unit in units:
+        for finding in unit.findings:
+            file = paths.parse_segment_file(finding.file)
+            if file is not None and file.suffix == SWAP:
+                yield SegmentKey(unit.log_dir, unit.partition_dir, file.base_offset)
 
 
 def _is_read_at_a_start(unit: Unit) -> bool:
@@ -165,9 +179,12 @@ def _partitions_in(
 ) -> list[Partition]:
     """Return the partitions to look at, from the facts (facts.SEGMENTS) of all their segments."""
     rows: dict[PartitionKey, list[SegmentRow]] = {}
+    own: dict[PartitionKey, SegmentRow] = {}
     for row in segment_rows(segments):
         if row["base_offset"] >= 0:
             rows.setdefault(partition_of(row), []).append(row)
+        else:
+            own[partition_of(row)] = row
     lost = {
         **gaps(segments, options.accept_loss),
         **missing_records(segments, options.accept_loss),
@@ -179,7 +196,7 @@ def _partitions_in(
     }
     return [
         one._replace(newer=one.log_dir in newer)
-        for one in _partitions(units, rows, lost, policy, options)
+        for one in _partitions(units, own, rows, lost, policy, options)
     ]
 
 
@@ -203,6 +220,7 @@ def _is_newer(row: SegmentRow) -> bool:
 
 def _partitions(
     units: Collection[Unit],
+    own: Mapping[PartitionKey, SegmentRow],
     rows: Mapping[PartitionKey, list[SegmentRow]],
     lost: Mapping[PartitionKey, str],
     policy: Policy,
@@ -212,7 +230,9 @@ def _partitions(
     for unit in units:
         where = PartitionKey(unit.log_dir, unit.partition_dir)
         name = paths.parse_partition(unit.partition_dir)
-        if unit.base_offset >= 0 or unit.claims is None or where not in rows or name is None:
+        if unit.base_offset >= 0 or unit.claims is None or name is None:
+            continue
+        if where not in rows and not has_swapped_log([f.file for f in unit.findings]):
             continue
         if not wanted.matches(name.topic):
             continue
@@ -224,8 +244,9 @@ def _partitions(
         reason = lost.get(where, "")
         if name.state:
             reason = f"a directory that a broker was moving ({name.state}): it recovers it itself"
-        of_it = sorted(rows[where], key=lambda row: row["base_offset"])
-        yield Partition(*where, unit.claims, of_it, building, remote, reason, newer=False)
+        of_it = sorted(rows.get(where, ()), key=lambda row: row["base_offset"])
+        here = own.get(where) or of_it[0]
+        yield Partition(*where, unit.claims, here, of_it, building, remote, reason, newer=False)
 
 
 def plan_recover(found: pa.Table, segments: pa.Table, options: RecoverOptions) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ from kafkats.logdir.root import LogDir, read_root
 from kafkats.logdir.snapshot import NO_PRODUCERS
 from kafkats.logdir.text import read_small
 from kafkats.logdir.workarea import ROOT
-from kafkats.paths import PartitionName
+from kafkats.paths import PartitionName, SegmentFile
 from kafkats.plans.plan import check_settings, kind_of
 from kafkats.plans.planned_indexes import build_planned, stage_planned
 from kafkats.plans.rows import Item, replaced_file, source_log
@@ -67,7 +67,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     refuse_full_disk(work)
     point = _point_of(work)
     if point is not None:
-        _check_last_log(directory, point)
+        _check_logs(directory, point, {item["file"] for item in work.items})
     changes = [*_staged(directory, work, lease)]
     changed = {change.name for change in changes}
     unchanged = _unchanged(directory, work, changed)
@@ -80,23 +80,27 @@ def _point_of(work: PartitionWork) -> Item | None:
     return next((item for item in work.items if item["file"] == paths.RECOVERY_POINT), None)
 
 
-def _check_last_log(directory: Path, point: Item) -> None:
-    """Raise Changed unless the last log that the plan keeps is as it was."""
-    log = directory / paths.segment_file(_last_kept(directory, point), paths.LOG)
-    if identify(log) != FileIdentity(**source_log(point)):
-        raise Changed("the log has changed since the plan: make a new plan", path=log)
-
-
-def _last_kept(directory: Path, point: Item) -> int:
-    """Return the base offset of the active segment as planned: the last one below the log end."""
+def _check_logs(directory: Path, point: Item, planned: Collection[str]) -> None:
+    """Raise Changed unless the last log that the plan keeps is as it was, and no other came."""
     wanted = FileIdentity(**source_log(point))
-    bases = [base for base in log_bases(directory) if base <= point["base_offset"]]
-    if not bases:
+    names = {name: file for name in DISK.names(directory) if (file := _log_or_swap(name))}
+    for name, file in names.items():
+        if not file.suffix and file.base_offset > point["base_offset"] and name not in planned:
+            raise Changed("a segment that the plan does not know: make a new one", path=directory / name)
+    kept = [name for name, file in names.items() if file.base_offset <= point["base_offset"]]
+    if not kept:
         raise Changed("every log is gone since the plan: make a new plan", path=directory)
-    for base in bases[-2:]:
-        if identify(directory / paths.segment_file(base, paths.LOG)) == wanted:
-            return base
-    return bases[-1]
+    if wanted not in [identify(directory / name) for name in kept]:
+        raise Changed(
+            "the log has changed since the plan: make a new plan", path=directory / max(kept)
+        )
+
+
+def _log_or_swap(name: str) -> SegmentFile | None:
+    """Return the parts of the name of a `.log` or a `.log.swap`, None for another file."""
+    file = paths.parse_segment_file(name)
+    wanted = file is not None and file.kind == paths.LOG and file.suffix in ("", SWAP)
+    return file if wanted else None
 
 
 def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Change]:

@@ -12,7 +12,7 @@ for producers, aborted transactions and epochs.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,8 +24,9 @@ from kafkats.logdir.partition import FileFacts
 from kafkats.logdir.text import read_small
 from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item, SegmentRow
+from kafkats.evidence.claims import Claims
 from kafkats.recovery.decide import Blocked, Decision
-from kafkats.recovery.loading import CLEANED, SWAP, complete_swaps
+from kafkats.recovery.loading import SWAP, complete_swaps
 from kafkats.recovery.log_end import file_of
 from kafkats.segment.reader import open_source
 
@@ -77,19 +78,8 @@ def read_swaps(directory: Path, others: Sequence[FileFacts], building: Building)
     return found
 
 
-def left_to_a_broker(swaps: Sequence[Swap], others: Sequence[FileFacts]) -> Blocked | None:
-    """Return why a replacement cannot be finished here, None if all can.
-
-    `others` are the directory's other files.
-    """
-    logs = {swap.base_offset for swap in swaps}
-    parsed = {f.name: name for f in others if (name := paths.parse_segment_file(f.name))}
-    if not any(name.suffix == CLEANED for name in parsed.values()):
-        for other, parts in sorted(parsed.items()):
-            if parts.suffix == SWAP and parts.base_offset not in logs:
-                return Blocked(
-                    other, f"{other}: a broker had swapped in its log, but not this index"
-                )
+def left_to_a_broker(swaps: Sequence[Swap]) -> Blocked | None:
+    """Return why a replacement cannot be finished here, None if all can."""
     for swap in swaps:
         facts, file = swap.built.facts, swap.file.name
         if facts.stop or swap.built.blocked or not facts.batches:
@@ -98,21 +88,35 @@ def left_to_a_broker(swaps: Sequence[Swap], others: Sequence[FileFacts]) -> Bloc
     return None
 
 
-def rows_after(swaps: Sequence[Swap], rows: Sequence[SegmentRow]) -> list[SegmentRow]:
+def has_swapped_log(names: Collection[str]) -> bool:
+    """Return whether a start puts a log in place, by the names in a partition directory."""
+    own = [name for name in names if paths.parse_segment_file(name)]
+    return any(name.endswith(f"{paths.LOG}{SWAP}") for name in complete_swaps(own))
+
+
+def rows_after(
+    swaps: Sequence[Swap], rows: Sequence[SegmentRow], own: SegmentRow, claims: Claims
+) -> list[SegmentRow]:
     """Return the facts of a partition's segments (in order) once the replacements are finished.
 
     A replacement takes the place of all segments that it covers. A broker recovers it if it
-    recovers one of these.
+    recovers one of these; without any, if it ends above the recovery point. `own` is the row of the
+    directory itself.
     """
     after = list(rows)
     for swap in swaps:
         covered = [row for row in after if swap.covers(row["base_offset"])]
         after = [row for row in after if not swap.covers(row["base_offset"])]
-        after.append(_row_of(swap, covered or rows[:1]))
-    return sorted(after, key=lambda row: row["base_offset"])
+        unflushed = swap.built.facts.next_offset > max(claims.recovery_point, 0)
+        recovery = any(row["recovery"] for row in covered) or (
+            not covered and unflushed and not claims.clean
+        )
+        after.append(_row_of(swap, covered or [*rows[:1], own], recovery=recovery))
+    after.sort(key=lambda row: row["base_offset"])
+    return [row | {"active": row is after[-1]} for row in after]
 
 
-def _row_of(swap: Swap, covered: Sequence[SegmentRow]) -> SegmentRow:
+def _row_of(swap: Swap, covered: Sequence[SegmentRow], *, recovery: bool) -> SegmentRow:
     facts = swap.built.facts
     new: SegmentRow = {
         **covered[0],
@@ -124,8 +128,7 @@ def _row_of(swap: Swap, covered: Sequence[SegmentRow]) -> SegmentRow:
         "valid_bytes": facts.valid_bytes,
         "last_offset": facts.next_offset - 1,
         "magic_bytes": facts.magics,
-        "recovery": any(row["recovery"] for row in covered),
-        "active": any(row["active"] for row in covered),
+        "recovery": recovery,
         "findings": [],
     }
     return new
@@ -134,32 +137,42 @@ def _row_of(swap: Swap, covered: Sequence[SegmentRow]) -> SegmentRow:
 def left_by(decision: Decision, swaps: Sequence[Swap]) -> Blocked | None:
     """Return why replacements cannot be finished as decided, None if they can.
 
-    The last segment must be one that is there, and none may be cut before a replacement.
+    No log may be cut before a replacement.
     """
     for swap in swaps:
-        bases = [row["base_offset"] for row in (decision.kept[-1], *decision.dropped)]
-        if swap.base_offset in bases:
-            why = "is to replace a log at or behind the place where the log ends"
+        if swap.base_offset in [row["base_offset"] for row in decision.dropped]:
+            why = "is to replace a log behind the place where the log ends"
             return Blocked(swap.file.name, f"{swap.file.name} {why}")
     return None
 
 
 def swap_items(
-    swaps: Sequence[Swap], rows: Sequence[SegmentRow], building: Building, first: int
+    swaps: Sequence[Swap],
+    rows: Sequence[SegmentRow],
+    decision: Decision,
+    building: Building,
+    there: Mapping[str, FileFacts],
 ) -> list[Item]:
     """Return the items that finish the replacements. The `.swap` files themselves are removed by
     `items.leftovers`.
 
-    `first` is the base offset of the first segment that is recovered: from there on
-    `items.small_items` has the indexes of aborted transactions.
+    `rows` are the segments before, `there` all files of the directory by name: an index of the old
+    log may be left without it. From the first segment that is recovered on `items.small_items` has
+    the indexes of aborted transactions.
     """
-    return [item for swap in swaps for item in _swapped_in(swap, rows, building, first)]
+    return [
+        item for swap in swaps for item in _swapped_in(swap, rows, decision, building, there)
+    ]
 
 
 def _swapped_in(
-    swap: Swap, rows: Sequence[SegmentRow], building: Building, first: int
+    swap: Swap,
+    rows: Sequence[SegmentRow],
+    decision: Decision,
+    building: Building,
+    there: Mapping[str, FileFacts],
 ) -> Iterator[Item]:
-    replayed = swap.base_offset >= first
+    replayed = swap.base_offset >= decision.first
     if replayed:
         swap = swap._replace(transactions=None)
     covered = [row for row in rows if swap.covers(row["base_offset"])]
@@ -167,8 +180,8 @@ def _swapped_in(
     reason = f"a broker was replacing it: {swap.file.name}"
     for kind, (size, sha256) in _contents(swap).items():
         file = paths.segment_file(swap.base_offset, kind)
-        before = file_of(same, kind) if same else None
-        item = item_of(rows[-1], file, building.rule, "replace" if before else "add", reason)
+        before = listed_row(there[file]) if file in there else None
+        item = item_of(decision.kept[-1], file, building.rule, "replace" if before else "add", reason)
         yield item | {
             "base_offset": swap.base_offset,
             "next_base_offset": -1,

@@ -113,20 +113,81 @@ def test_a_cleaned_replacement_of_two_segments_is_as_if_the_broker_had_finished_
     assert found == wanted
 
 
-def test_a_replacement_whose_log_has_its_name_already_is_left_to_a_broker(
-    golden: Unpacked, tmp_path: Path
+KINDS = (".log", ".index", ".timeindex")
+
+
+def states_of_a_replacement() -> list[tuple[str, int]]:
+    """Every state of `replaceSegments`: which renames of the old files, then of the new, are done."""
+    old = [("old", done) for done in range(len(KINDS) + 1)]
+    return [*old, *(("new", done) for done in range(1, len(KINDS) + 1))]
+
+
+@pytest.mark.parametrize("zeroed", [False, True])
+@pytest.mark.parametrize("point", [0, 60])
+@pytest.mark.parametrize("state", states_of_a_replacement())
+@pytest.mark.parametrize("of", ["crash-4.3.1", "crash-2.8.2"])
+def test_a_kill_between_the_renames(
+    golden: Unpacked, tmp_path: Path, of: str, state: tuple[str, int], point: int, zeroed: bool
 ) -> None:
-    """The broker was killed between the renames of the log and of its index."""
-    crash = case("crash-4.3.1")
-    root = at_point(golden, crash, COMPLETE, 0, tmp_path / "data")
-    swap = next((root / COMPLETE).glob("*.log.swap"))
-    swap.rename(swap.with_suffix(""))
+    """The result is that of a finished replacement, indexes included. `zeroed`: a power loss left
+    zeros in the new indexes, which a broker of 3.0 and later would trust."""
+    crash = case(of)
+    root = at_point(golden, crash, "untouched-0", point, tmp_path / "data")
+    directory = root / "untouched-0"
+    first = log_bases(directory)[0]
+    wanted = {kind: (directory / f"{first:020d}{kind}").read_bytes() for kind in KINDS}
+    phase, done = state
+    for kind in KINDS:  # the new files have the same records
+        content = bytes(100) if zeroed and kind != ".log" else wanted[kind]
+        (directory / f"{first:020d}{kind}.swap").write_bytes(content)
+    for kind in KINDS[: done if phase == "old" else None]:
+        name = directory / f"{first:020d}{kind}"
+        name.rename(f"{name}.deleted")
+    for kind in KINDS[: done if phase == "new" else 0]:
+        name = directory / f"{first:020d}{kind}.swap"
+        name.rename(name.with_suffix(""))
     before = contents(root)
     planned = plan_of(root, crash)
     (row,) = planned.beside["recovery"].to_pylist()
-    assert "had swapped in its log, but not this index" in row["blocked"]
-    recovered(planned)
+    assert not row["blocked"] and recovered(planned) == {"done"}
+    found = {kind: (directory / f"{first:020d}{kind}").read_bytes() for kind in KINDS}
+    assert found == wanted
+    assert not [p.name for p in directory.iterdir() if p.suffix in (".swap", ".deleted")]
+    assert plan_of(root, crash).plan.items.num_rows == 0
+    undone(planned.plan)
     assert contents(root) == before
+
+
+@pytest.mark.parametrize("of", ["crash-4.3.1", "crash-2.8.2"])
+def test_a_partition_whose_only_log_is_a_replacement(
+    golden: Unpacked, tmp_path: Path, of: str
+) -> None:
+    """Directory entries were lost in a power failure."""
+    crash = case(of)
+    root = at_point(golden, crash, "untouched-0", 0, tmp_path / "data")
+    directory = root / "untouched-0"
+    first = paths.segment_file(log_bases(directory)[0], paths.LOG)
+    log = (directory / first).read_bytes()
+    for file in directory.glob("0*"):
+        file.unlink()
+    (directory / f"{first}.swap").write_bytes(log)
+    planned = plan_of(root, crash, accept=True)
+    (row,) = planned.beside["recovery"].to_pylist()
+    assert not row["blocked"] and recovered(planned) == {"done"}
+    assert logs_of(directory) == {0: log}
+    assert plan_of(root, crash, accept=True).plan.items.num_rows == 0
+
+
+def test_zeros_as_the_only_log_are_a_blocked_row(golden: Unpacked, tmp_path: Path) -> None:
+    crash = case("crash-4.3.1")
+    root = at_point(golden, crash, "untouched-0", 0, tmp_path / "data")
+    directory = root / "untouched-0"
+    for file in directory.glob("0*"):
+        file.unlink()
+    (directory / f"{0:020d}.log.swap").write_bytes(bytes(1000))
+    planned = plan_of(root, crash, accept=True)
+    (row,) = planned.beside["recovery"].to_pylist()
+    assert "is to replace a log, but is none" in row["blocked"]
 
 
 @pytest.mark.parametrize("like_kafka", [False, True])
