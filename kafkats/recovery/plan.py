@@ -192,7 +192,9 @@ def _partitions_in(
     }
     newer = {row["log_dir"] for of_it in rows.values() for row in of_it if _is_newer(row)}
     newer |= {
-        where.log_dir for where in rows if where.log_dir not in newer and _has_newer_file(where)
+        where.log_dir
+        for where in {**rows, **own}
+        if where.log_dir not in newer and _has_newer_file(where)
     }
     return [
         one._replace(newer=one.log_dir in newer)
