@@ -124,6 +124,11 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
         "state",
         "after an unclean stop the log ends below what files know of: it had not been flushed",
     ),
+    "gap-not-flushed": (
+        "danger",
+        "an unclean stop lost records between two segments: a start keeps the later one, and the"
+        " gap is never filled",
+    ),
     "cannot-be-told": ("state", "no file tells whether records are missing here"),
     # the directory
     "orphan": ("damage", "an index or snapshot without its log"),
@@ -159,6 +164,12 @@ REMEDIES: Final = (
         ("torn-tail-marked-clean", "end-moved-back"),
         "a start gives out offsets a second time, or appends records where no reader finds them",
         "keep the broker from starting; remove .kafka_cleanshutdown and verify again",
+    ),
+    Remedy(
+        ("gap-not-flushed",),
+        "a start keeps the later segment, and a follower fetches from the log end: the gap stays",
+        "if another in-sync replica leads, set the directory aside, so that it is fetched again; on"
+        " the only replica, kafkats plan recover --accept-loss offsets",
     ),
     Remedy(
         ("missing-records", "missing-partition"),

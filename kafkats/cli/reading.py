@@ -228,7 +228,7 @@ def _to_rebuild(segments: pa.Table, findings: Iterable[LocatedFinding]) -> bool:
     rows = segments.filter(
         pc.or_(pc.is_in(segments["offset_index"], bad), pc.is_in(segments["time_index"], bad))
     )
-    lacking = ("missing-records", "end-not-flushed")
+    lacking = ("missing-records", "gap-not-flushed", "end-not-flushed")
     held = {(f["log_dir"], f["partition_dir"]) for f in findings if f["kind"] in lacking}
     places = zip(rows["log_dir"].to_pylist(), rows["partition_dir"].to_pylist(), strict=True)
     return any(place not in held for place in places)

@@ -7,7 +7,8 @@
     empty_findings   a directory without any log
 
 An unclean stop cannot lose records below `Claims.flushed_to`: if they are missing, that is
-`missing-records`. Records above it may be lost: that is `end-not-flushed`. Beside a running broker
+`missing-records`. Records above it may be lost: that is `end-not-flushed`, and
+`gap-not-flushed` between segments, where no broker fetches them again. Beside a running broker
 nothing is judged, since the files are of different moments.
 """
 
@@ -156,7 +157,7 @@ def gap_findings(
             "missing-records", log, reason, expected=str(next_base), found=str(next_offset)
         )
     else:
-        yield Finding("end-not-flushed", log, f"{gap} lost in the unclean stop: {what}")
+        yield Finding("gap-not-flushed", log, f"{gap} lost in the unclean stop: {what}")
 
 
 def _offsets(begin: int, end: int) -> str:

@@ -14,7 +14,7 @@ from kafkats import paths
 from kafkats.logdir.partition import PartitionDir, unfinished_swaps
 from kafkats.logdir.root import LogDir, RootNames
 
-_ALWAYS_COMPACTED: Final = frozenset({
+ALWAYS_COMPACTED: Final = frozenset({
     "__consumer_offsets",
     "__transaction_state",
     "__share_group_state",
@@ -95,7 +95,7 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
         clean=root is not None and root.clean_shutdown,
         live=live,
         compacted=offset_in(paths.CLEANER) >= 0
-        or (name is not None and name.topic in _ALWAYS_COMPACTED),
+        or (name is not None and name.topic in ALWAYS_COMPACTED),
         tiered=tiered,
         deleting=any(f.name.endswith(f"{paths.LOG}.deleted") for f in partition.others),
         unsettled=bool(replacements) or unseen,

@@ -28,7 +28,7 @@ from kafkats.segment.facts import SegmentFacts, StopReason
 _WHOLE: Final = ("full", "deep")
 _FILES: Final = ("log", "index", "timeindex", "txnindex", "snapshot")
 _PLACE: Final = (*_FILES, "next_base_offset", "active", "clean", "recovery", "rule")
-_EVIDENCE: Final = ("missing-records", "end-not-flushed", "cannot-be-told")
+_EVIDENCE: Final = ("missing-records", "gap-not-flushed", "end-not-flushed", "cannot-be-told")
 
 
 def read_report(folder: Path) -> pa.Table:

@@ -85,6 +85,12 @@ def options_of(options: DataclassInstance) -> Options:
     return {name: value for name, value in asdict(options).items() if name not in later or value}
 
 
+GAP_CURE: Final = (
+    "if another in-sync replica leads, set the directory aside, so that the broker fetches it again;"
+    f" on the only replica, plan with --accept-loss {OFFSETS_LOSS}"
+)
+
+
 def gaps(segments: pa.Table, accepted: Collection[str] = ()) -> Missing:
     """Return partitions of facts.SEGMENTS of which an unclean stop lost records between segments.
 
@@ -94,11 +100,9 @@ def gaps(segments: pa.Table, accepted: Collection[str] = ()) -> Missing:
     if OFFSETS_LOSS in accepted:
         return {}
     return {
-        where: f"records are missing: {finding['reason']}; if another in-sync replica leads, set"
-        " the directory aside, so that the broker fetches it again; on the only replica, plan with"
-        f" --accept-loss {OFFSETS_LOSS}"
-        for where, (row, finding) in _lacking(segments, "end-not-flushed").items()
-        if not row["active"] and not row["stop"]
+        where: f"records are missing: {finding['reason']}; {GAP_CURE}"
+        for where, (row, finding) in _lacking(segments, "gap-not-flushed").items()
+        if not row["stop"]
     }
 
 

@@ -9,6 +9,7 @@ same holds for a corrupt batch that had been flushed: no hard failure tears it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from kafkats import paths
@@ -16,6 +17,8 @@ from kafkats.evidence.claims import Claims, shows_remote_storage
 from kafkats.plans.rows import SegmentRow
 from kafkats.segment.facts import StopReason
 
+Unknown = Callable[[SegmentRow], bool]
+"""Returns whether a broker keeps the batch of an unknown magic at which a log's reading stopped."""
 Behind = Callable[[SegmentRow], int]
 """Returns the position of the first good batch behind the place where a log's reading stopped; -1
 for none."""
@@ -30,13 +33,20 @@ class Blocked(NamedTuple):
     """The corrupt segment and all later ones, if good batches lie behind its corrupt place."""
 
 
+class Gap(NamedTuple):
+    """Offsets that are missing between two segments: `offsets` in words, behind the log `file`."""
+
+    file: str
+    offsets: str
+
+
 class Decision(NamedTuple):
     """The segments of a partition after its recovery."""
 
     kept: Sequence[SegmentRow]
     """In order. The last one is the active segment."""
-    cut: SegmentRow | None
-    """The last of `kept`, if bytes follow behind its last good batch."""
+    cuts: Sequence[SegmentRow]
+    """Those of `kept` with bytes behind their last good batch."""
     dropped: Sequence[SegmentRow]
     log_end: int
     first: int
@@ -44,13 +54,13 @@ class Decision(NamedTuple):
 
     @property
     def cut_bytes(self) -> int:
-        return log_bytes(self.cut) - valid_bytes(self.cut) if self.cut else 0
+        return sum(map(bytes_behind, self.cuts))
 
     @property
     def zero_bytes(self) -> int:
-        """Return the bytes of the cut if they are all zeros."""
-        zeros = self.cut is not None and self.cut["stop"] == StopReason.ZERO_TAIL
-        return self.cut_bytes if zeros else 0
+        """Return the cut bytes of logs that end with zeros only."""
+        zeros = (row for row in self.cuts if row["stop"] == StopReason.ZERO_TAIL)
+        return sum(map(bytes_behind, zeros))
 
     @property
     def dropped_bytes(self) -> int:
@@ -63,15 +73,21 @@ class Decision(NamedTuple):
 
 
 def decide(
-    rows: Sequence[SegmentRow], behind: Behind, *, like_kafka: bool, flushed: int = -1
+    rows: Sequence[SegmentRow],
+    behind: Behind,
+    unknown: Unknown,
+    *,
+    like_kafka: bool,
+    flushed: int = -1,
 ) -> Decision | Blocked:
     """Decide from facts (facts.SEGMENTS, in order) of all segments of a partition.
 
     Those that a broker recovers have depth full. `flushed` is the recovery point. Raises as
-    `behind`.
+    `behind` and `unknown`.
     """
     recovered = [n for n, row in enumerate(rows) if is_recovered(row)]
     first = recovered[0] if recovered else len(rows)
+    cuts: list[SegmentRow] = []
     for n, row in enumerate(rows):
         if row["valid_bytes"] is None:
             return Blocked(log_of(row), f"{log_of(row)} could not be read")
@@ -82,22 +98,39 @@ def decide(
         if n < first:
             why = f"{_corrupt(row)}, below the recovery point, where no recovery reads: restore it"
             return Blocked(log_of(row), f"{why} from a replica")
-        lost = _lost(rows[n:], behind) or _lost_batch(row, flushed)
+        if row["stop"] == StopReason.BAD_MAGIC and unknown(row):
+            return Blocked(log_of(row), _unknown_magic(row))
+        # A broker recovers such a segment alone while it loads it, and keeps the later ones.
+        alone = row["index"] is None and n + 1 < len(rows)
+        lost = _lost(rows[n : n + 1] if alone else rows[n:], behind) or _lost_batch(row, flushed)
         if lost and not like_kafka:
             return Blocked(log_of(row), _refused(row, lost), rows[n:])
-        return _decision(rows[: n + 1], row, rows[n + 1 :], first)
-    return _decision(rows, None, (), first)
+        cuts.append(row)
+        if not alone:
+            return _decision(rows[: n + 1], cuts, rows[n + 1 :], first)
+    return _decision(rows, cuts, (), first)
+
+
+def gap_of(decision: Decision) -> Gap | None:
+    """Return the first gap between segments that a broker recovers, None without one."""
+    for row, following in pairwise(decision.kept):
+        end, base = end_of(row), following["base_offset"]
+        if row["base_offset"] >= decision.first and end < base:
+            many = base - end > 1
+            offsets = f"offsets {end} to {base - 1} are" if many else f"offset {end} is"
+            return Gap(log_of(row), offsets)
+    return None
 
 
 def _decision(
     kept: Sequence[SegmentRow],
-    cut: SegmentRow | None,
+    cuts: Sequence[SegmentRow],
     dropped: Sequence[SegmentRow],
     first: int,
 ) -> Decision:
     log_end = end_of(kept[-1])
     base = kept[first]["base_offset"] if first < len(kept) else log_end
-    return Decision(kept, cut, dropped, log_end, base)
+    return Decision(kept, cuts, dropped, log_end, base)
 
 
 def is_recovered(row: SegmentRow) -> bool:
@@ -129,6 +162,14 @@ def _lost_batch(row: SegmentRow, flushed: int) -> str:
     if not row["recovery"]:
         return "beside a clean-shutdown marker no broker recovers it"
     return f"it had been flushed up to offset {flushed}" if end_of(row) < flushed else ""
+
+
+def _unknown_magic(row: SegmentRow) -> str:
+    return (
+        f"the batch at byte {valid_bytes(row)} has a magic byte that no release knows, and a correct"
+        " checksum: a broker keeps it, and followers and consumers fail there; restore the"
+        " partition from a replica"
+    )
 
 
 def _corrupt(row: SegmentRow) -> str:
@@ -178,6 +219,11 @@ def end_of(row: SegmentRow) -> int:
 def valid_bytes(row: SegmentRow) -> int:
     """Return the size of the log's good part."""
     return row["valid_bytes"] or 0
+
+
+def bytes_behind(row: SegmentRow) -> int:
+    """Return the bytes behind a log's good part."""
+    return log_bytes(row) - valid_bytes(row)
 
 
 def log_bytes(row: SegmentRow) -> int:

@@ -14,7 +14,7 @@ from kafkats.logdir.identity import listed_row
 from kafkats.logdir.partition import FileFacts, PartitionDir
 from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item
-from kafkats.recovery.decide import Decision, log_of, valid_bytes
+from kafkats.recovery.decide import Decision, bytes_behind, log_of, valid_bytes
 from kafkats.recovery.log_end import file_of
 from kafkats.recovery.replay import Log, Replayed
 from kafkats.recovery.small_files import (
@@ -32,14 +32,13 @@ _CONTRADICTS: Final = "contradicts the log"
 
 
 def cut_items(directory: Path, decision: Decision, rule: str) -> Iterator[Item]:
-    """Yield the item of the log with bytes behind its last good batch.
+    """Yield the items of the logs with bytes behind their last good batch.
 
     A log with a second hard link, such as a backup has, is copied instead of truncated. Raises
     StorageFailed.
     """
-    row = decision.cut
-    if row is not None:
-        reason = f"{row['stop']}: {decision.cut_bytes} bytes behind the last good batch are cut"
+    for row in decision.cuts:
+        reason = f"{row['stop']}: {bytes_behind(row)} bytes behind the last good batch are cut"
         log = directory / log_of(row)
         with storage(log, "looking for other names of it"):
             shared = log.lstat().st_nlink > 1
@@ -80,7 +79,7 @@ def index_items(decision: Decision, rule: str, replaced: Callable[[int], bool]) 
             # A broker looks its high watermark up at its start: without entries it reads the log.
             empty = "no-entries" in kinds
             wanted = empty or state == "defective" or (state == "missing" and kinds)
-            filled = row is last and (row is decision.cut or valid_bytes(row) > 0)
+            filled = row is last and (row in decision.cuts or valid_bytes(row) > 0)
             if not wanted and not (state == "sound" and filled):
                 continue
             named = dict.fromkeys(one for one in kinds if one != "sound")
@@ -178,6 +177,20 @@ def small_items(
         item = item_of(decision.kept[-1], name, rule, "add", reasons.get(name) or "missing")
         item |= {"base_offset": base, "next_base_offset": -1}
         yield from _given(listed.path / name, content, files.get(name), item)
+
+
+def no_epochs(listed: PartitionDir, decision: Decision, rule: str) -> Iterator[Item]:
+    """Yield the item of leader epochs that cannot be read beside an empty log, which has none.
+
+    Raises StorageFailed.
+    """
+    epochs = epochs_there(listed.path)
+    file = next((f for f in listed.others if f.name == paths.LEADER_EPOCH), None)
+    if not epochs.wrong or decision.log_end != decision.kept[0]["base_offset"] or file is None:
+        return
+    base = decision.kept[0]["base_offset"]
+    item = _listed_item(file, decision, rule, "replace", epochs.wrong, base)
+    yield from _given(listed.path / file.name, encode_epochs(()), file, item)
 
 
 def _remade(

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from kafkats import paths
 from kafkats.errors import BadInput, CorruptBatch, CorruptFile, StorageFailed
 from kafkats.evidence.claims import Claims
 from kafkats.logdir.partition import PartitionDir, scan_partition
-from kafkats.plans.missing import blocked_row, check_accepted
+from kafkats.plans.missing import GAP_CURE, blocked_row, check_accepted
 from kafkats.plans.plan import ITEMS
 from kafkats.plans.rows import Item, SegmentRow
+from kafkats.recovery.checkpoints import EPOCHS, read_failure
 from kafkats.recovery.copying import copy_readable, place_of
 from kafkats.recovery.decide import (
     Blocked,
     Decision,
+    Gap,
     decide,
     end_blocked,
     end_of,
+    gap_of,
     is_recovered,
     log_bytes,
     log_of,
@@ -34,10 +38,13 @@ from kafkats.recovery.items import (
     dropped,
     index_items,
     leftovers,
+    no_epochs,
     small_items,
 )
 from kafkats.recovery.log_end import empty_segment, recovery_point
+from kafkats.recovery.partition_start import predict
 from kafkats.recovery.readable import batch_behind
+from kafkats.recovery.rules import START_RULES
 from kafkats.recovery.swaps import (
     Building,
     Swap,
@@ -47,6 +54,8 @@ from kafkats.recovery.swaps import (
     rows_after,
     swap_items,
 )
+from kafkats.recovery.topic_id import read_topic_id
+from kafkats.segment.broker_walk import read_on
 from kafkats.segment.reader import open_source
 
 RECOVERY: Final = pa.schema([
@@ -102,6 +111,8 @@ class Partition(NamedTuple):
     """remote.storage.enable of the topic, None if it is not known."""
     lost: str
     """Why records are missing, "" if they are not or the loss is accepted."""
+    compacted: bool | None
+    """Whether the topic's settings say that it is compacted, None if they are not known."""
     newer: bool
     """Whether brokers of 0.11 or later wrote here, which have snapshots and epochs."""
 
@@ -148,10 +159,15 @@ def _found(
         copied = _copied(partition, found, options)
         if isinstance(found, Blocked):
             return found, copied, []
+        gap = gap_of(found)
+        if gap and not partition.compacted and not options.accept_loss:
+            left = left or Blocked(gap.file, _gap_reason(gap, partition.compacted))
         left = left or left_by(found, swaps) or end_blocked(partition.claims, found.log_end)
         if left:
             return left, copied, []
-        return found, copied, list(_items(partition, listed, swaps, rows, found, options))
+        items = list(_items(partition, listed, swaps, rows, found, options))
+        stops = _stops(partition, listed, {item["file"] for item in items}, rows)
+        return stops or found, copied, [] if stops else items
     except (CorruptBatch, CorruptFile) as e:
         file = Path(e.path or partition.directory).name
         why = f"{file}: {e.reason}; a broker does not load this partition"
@@ -163,6 +179,17 @@ def _found(
         return Blocked(file, f"{file}: {e.reason}"), 0, []
 
 
+def _gap_reason(gap: Gap, compacted: bool | None) -> str:
+    """Return why a gap that a start would keep blocks a partition."""
+    said = f"{gap.offsets} missing behind {gap.file}"
+    if compacted is None:
+        return (
+            f"{said}: compacted away, or lost in the unclean stop. cleanup.policy of the topic tells:"
+            f" give it by --config, the policy or its export; if they are lost: {GAP_CURE}"
+        )
+    return f"{said}, lost in the unclean stop, as the topic is not compacted: {GAP_CURE}"
+
+
 def _not_loaded(listed: PartitionDir) -> Blocked | None:
     """Return what keeps a broker from loading the directory, or the plan from reading it."""
     for finding in listed.findings:
@@ -171,12 +198,45 @@ def _not_loaded(listed: PartitionDir) -> Blocked | None:
     return None
 
 
+def _stops(
+    partition: Partition,
+    listed: PartitionDir,
+    changed: Collection[str],
+    rows: Sequence[SegmentRow],
+) -> Blocked | None:
+    """Return what keeps a broker from loading the partition though the plan is applied.
+
+    `changed` are the files of the plan. The words are those of preflight for the newest release. A
+    partition without a segment to recover is read as a broker would read it. Raises StorageFailed.
+    """
+    if not partition.newer:
+        return None
+    rule, directory = next(iter(START_RULES.values())), partition.directory
+    epochs = None
+    if paths.LEADER_EPOCH not in changed:
+        epochs = read_failure(rule, directory / paths.LEADER_EPOCH, EPOCHS)
+    if epochs is not None:
+        return Blocked(paths.LEADER_EPOCH, f"{_NOT_LOADED}: {epochs.words}")
+    topic = read_topic_id(directory, rule)
+    if topic.outcome != "loads":
+        cure = "write the topic's id into it again, as it is in the topic's other partitions"
+        return Blocked(paths.PARTITION_METADATA, f"{_NOT_LOADED}: {topic.words}; {cure}")
+    if not any(map(is_recovered, rows)) and not changed:
+        start = predict(listed, partition.claims, rule, log_dir=partition.log_dir)
+        if start.outcome in ("stops", "offline"):
+            return Blocked(log_of(rows[-1]), f"{_NOT_LOADED}: {start.words}")
+    return None
+
+
+_NOT_LOADED: Final = "a broker does not load this partition"
+
+
 def _copied(partition: Partition, found: Decision | Blocked, options: RecoverOptions) -> int:
     """Copy the good batches that Kafka's recovery drops, if it is asked. Return their bytes."""
     if isinstance(found, Blocked):
         rows, reason = found.corrupt, found.reason
     else:
-        rows = [found.cut, *found.dropped] if found.cut and options.like_kafka else ()
+        rows = [*found.cuts, *found.dropped] if found.cuts and options.like_kafka else ()
         reason = "deleted by a recovery that was planned with --like-kafka"
     if not rows or not options.copy_readable:
         return 0
@@ -199,8 +259,13 @@ def _decided(
         with open_source(partition.directory / log_of(row)) as source:
             return batch_behind(source, valid_bytes(row), row["base_offset"])
 
+    def unknown(row: SegmentRow) -> bool:
+        with open_source(partition.directory / log_of(row)) as source:
+            read = read_on(source, row["base_offset"], checksums=True)
+        return read.end > valid_bytes(row)
+
     flushed = partition.claims.recovery_point
-    return decide(rows, behind, like_kafka=options.like_kafka, flushed=flushed)
+    return decide(rows, behind, unknown, like_kafka=options.like_kafka, flushed=flushed)
 
 
 def _summary(partition: Partition, found: Decision | Blocked) -> dict[str, object]:
@@ -253,6 +318,7 @@ def _items(
         *(item for item in dropped(decision, rule) if item["file"] not in replaced),
         # Without a segment to recover there is no recovery point, and no broker reads them again.
         *(small_items(listed, swaps, decision, rule) if partition.newer and recovered else ()),
+        *(no_epochs(listed, decision, rule) if partition.newer and recovered else ()),
         *ending,
     ]
     yield from changes

@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.config import Policy
+from kafkats.config.settings import TopicSettings
 from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import Refused, exists
+from kafkats.evidence.claims import ALWAYS_COMPACTED
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.plans.contradictions import interval_remarks
 from kafkats.plans.facts import unseen_logs
@@ -28,6 +30,7 @@ from kafkats.plans.missing import (
 from kafkats.plans.operation import Planned, Stages
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
 from kafkats.plans.rows import (
+    Item,
     PartitionKey,
     SegmentKey,
     SegmentRow,
@@ -37,6 +40,7 @@ from kafkats.plans.rows import (
     segment_rows,
 )
 from kafkats.plans.units import Unit, refuse_parts
+from kafkats.recovery.checkpoints import OFFSETS, read_failure
 from kafkats.recovery.log_end import checkpoint_item
 from kafkats.recovery.look import (
     FOUND,
@@ -46,6 +50,7 @@ from kafkats.recovery.look import (
     look_at_partition,
 )
 from kafkats.recovery.loading import SWAP
+from kafkats.recovery.rules import START_RULES
 from kafkats.recovery.swaps import Building, has_swapped_log
 from kafkats.segment.plain_budget import expect
 
@@ -248,7 +253,21 @@ def _partitions(
             reason = f"a directory that a broker was moving ({name.state}): it recovers it itself"
         of_it = sorted(rows.get(where, ()), key=lambda row: row["base_offset"])
         here = own.get(where) or of_it[0]
-        yield Partition(*where, unit.claims, here, of_it, building, remote, reason, newer=False)
+        compacted = _compacted(name.topic, settings)
+        yield Partition(
+            *where, unit.claims, here, of_it, building, remote, reason, compacted, newer=False
+        )
+
+
+def _compacted(topic: str, settings: TopicSettings) -> bool | None:
+    """Return whether a topic is compacted, None if that is not known.
+
+    An entry in the cleaner's checkpoint proves nothing: a topic may have been compacted before.
+    """
+    if topic in ALWAYS_COMPACTED:
+        return True
+    policy = settings.cleanup_policy
+    return None if policy is None else "compact" in policy
 
 
 def plan_recover(found: pa.Table, segments: pa.Table, options: RecoverOptions) -> Plan:
@@ -265,8 +284,42 @@ def plan_recover(found: pa.Table, segments: pa.Table, options: RecoverOptions) -
         checkpoint_item(log_dir, partitions, options.rule)
         for log_dir, partitions in by_log_dir.items()
     ]
-    items = pa.concat_tables([items, pa.Table.from_pylist(roots, schema=ITEMS)])
+    stops = [row for log_dir in _newer_roots(found) for row in _unread(log_dir, by_log_dir, options)]
+    items = pa.concat_tables([items, pa.Table.from_pylist([*roots, *stops], schema=ITEMS)])
     return make_plan(OPERATION, options_of(options), _totals(items, found, segments), items)
+
+
+def _newer_roots(found: pa.Table) -> list[str]:
+    """Return the log directories, from rows of look.FOUND, that have checkpoints of log starts.
+
+    Brokers of 0.11 and later write them; to older ones an unreadable checkpoint is an empty one.
+    """
+    log_dirs = dict.fromkeys(found["log_dir"].to_pylist())
+    return [
+        one for one in log_dirs if exists(Path(one, paths.LOG_START), "looking for the log starts")
+    ]
+
+
+def _unread(
+    log_dir: str, recovered: Collection[str], options: RecoverOptions
+) -> Iterator[Item]:
+    """Yield a blocked row per checkpoint for which a broker leaves the log directory out.
+
+    `recovered` are the log directories whose recovery points the plan writes again.
+    """
+    rule = next(iter(START_RULES.values()))
+    for file, instead in _INSTEAD.items():
+        if file == paths.RECOVERY_POINT and log_dir in recovered or file == paths.CLEANER:
+            continue
+        failure = read_failure(rule, Path(log_dir, file), OFFSETS)
+        if failure is not None:
+            words = f"Error while reading checkpoint file {Path(log_dir, file)}: {failure.words}"
+            reason = (
+                f"a broker does not load this log directory: {words}; move the file away, and"
+                f" {instead}"
+            )
+            row = checkpoint_item(log_dir, [log_dir], options.rule)
+            yield row | {"file": file, "action": "blocked", "reason": reason}
 
 
 def _missing(segments: pa.Table, options: RecoverOptions) -> Missing:

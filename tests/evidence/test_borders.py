@@ -32,6 +32,7 @@ KILLED = Claims(rooted=True, clean=False, first_base=0)
 COPIED = Claims(first_base=0)
 ZERO = [EpochStart(0, 0)]
 DANGER, STATE, UNKNOWN = "missing-records", "end-not-flushed", "cannot-be-told"
+GAP = "gap-not-flushed"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_the_beginning(claims: Claims, epochs: list[EpochStart], kinds: list[str
         (CLEAN, True, [UNKNOWN]),
         (CLEAN, None, [UNKNOWN]),
         (KILLED._replace(recovery_point=200), False, [DANGER]),
-        (KILLED._replace(recovery_point=100), False, [STATE]),
+        (KILLED._replace(recovery_point=100), False, [GAP]),
         (COPIED, False, [DANGER]),
         (CLEAN._replace(live=True), False, []),
     ],

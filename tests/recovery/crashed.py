@@ -19,13 +19,14 @@ from tests.golden import Case, Unpacked, case, forget_others
 KEYS = ("index.interval.bytes", "segment.index.bytes")
 
 
-def policy_of(of: Case) -> Policy:
-    """The settings that the topics were created with."""
+def policy_of(of: Case, cleanup: str = "") -> Policy:
+    """The settings that the topics were created with, and a cleanup.policy of all of them."""
     topics = {
         topic: {key: int(made["config"][key]) for key in KEYS if key in made.get("config", {})}
         for topic, made in of.info["topics"].items()
     }
-    return Policy.model_validate({"topics": topics})
+    defaults = {"cleanup.policy": cleanup} if cleanup else {}
+    return Policy.model_validate({"topics": topics, "defaults": defaults})
 
 
 def plan_of(
@@ -35,6 +36,7 @@ def plan_of(
     like_kafka: bool = False,
     accept: bool = False,
     copies: Path | None = None,
+    cleanup: str = "",
 ) -> Planned:
     """Plan the recovery of a root that brokers of the case's version left."""
     rules = (r for r in RULES.values() if r.for_brokers)
@@ -43,7 +45,8 @@ def plan_of(
         rule, "*", like_kafka, ("offsets",) if accept else (), str(copies or "")
     )
     stages = LogStages(LocalExecutor(1))
-    return look_and_plan(stages, list(list_units([root])), policy_of(of), options)
+    policy = policy_of(of, cleanup)
+    return look_and_plan(stages, list(list_units([root])), policy, options)
 
 
 def some_of(golden: Unpacked, name: str, partitions: Collection[str], to: Path) -> Path:

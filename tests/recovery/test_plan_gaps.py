@@ -11,6 +11,7 @@ from kafkats import paths
 from kafkats.cli import main
 from kafkats.execution import LocalExecutor
 from kafkats.findings import worst
+from kafkats.formats import dispatch
 from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.paths import PartitionName
 from kafkats.recovery.start import predict_start
@@ -73,3 +74,66 @@ def test_a_compacted_topic_has_such_gaps(golden: Unpacked, tmp_path: Path, inter
     assert (worst(start.findings) == "danger") is not internal
     plan = plan_of(root, CRASHED).plan
     assert ("blocked" in plan.items["action"].to_pylist()) is not internal
+
+
+@pytest.mark.parametrize("cleanup", ["compact", "compact,delete"])
+def test_a_gap_of_a_topic_that_is_known_to_be_compacted_is_recovered(
+    golden: Unpacked, tmp_path: Path, cleanup: str
+) -> None:
+    root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
+    emptied(root / NAME)
+    torn(root)
+    plan = plan_of(root, CRASHED, cleanup=cleanup).plan
+    assert set(applied_rows(plan)["outcome"].to_pylist()) == {"done"}
+
+
+@pytest.mark.parametrize(
+    ("cleanup", "words"), [("", "cleanup.policy of the topic tells"), ("delete", "not compacted")]
+)
+def test_a_cleaner_checkpoint_proves_nothing(
+    golden: Unpacked, tmp_path: Path, cleanup: str, words: str
+) -> None:
+    root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
+    emptied(root / NAME)
+    torn(root)
+    cleaned = encode_offsets({PartitionName("untouched", 0, ""): 10})
+    (root / paths.CLEANER).write_bytes(cleaned)
+    [row] = plan_of(root, CRASHED, cleanup=cleanup).plan.items.to_pylist()
+    assert row["action"] == "blocked" and words in row["reason"]
+    assert plan_of(root, CRASHED, cleanup=cleanup, accept=True).plan.blocked == 0
+
+
+def test_a_torn_segment_that_a_broker_recovers_alone_keeps_the_later_ones(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    """It has no .index, so it is recovered while it is loaded; --like-kafka deletes nothing then."""
+    root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
+    torn(root)
+    directory = root / NAME
+    first, second, third, *_ = sorted(directory.glob("*.log"))
+    second.with_suffix(".index").unlink()
+    second.write_bytes(second.read_bytes()[:-20])
+    [start] = predict_start(LocalExecutor(1), [root], "4.3").partitions
+    [row] = plan_of(root, CRASHED, like_kafka=True).plan.items.to_pylist()
+    assert row["action"] == "blocked" and "are missing behind" in row["reason"]
+    plan = plan_of(root, CRASHED, like_kafka=True, accept=True).plan
+    assert set(applied_rows(plan)["outcome"].to_pylist()) == {"done"}
+    assert first.exists() and third.exists()
+    [after] = predict_start(LocalExecutor(1), [root], "4.3").partitions
+    assert after.log_end_offset == start.log_end_offset
+
+
+@pytest.mark.parametrize("like_kafka", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_batch_of_an_unknown_magic_is_never_cut(
+    golden: Unpacked, tmp_path: Path, like_kafka: bool, last: bool
+) -> None:
+    """Its checksum does not cover the magic byte: brokers keep it."""
+    root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
+    torn(root)
+    log = sorted((root / NAME).glob("*.log"))[-1 if last else 0]
+    data = bytearray(log.read_bytes())
+    data[[batch.position for batch in dispatch.batches(bytes(data))][-1] + 16] = 7
+    log.write_bytes(data)
+    [row] = plan_of(root, CRASHED, like_kafka=like_kafka).plan.items.to_pylist()
+    assert row["action"] == "blocked" and "magic byte that no release knows" in row["reason"]

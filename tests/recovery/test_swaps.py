@@ -96,7 +96,7 @@ def test_a_cleaned_replacement_of_two_segments_is_as_if_the_broker_had_finished_
             file.unlink()
     (theirs / "untouched-0" / logs[0]).write_bytes(cleaned)
     for root in (ours, theirs):
-        planned = plan_of(root, crash)
+        planned = plan_of(root, crash, cleanup="compact")
         assert recovered(planned) == {"done"}
     assert logs_of(ours / "untouched-0") == logs_of(theirs / "untouched-0")
     assert logs_of(ours / "untouched-0")[first] == cleaned
