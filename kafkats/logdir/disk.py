@@ -115,7 +115,7 @@ class Disk:
             os.close(fd)
 
     def copy_tail(self, path: Path, start: int, end: int, target: Path) -> str:
-        """Copy bytes [start, end) into a new file, zeros at the end left out. Return the SHA-256."""
+        """Copy bytes [start, end) but for zeros at the end to a new file. Return their SHA-256."""
         digest = hashlib.sha256()
         source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         try:

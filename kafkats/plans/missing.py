@@ -86,8 +86,8 @@ def options_of(options: DataclassInstance) -> Options:
 
 
 GAP_CURE: Final = (
-    "if another in-sync replica leads, set the directory aside, so that the broker fetches it again;"
-    f" on the only replica, plan with --accept-loss {OFFSETS_LOSS}"
+    "if another in-sync replica leads, set the directory aside, so that the broker fetches it"
+    f" again; on the only replica, plan with --accept-loss {OFFSETS_LOSS}"
 )
 
 

@@ -58,6 +58,11 @@ class Piece(NamedTuple):
     """ctime of the partition directory when it was listed."""
     required: bool = False
     """The read asks for these offsets by number, so that they must not be deleted meanwhile."""
+    joins: int = -1
+    """The base offset of the next segment, where this piece has a segment's end; -1 elsewhere."""
+    strict: bool = False
+    """Offsets that are missing between two segments of a topic that is not compacted are an error.
+    """
 
 
 class Skipped(NamedTuple):

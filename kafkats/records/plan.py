@@ -102,6 +102,8 @@ def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) 
                 f"{name} lies in {other[0].log_dir} and in {log_dir}: its records would come"
                 " twice; read one of them"
             )
+    if options.topics and not partitions:
+        raise UsageError(f"topics: nothing here matches {','.join(options.topics)}")
     _known(options.starting_offsets, partitions, "startingOffsets")
     _known(options.ending_offsets, partitions, "endingOffsets")
     return [
@@ -203,7 +205,9 @@ def _partition_pieces(
         aborted = tuple(aborted_transactions(directory, bases))
     for unit in units:
         behind = unit.next_base_offset if unit.next_base_offset >= 0 else MOST_OFFSET
-        if unit.base_offset >= wanted.end or behind <= wanted.begin or not unit.bytes:
+        if unit.base_offset >= wanted.end or behind <= wanted.begin:
+            continue
+        if not unit.bytes and (unit.next_base_offset < 0 or not options.fail_on_data_loss):
             continue
         own = aborted and tuple(
             a for a in aborted if a.first_offset < behind and a.last_offset >= unit.base_offset
@@ -212,12 +216,14 @@ def _partition_pieces(
         first = max(unit.base_offset, wanted.begin)
         for start, end, last in _with_offsets(unit, _cut(unit, wanted, options.piece_bytes)):
             until = min(behind, wanted.end) if last is None else last
+            joins = unit.next_base_offset if last is None and wanted.end >= behind else -1
             yield Piece(
                 str(_log(unit)), *key, unit.base_offset, start, end,
                 unit.active and end == unit.bytes,
                 wanted.begin if wanted.begin > unit.base_offset else LEAST_OFFSET,
                 wanted.end if wanted.end < behind else MOST_OFFSET, own, unit.live, first, until,
                 log.inode if log and unit.live else -1, unit.directory_ctime_ns, required,
+                joins, options.fail_on_data_loss,
             )  # fmt: skip
             first = until
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 
 from kafkats import paths
-from kafkats.errors import Changed, CorruptBatch, KafkatsError, Vanished
+from kafkats.errors import BadInput, Changed, CorruptBatch, KafkatsError, Vanished
+from kafkats.evidence.looking import was_compacted
 from kafkats.logdir.partition import PAUSES, scan_at_rest
 from kafkats.records.piece import LEAST_OFFSET, MOST_OFFSET, Piece, Skipped, read_piece
+from kafkats.segment.headers import batch_headers
+from kafkats.segment.reader import open_source
 
 
 def read_settled(
@@ -32,7 +36,9 @@ def read_settled(
 
     `on_deleted` is told, in a sentence, which offsets the broker has deleted since the listing.
     Raises Vanished for deleted offsets that are `required`, and for a segment that is gone though
-    no broker deletes it alone. Raises as `read_piece` what is so in two looks.
+    no broker deletes it alone. Raises BadInput for offsets that are missing behind a `strict` piece
+    of a topic that is not compacted; without `strict`, `on_deleted` is told. Raises as `read_piece`
+    what is so in two looks.
     """
     reached = [piece.first - 1]
     todo, before = [piece], ""
@@ -55,7 +61,42 @@ def read_settled(
             before = str(e)
             todo = _again(piece, max(reached[-1] + 1, piece.first), e, on_deleted)
         else:
+            _check_end(piece, reached[-1], on_deleted)
             return
+
+
+def _check_end(piece: Piece, last: int, on_deleted: Callable[[str], None] | None) -> None:
+    """Raise BadInput, or tell, if offsets are missing between a segment and the next one.
+
+    `last` is the last offset that was read. Only the cleaner removes offsets: a topic with other
+    traces of it is not looked at. Raises StorageFailed.
+    """
+    if piece.live or last + 1 >= piece.joins:
+        return
+    end = max(_end_of(piece), piece.base_offset)
+    if end >= piece.joins or was_compacted(Path(piece.log).parent) is not False:
+        return
+    reason = (
+        f"offsets {end} to {piece.joins - 1} are missing between this segment and the next one, and"
+        " nothing shows that the topic is compacted"
+    )
+    if piece.strict:
+        raise BadInput(f"{reason}; failOnDataLoss=false reads what is there", path=piece.log)
+    if on_deleted is not None:
+        on_deleted(f"{piece.topic}-{piece.partition}: {reason}")
+
+
+def _end_of(piece: Piece) -> int:
+    """Return the offset after the last batch of a piece, by the headers: they also have the offsets
+    of control batches. 0 for none, or if one cannot be read.
+    """
+    from kafkats.kernels import headers as k
+
+    last = -1
+    with open_source(piece.log) as source, suppress(CorruptBatch):
+        for rows in batch_headers(source, start=piece.start, end=piece.end):
+            last = int(rows[-1, k.LAST_OFFSET])
+    return last + 1
 
 
 def _again(

@@ -166,8 +166,8 @@ def _lost_batch(row: SegmentRow, flushed: int) -> str:
 
 def _unknown_magic(row: SegmentRow) -> str:
     return (
-        f"the batch at byte {valid_bytes(row)} has a magic byte that no release knows, and a correct"
-        " checksum: a broker keeps it, and followers and consumers fail there; restore the"
+        f"the batch at byte {valid_bytes(row)} has a magic byte that no release knows, and a"
+        " correct checksum: a broker keeps it, and followers and consumers fail there; restore the"
         " partition from a replica"
     )
 

@@ -32,7 +32,11 @@ def empty_segment(
     indexes.
     """
     last = decision.kept[-1]
-    kinds = (paths.LOG, paths.OFFSET_INDEX, *((paths.TIME_INDEX,) if last["timeindex"] or newer else ()))
+    kinds = (
+        paths.LOG,
+        paths.OFFSET_INDEX,
+        *((paths.TIME_INDEX,) if last["timeindex"] or newer else ()),
+    )
     for kind in kinds:
         name = paths.segment_file(decision.log_end, kind)
         before = listed_row(there[name]) if name in there else None

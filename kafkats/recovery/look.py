@@ -184,8 +184,8 @@ def _gap_reason(gap: Gap, compacted: bool | None) -> str:
     said = f"{gap.offsets} missing behind {gap.file}"
     if compacted is None:
         return (
-            f"{said}: compacted away, or lost in the unclean stop. cleanup.policy of the topic tells:"
-            f" give it by --config, the policy or its export; if they are lost: {GAP_CURE}"
+            f"{said}: compacted away, or lost in the unclean stop. cleanup.policy of the topic"
+            f" tells: give it by --config, the policy or its export; if they are lost: {GAP_CURE}"
         )
     return f"{said}, lost in the unclean stop, as the topic is not compacted: {GAP_CURE}"
 

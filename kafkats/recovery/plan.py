@@ -41,6 +41,7 @@ from kafkats.plans.rows import (
 )
 from kafkats.plans.units import Unit, refuse_parts
 from kafkats.recovery.checkpoints import OFFSETS, read_failure
+from kafkats.recovery.loading import SWAP
 from kafkats.recovery.log_end import checkpoint_item
 from kafkats.recovery.look import (
     FOUND,
@@ -49,7 +50,6 @@ from kafkats.recovery.look import (
     RecoverOptions,
     look_at_partition,
 )
-from kafkats.recovery.loading import SWAP
 from kafkats.recovery.rules import START_RULES
 from kafkats.recovery.swaps import Building, has_swapped_log
 from kafkats.segment.plain_budget import expect
@@ -284,7 +284,9 @@ def plan_recover(found: pa.Table, segments: pa.Table, options: RecoverOptions) -
         checkpoint_item(log_dir, partitions, options.rule)
         for log_dir, partitions in by_log_dir.items()
     ]
-    stops = [row for log_dir in _newer_roots(found) for row in _unread(log_dir, by_log_dir, options)]
+    stops = [
+        row for log_dir in _newer_roots(found) for row in _unread(log_dir, by_log_dir, options)
+    ]
     items = pa.concat_tables([items, pa.Table.from_pylist([*roots, *stops], schema=ITEMS)])
     return make_plan(OPERATION, options_of(options), _totals(items, found, segments), items)
 
@@ -300,16 +302,14 @@ def _newer_roots(found: pa.Table) -> list[str]:
     ]
 
 
-def _unread(
-    log_dir: str, recovered: Collection[str], options: RecoverOptions
-) -> Iterator[Item]:
+def _unread(log_dir: str, recovered: Collection[str], options: RecoverOptions) -> Iterator[Item]:
     """Yield a blocked row per checkpoint for which a broker leaves the log directory out.
 
     `recovered` are the log directories whose recovery points the plan writes again.
     """
     rule = next(iter(START_RULES.values()))
     for file, instead in _INSTEAD.items():
-        if file == paths.RECOVERY_POINT and log_dir in recovered or file == paths.CLEANER:
+        if (file == paths.RECOVERY_POINT and log_dir in recovered) or file == paths.CLEANER:
             continue
         failure = read_failure(rule, Path(log_dir, file), OFFSETS)
         if failure is not None:

@@ -86,7 +86,9 @@ def _check_logs(directory: Path, point: Item, planned: Collection[str]) -> None:
     names = {name: file for name in DISK.names(directory) if (file := _log_or_swap(name))}
     for name, file in names.items():
         if not file.suffix and file.base_offset > point["base_offset"] and name not in planned:
-            raise Changed("a segment that the plan does not know: make a new one", path=directory / name)
+            raise Changed(
+                "a segment that the plan does not know: make a new one", path=directory / name
+            )
     kept = [name for name, file in names.items() if file.base_offset <= point["base_offset"]]
     if not kept:
         raise Changed("every log is gone since the plan: make a new plan", path=directory)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
+from kafkats.evidence.claims import Claims
 from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.index.build import Built, build_from
 from kafkats.logdir.identity import listed_row
@@ -24,7 +25,6 @@ from kafkats.logdir.partition import FileFacts
 from kafkats.logdir.text import read_small
 from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item, SegmentRow
-from kafkats.evidence.claims import Claims
 from kafkats.recovery.decide import Blocked, Decision
 from kafkats.recovery.loading import SWAP, complete_swaps
 from kafkats.recovery.log_end import file_of
@@ -160,9 +160,7 @@ def swap_items(
     log may be left without it. From the first segment that is recovered on `items.small_items` has
     the indexes of aborted transactions.
     """
-    return [
-        item for swap in swaps for item in _swapped_in(swap, rows, decision, building, there)
-    ]
+    return [item for swap in swaps for item in _swapped_in(swap, rows, decision, building, there)]
 
 
 def _swapped_in(
@@ -181,7 +179,9 @@ def _swapped_in(
     for kind, (size, sha256) in _contents(swap).items():
         file = paths.segment_file(swap.base_offset, kind)
         before = listed_row(there[file]) if file in there else None
-        item = item_of(decision.kept[-1], file, building.rule, "replace" if before else "add", reason)
+        item = item_of(
+            decision.kept[-1], file, building.rule, "replace" if before else "add", reason
+        )
         yield item | {
             "base_offset": swap.base_offset,
             "next_base_offset": -1,

@@ -114,11 +114,10 @@ class Segment:
     @cached_property
     def rebuilt(self) -> tuple[bytes, bytes] | None:
         """Both indexes as a broker start builds them for a missing .index, None if it exists."""
-        if (
-            paths.segment_file(self.base_offset, paths.OFFSET_INDEX) in self.partition.names
-            or not self.log.size
-        ):
+        if paths.segment_file(self.base_offset, paths.OFFSET_INDEX) in self.partition.names:
             return None
+        if not self.log.size:
+            return b"", b""
         interval = self.partition.index_interval_bytes
         built = build_from(
             self.log.source, self.base_offset, DEFAULT_RULE, interval, SEGMENT_INDEX_BYTES

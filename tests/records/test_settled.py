@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkats.errors import Changed, KafkatsError, Vanished
+from kafkats.errors import BadInput, Changed, KafkatsError, UsageError, Vanished
 from kafkats.formats import v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.index.build import build
@@ -170,3 +170,50 @@ def test_without_a_broker_nothing_goes(tmp_path: Path) -> None:
     with pytest.raises(KafkatsError) as e:
         read(pieces)
     assert isinstance(e.value, Vanished) and not isinstance(e.value, Changed)
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    """The same directory without a broker."""
+    root = tmp_path / "stopped"
+    (root / "t-0").mkdir(parents=True)
+    (root / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    for base in BASES:
+        write(root / "t-0", base, *(batch(n) for n in range(base, base + 40, 4)))
+    return root
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 1 << 30])
+@pytest.mark.parametrize("lost", [40, 80])
+def test_a_lost_segment_is_an_error_or_told(stopped: Path, lost: int, piece_bytes: int) -> None:
+    gone(stopped / "t-0", lost)
+    strict = plan_read([stopped], ReadOptions(piece_bytes=piece_bytes))
+    with pytest.raises(BadInput, match=f"offsets {lost} to {lost + 39} are missing"):
+        read(strict)
+    told: list[str] = []
+    lenient = ReadOptions(piece_bytes=piece_bytes, fail_on_data_loss=False)
+    offsets = read(plan_read([stopped], lenient), told)
+    assert offsets == [n for n in range(160) if n not in range(lost, lost + 40)]
+    assert len(told) == 1 and f"offsets {lost} to {lost + 39} are missing" in told[0]
+
+
+def test_an_emptied_segment_is_an_error(stopped: Path) -> None:
+    (stopped / "t-0" / segment_file(80, LOG)).write_bytes(b"")
+    with pytest.raises(BadInput, match="offsets 80 to 119 are missing"):
+        read(plan_read([stopped], ReadOptions()))
+
+
+def test_what_the_cleaner_removed_is_no_error(stopped: Path) -> None:
+    write(stopped / "t-0", 40, batch(40, 40, 42))
+    assert len(read(plan_read([stopped], ReadOptions()))) == 160 - 38
+
+
+def test_a_gap_outside_of_what_is_wanted_is_no_error(stopped: Path) -> None:
+    gone(stopped / "t-0", 80)
+    options = ReadOptions(ending_offsets={("t", 0): 40})
+    assert read(plan_read([stopped], options)) == list(range(40))
+
+
+def test_topics_that_match_nothing_are_an_error(stopped: Path) -> None:
+    with pytest.raises(UsageError, match="nothing here matches nosuch"):
+        plan_read([stopped], ReadOptions(topics=("nosuch",)))

@@ -33,7 +33,7 @@ from tests.builders.partitions import (
     partitions,
     write_indexes,
 )
-from tests.golden import Case, Unpacked, cases
+from tests.golden import Case, Unpacked, case, cases
 from tests.index.generated import BASE, damaged_logs
 
 
@@ -610,3 +610,30 @@ def test_more_segments_than_are_held_open(tmp_path: Path) -> None:
             )
         assert 0 < open_below(tmp_path) <= 3 * 64
     assert open_below(tmp_path) == 0
+
+
+@pytest.mark.parametrize("stale", [False, True])
+@pytest.mark.parametrize(
+    ("mtime_s", "answers"),
+    [
+        (1600000001, [29, 42, 42, 42]),
+        (1600000080, [29, -1, -1, 42]),
+        (1700000000, [29, -1, -1, -1]),
+    ],
+)
+def test_an_empty_segment_without_its_index_ends_a_search_by_its_mtime(
+    golden: Unpacked, tmp_path: Path, mtime_s: int, answers: list[int], stale: bool
+) -> None:
+    """Compaction leaves such segments. The answers are those of Kafka 2.8.2 and 4.3.1: a start builds both indexes
+    again, so a time index that is left there counts for nothing."""
+    source = golden(case("crash-4.3.1"), "after") / "untouched-0"
+    directory = shutil.copytree(source, tmp_path / "untouched-0")
+    log = directory / f"{30:020d}.log"
+    log.write_bytes(b"")
+    log.with_suffix(".index").unlink()
+    if not stale:
+        log.with_suffix(".timeindex").unlink()
+    os.utime(log, (mtime_s, mtime_s))
+    targets = [1600000020000, 1600000030000, 1600000069000, 1650000000000]
+    with search.open_partition(directory, clean=True) as partition:
+        assert [search.find(partition, target).offset for target in targets] == answers
