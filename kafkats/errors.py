@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from pathlib import Path
 from typing import Final
 
@@ -199,14 +200,25 @@ failed without the memory to say why."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out, also while a library was loaded or a thread was started."""
+    """Return whether memory ran out, also while a library was loaded or a thread was started.
+
+    Under a limit on the address space (`ulimit -v`) our own modules can fail to load, too.
+    """
     at: BaseException | None = error
     while at is not None:
         said = str(at).lower()
         if isinstance(at, MemoryError) or any(part in said for part in _MEMORY_ENDED):
             return True
+        if isinstance(at, ImportError) and _limited() and "kafkats" in said:
+            return True
         at = at.__cause__ or at.__context__
     return False
+
+
+def _limited() -> bool:
+    """Return whether this process may not have all of its address space."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return soft != resource.RLIM_INFINITY
 
 
 class storage:  # noqa: N801  # used like a function; a generator takes thrice as long

@@ -13,19 +13,21 @@ import pickle  # ruff: ignore[suspicious-pickle-import] - from our own tasks onl
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 import pyarrow as pa
-from pyspark import Accumulator, TaskContext
+from py4j.protocol import Py4JJavaError
+from pyspark import RDD, Accumulator, TaskContext
 from pyspark.sql import SparkSession
 
 import kafkats
 from kafkats.compression.limit import allow, allowed
 from kafkats.counts import counted
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.execution import UNIT_COST, Executor, U, Work, attempt
+from kafkats.execution import UNIT_COST, Executor, U, Work, attempt, log_dir_of
+from kafkats.logdir.volume import Volume, check_volume, volumes_at
 
 Progress: TypeAlias = dict[str, str | int | float | None]
 
@@ -65,6 +67,7 @@ class SparkExecutor(Executor):
         )
         sc.setLocalProperty(ATTEMPTS, str(attempts))
         version, limit = kafkats.__version__, allowed()
+        listed = volumes_at(filter(None, map(log_dir_of, units)))
 
         def task(packed_bins: Iterable[bytes]) -> Iterator[bytes]:
             for packed in packed_bins:
@@ -72,7 +75,8 @@ class SparkExecutor(Executor):
                 try:
                     allow(limit)
                     with attempt(last=last):
-                        yield _run_bin(packed, do, schema, version, done, done_bytes)
+                        _check_version(version)
+                        yield _run_bin(packed, do, schema, listed, done, done_bytes)
                 except KafkatsError as e:
                     if e.retryable and not last:
                         raise
@@ -81,7 +85,7 @@ class SparkExecutor(Executor):
         packed_bins = [pickle.dumps([(units[i], sizes[i]) for i in chosen]) for chosen in bins]
         sc.setJobDescription(f"{stage}: {counted(len(units), 'unit')}, {sum(sizes)} bytes")
         with self._watched(stage, len(units), sum(sizes), lambda: (done.value, done_bytes.value)):
-            answers = sc.parallelize(packed_bins, len(packed_bins)).mapPartitions(task).collect()
+            answers = _collected(sc.parallelize(packed_bins, len(packed_bins)).mapPartitions(task))
         batches: dict[int, pa.RecordBatch] = {}
         for chosen, answer in zip(bins, answers, strict=True):
             batches.update(zip(chosen, _batches(answer), strict=True))
@@ -166,19 +170,46 @@ def _last_attempt() -> bool:
     )
 
 
+def _collected(tasks: RDD[bytes]) -> list[bytes]:
+    """Return the answers of all tasks. Raises UsageError if Spark does not let them through."""
+    try:
+        return tasks.collect()
+    except Py4JJavaError as e:
+        if _TOO_LARGE not in str(e):
+            raise
+        raise UsageError(
+            f"the answers of the tasks take more than {_TOO_LARGE} (1g if it is not set): submit"
+            f" the job with more, as --conf {_TOO_LARGE}=4g, or name fewer log directories"
+        ) from e
+
+
+_TOO_LARGE: Final = "spark.driver.maxResultSize"
+
+
+def _check_version(driver: str) -> None:
+    if kafkats.__version__ != driver:
+        raise UsageError(f"this worker has kafkats {kafkats.__version__}, the driver {driver}")
+
+
 def _run_bin(
     packed: bytes,
     do: Callable[[U], pa.RecordBatch],
     schema: pa.Schema,
-    version: str,
+    listed: Mapping[str, Volume],
     done: Accumulator[int],
     done_bytes: Accumulator[int],
 ) -> bytes:
-    if kafkats.__version__ != version:
-        raise UsageError(f"this worker has kafkats {kafkats.__version__}, the driver {version}")
+    """Return the rows of each unit, as an Arrow stream.
+
+    Raises Refused before anything is opened or locked where a path is another volume than the one
+    that the driver has `listed`.
+    """
+    units = pickle.loads(packed)  # ruff: ignore[suspicious-pickle-usage]
+    for log_dir in dict.fromkeys(log_dir_of(unit) for unit, _ in units):
+        check_volume(log_dir, listed)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
-        for unit, size in pickle.loads(packed):  # ruff: ignore[suspicious-pickle-usage]
+        for unit, size in units:
             writer.write_batch(do(unit))
             done.add(1)
             done_bytes.add(size)

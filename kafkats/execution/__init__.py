@@ -19,6 +19,7 @@ from kafkats.execution.executor import (
     Work,
     attempt,
     is_last_attempt,
+    log_dir_of,
     path_of,
 )
 from kafkats.execution.local import SMALL_BYTES, THREAD_BYTES, WORKER_BYTES, LocalExecutor
@@ -34,5 +35,6 @@ __all__ = [
     "Work",
     "attempt",
     "is_last_attempt",
+    "log_dir_of",
     "path_of",
 ]

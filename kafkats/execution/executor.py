@@ -126,3 +126,18 @@ def path_of(unit: object) -> str:
 
 
 _PLACE: Final = ("log_dir", "partition_dir", "base_offset")
+
+
+def log_dir_of(unit: object) -> str:
+    """Return the log directory whose files a unit is about, "" if it names none."""
+    if isinstance(unit, Mapping):
+        found = unit.get("log_dir")
+    elif hasattr(unit, "log_dir"):
+        found = unit.log_dir
+    elif hasattr(unit, "root"):
+        found = str(getattr(unit.root, "path", ""))
+    elif hasattr(unit, "log"):
+        found = str(Path(str(unit.log)).parent.parent)
+    else:
+        return log_dir_of(unit[0]) if isinstance(unit, tuple | list) and unit else ""
+    return found if isinstance(found, str) else ""

@@ -6,15 +6,24 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import fanout
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from kafkats.compression import limit
-from kafkats.errors import CorruptFile, Locked
+from kafkats.errors import CorruptFile, Locked, Refused, UsageError
 from kafkats.execution import UNIT_COST, is_last_attempt
-from pyspark_kafkats.execution import BIN_UNITS, SparkExecutor, attempts_of, pack
+from kafkats.logdir.volume import Volume
+from pyspark_kafkats.execution import (
+    BIN_UNITS,
+    SparkExecutor,
+    _collected,
+    attempts_of,
+    pack,
+)
 
 SCHEMA = pa.schema([("unit", pa.string()), ("pid", pa.int64()), ("sizes", pa.list_(pa.int64(), 2))])
 
@@ -154,3 +163,45 @@ def test_a_task_knows_whether_it_will_be_tried_again(
     marker = str(tmp_path / "marker")
     assert executor.map("x", [marker], do, SCHEMA, size=len).num_rows == 1
     assert Path(marker).read_text() == "again again again last "
+
+
+class Listed(NamedTuple):
+    log_dir: str
+    partition_dir: str = "t-0"
+
+
+def dug(unit: Listed) -> pa.RecordBatch:
+    Path(unit.log_dir, "touched").touch()
+    return row(unit.log_dir)
+
+
+def test_a_task_that_sees_another_volume_than_the_driver_is_refused(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On two workers the same path can be two disks; here the driver is told of another one."""
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=c\n")
+    monkeypatch.setattr(
+        "pyspark_kafkats.execution.volumes_at", lambda _: {str(tmp_path): Volume("c", 1, None)}
+    )
+    with pytest.raises(Refused, match="is another volume on host"):
+        SparkExecutor(spark).map("dig", [Listed(str(tmp_path))], dug, SCHEMA, size=lambda _: 1)
+    assert not (tmp_path / "touched").exists()
+
+
+def test_answers_above_sparks_limit_end_in_a_sentence() -> None:
+    """Spark's limit is set once for an application, so its error is made here."""
+    said = "Total size of serialized results of 2 tasks is bigger than spark.driver.maxResultSize"
+
+    class Gateway(Py4JJavaError):
+        def __init__(self) -> None:
+            pass
+
+        def __str__(self) -> str:
+            return said
+
+    class Tasks:
+        def collect(self) -> list[bytes]:
+            raise Gateway
+
+    with pytest.raises(UsageError, match="maxResultSize=4g"):
+        _collected(Tasks())  # type: ignore[arg-type]
