@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import RDD, Accumulator, TaskContext
 from pyspark.sql import SparkSession
 

@@ -41,6 +41,7 @@ def preflight(
     this moment. Exits with 0 if the broker starts and loses nothing.
     """
     import json
+    import time
 
     from kafkats.recovery.meta_properties import Expected
     from kafkats.recovery.rows import start_row, write_starts
@@ -49,10 +50,11 @@ def preflight(
     from kafkats.recovery.strays import read_cluster
 
     cluster = None if describe is None else read_cluster(text_of_file(describe), str(describe))
+    began = time.monotonic()
     start = predict_start(
         executor, log_dirs, kafka, expected=Expected(cluster_id, node_id), cluster=cluster
     )
-    said = list(sentences(start, recovery_rate))
+    said = list(sentences(start, recovery_rate, time.monotonic() - began))
     totals = summary(start)
     if report is not None:
         write_starts(report, start.partitions, totals | {"said": said})

@@ -87,6 +87,8 @@ def _missing(
     kind = "missing-records" if lost else "end-not-flushed"
     what = "missing" if lost else "lost in the unclean stop"
     reason = f"{_offsets(begin, end)} {what}: {ends}, but {files}"
+    if len(above) == 1 and above[0].file.endswith("-checkpoint"):
+        reason += "; no other file says so, so that file may be wrong itself"
     yield Finding(kind, file, reason, expected=str(end), found=str(begin))
 
 

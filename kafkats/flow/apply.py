@@ -331,7 +331,8 @@ def summarize(actions: pa.Table) -> dict[str, Any]:
     """Return counts, bytes and the exit code of a run's ACTIONS."""
     counted = actions.group_by(["outcome"], use_threads=False).aggregate([("file", "count")])
     outcomes = {row["outcome"]: row["file_count"] for row in counted.to_pylist()}
-    done = actions.filter(pc.equal(actions["outcome"], "done"))
+    whole = pc.not_equal(actions["action"], "truncate")  # of these only the tail is saved
+    done = actions.filter(pc.and_(pc.equal(actions["outcome"], "done"), whole))
     summary = {
         "files": actions.num_rows,
         "outcomes": dict(sorted(outcomes.items())),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from kafkats import paths
 from kafkats.counts import counted, size_text
 from kafkats.recovery.facts import BrokerStart, PartitionStart, Recovered, RootStart, Why
 from kafkats.recovery.rates import measured_rate
@@ -73,22 +75,30 @@ def loses(start: BrokerStart) -> bool:
     return start.outcome != "loads" or bad_roots or any(p.loses for p in start.partitions)
 
 
-def sentences(start: BrokerStart, recovery_rate: int | None) -> Iterator[str]:
+def sentences(
+    start: BrokerStart, recovery_rate: int | None, read_seconds: float | None = None
+) -> Iterator[str]:
     """Yield the lines for an operator, of up to 100 columns where no word is longer.
 
     `recovery_rate` is in bytes per second and log directory, None for the measured one.
+    `read_seconds` is the time in which the prediction has read the logs here, None if unknown.
     """
-    for line in _lines(start, recovery_rate):
+    for line in _lines(start, recovery_rate, read_seconds):
         inner = " " * (len(line) - len(line.lstrip()) + 2)
         yield from textwrap.wrap(
             line, _COLUMNS, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False
         )
 
 
-def _lines(start: BrokerStart, recovery_rate: int | None) -> Iterator[str]:
+def _lines(
+    start: BrokerStart, recovery_rate: int | None, read_seconds: float | None
+) -> Iterator[str]:
+    yield from _of_zookeeper(start)
     yield from _verdict(start)
     for root in start.roots:
         yield from _root_lines(root, _own(start, root), start, recovery_rate)
+    if read_seconds is not None:
+        yield from _outages(start, recovery_rate, read_seconds)
     yield from _told(start)
     yield from _leadership(start)
     # The words of the others are above: why the broker does not start, or a log directory fails.
@@ -97,6 +107,63 @@ def _lines(start: BrokerStart, recovery_rate: int | None) -> Iterator[str]:
         yield from _partition_lines(one, start)
     if len(bad) > _SHOWN:
         yield f"and {counted(len(bad) - _SHOWN, 'more partition')}: --json lists all"
+    yield from _next(start)
+
+
+def _of_zookeeper(start: BrokerStart) -> Iterator[str]:
+    """Yield the warning about a release without ZooKeeper on directories of a cluster with it."""
+    old = [root for root in start.roots if root.meta is not None and root.meta.version == 0]
+    if start.rule.name != "4.0" or not old:
+        return
+    without = sum(bool(p.set_aside) for p in start.partitions)
+    strays = (
+        f": {counted(without, 'partition')} without a topic id would be set aside as -stray, and"
+        " empty logs served instead"
+    )
+    yield (
+        f"Do NOT start {start.kafka} here: {paths.META_PROPERTIES} is of a cluster with ZooKeeper,"
+        f" which 4.0 and later do not know{strays if without else ''}. Migrate the cluster to KRaft"
+        " first, with 3.9."
+    )
+
+
+def _outages(start: BrokerStart, recovery_rate: int | None, read_seconds: float) -> Iterator[str]:
+    """Yield how long the broker is down with and without a recovery by kafkats.
+
+    A plan reads what this prediction has read, and apply reads it again to prove the result. A
+    broker reads its log directories side by side.
+    """
+    by_root = [[one for p in _own(start, root) for one in p.recovered] for root in start.roots]
+    if not any(one.log_bytes for some in by_root for one in some):
+        return
+    threads = 2 if start.rule.name == "4.0" else 1
+    rate = measured_rate(start.rule)
+    if recovery_rate is None:
+        theirs = max(rate.seconds(recovered) for recovered in by_root) / threads
+    else:
+        theirs = max(sum(one.log_bytes for one in some) for some in by_root) / recovery_rate
+    yield (
+        f"Down for {_rough(2 * read_seconds)} if kafkats recovers it first (plan and apply, at the"
+        f" speed of this prediction), for {_rough(theirs)} if the broker recovers itself with"
+        f" {counted(threads, 'thread')} per log directory (num.recovery.threads.per.data.dir)"
+    )
+
+
+def _rough(seconds: float) -> str:
+    return "less than 10 s" if seconds < 10 else _duration(seconds)
+
+
+def _next(start: BrokerStart) -> Iterator[str]:
+    """Yield the next command for a broker that does not run."""
+    if any(root.live for root in start.roots):
+        return
+    log_dirs = " ".join(shlex.quote(root.log_dir) for root in start.roots)
+    if start.outcome == "stops":
+        yield "next: mend what stops the broker, and predict again"
+    elif any(one.log_bytes for p in start.partitions for one in p.recovered):
+        yield f"next: kafkats plan recover {log_dirs} -o PLAN, or start the broker"
+    elif not loses(start):
+        yield "next: start the broker"
 
 
 def _own(start: BrokerStart, root: RootStart) -> Sequence[PartitionStart]:
@@ -171,18 +238,7 @@ def _root_lines(
         yield f"  {_time(start, recovered, recovery_rate)}"
     if root.missing:
         yield f"  lacks {_missing(root)}"
-    cut, deleted = sum(p.cut_bytes for p in own), sum(len(p.deleted) for p in own)
-    if cut:
-        partitions = sum(bool(p.cut_bytes) for p in own)
-        yield f"  cuts {size_text(cut)} from {counted(partitions, 'partition')}"
-    if deleted:
-        deleted_bytes = sum(p.deleted_bytes for p in own)
-        yield f"  deletes {counted(deleted, 'segment')}, {size_text(deleted_bytes)}"
-    removed, renamed = sum(len(p.removed) for p in own), sum(len(p.renamed) for p in own)
-    if removed or renamed:
-        done = [f"deletes {counted(removed, 'file')}"] if removed else []
-        done += [f"renames {counted(renamed, '.swap file')}"] if renamed else []
-        yield f"  finishes what was under way: {', '.join(done)}"
+    yield from _changes(own)
     aside = sum(bool(p.set_aside) for p in own)
     if aside:
         given_up = counted(aside, "partition")
@@ -197,6 +253,42 @@ def _root_lines(
             f"  replays producer state in {counted(len(replayed), 'partition')},"
             f" reading at most {size_text(replayed_bytes)}"
         )
+
+
+def _changes(own: Sequence[PartitionStart]) -> Iterator[str]:
+    """Yield what a start cuts, moves, deletes and renames in a log directory."""
+    zeros = [sum(_zeros(p)) for p in own]
+    cuts = [p.cut_bytes - zero for p, zero in zip(own, zeros, strict=True)]
+    deleted = sum(len(p.deleted) for p in own)
+    if any(cuts):
+        yield f"  cuts {size_text(sum(cuts))} from {counted(sum(map(bool, cuts)), 'partition')}"
+    if any(zeros):
+        yield (
+            f"  cuts {size_text(sum(zeros))} of zeros from"
+            f" {counted(sum(map(bool, zeros)), 'partition')}: space that was set aside, no records"
+        )
+    moved = sum(p.partition_dir.endswith("-future") for p in own)
+    if moved:
+        yield (
+            f"  goes on moving {counted(moved, 'partition')} here (-future) from another log"
+            " directory"
+        )
+    if deleted:
+        deleted_bytes = sum(p.deleted_bytes for p in own)
+        yield f"  deletes {counted(deleted, 'segment')}, {size_text(deleted_bytes)}"
+    removed, renamed = sum(len(p.removed) for p in own), sum(len(p.renamed) for p in own)
+    if removed or renamed:
+        done = [f"deletes {counted(removed, 'file')}"] if removed else []
+        done += [f"renames {counted(renamed, '.swap file')}"] if renamed else []
+        yield f"  finishes what was under way: {', '.join(done)}"
+
+
+def _zeros(one: PartitionStart) -> Iterator[int]:
+    """Yield the cut bytes of recovered segments that end with zeros which were set aside."""
+    preallocated = {f.file for f in one.findings if f.kind == "preallocated"}
+    for done in one.recovered:
+        if paths.segment_file(done.base_offset, paths.LOG) in preallocated:
+            yield done.cut_bytes
 
 
 def _recovered(own: Sequence[PartitionStart]) -> str:

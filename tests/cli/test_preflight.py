@@ -99,7 +99,7 @@ def test_why_segments_are_recovered_and_which_of_them_twice(
         " wrong index that takes "
     ) in _unwrapped(lines)
     _, lines, _ = _run([str(golden("root-0.10.2.2", "data")), "--kafka", "0.10.2"], capsys)
-    assert lines[-1] == "  recovers no segment"
+    assert lines[-2:] == ["  recovers no segment", "next: start the broker"]
 
 
 def test_a_deleted_copy_is_not_below_the_high_watermark_of_its_partition(
@@ -138,7 +138,8 @@ def test_the_words_of_a_broker_that_will_not_start_are_said_once(
     root = golden("torn-append-2.8.2", "appended")
     _, lines, _ = _run([str(root), "--kafka", "2.8"], capsys)
     assert _unwrapped(lines).count("Found record size 2 smaller") == 2
-    assert lines[-1] == "  recovers no segment"
+    mend = "next: mend what stops the broker, and predict again"
+    assert lines[-2:] == ["  recovers no segment", mend]
 
 
 def test_rows_and_report(
@@ -213,3 +214,32 @@ def test_a_lock_that_kafkats_holds_stops_the_broker(
     assert code == 1
     said = " ".join(line.strip() for line in lines)
     assert f"Failed to acquire lock on file .lock in {root}." in said
+
+
+def test_a_release_without_zookeeper_on_a_cluster_with_it_is_warned_of_first(
+    golden: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = golden("crash-2.8.2", "before")
+    _, lines, _ = _run([str(root), "--kafka", "4.3"], capsys)
+    assert lines[0].startswith("Do NOT start 4.3 here: meta.properties is of a cluster with")
+    assert "set aside as -stray" in _unwrapped(lines[:4])
+    _, lines, _ = _run([str(root), "--kafka", "2.8"], capsys)
+    assert lines[0].startswith("This broker (2.8)")
+
+
+def test_both_outages_and_the_next_command(
+    golden: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = golden("crash-4.3.1", "before")
+    _, lines, _ = _run([str(root), "--kafka", "4.3"], capsys)
+    said = _unwrapped(lines)
+    assert "if kafkats recovers it first" in said
+    assert "if the broker recovers itself with 2 threads per log directory" in said
+    assert said.endswith(f"next: kafkats plan recover {root} -o PLAN, or start the broker")
+
+
+def test_zeros_that_were_set_aside_are_no_loss(
+    golden: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, lines, _ = _run([str(golden("crash-4.3.1", "before")), "--kafka", "4.3"], capsys)
+    assert "of zeros from" in _unwrapped(lines) and "no records" in _unwrapped(lines)

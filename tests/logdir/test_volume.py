@@ -51,7 +51,7 @@ def test_another_volume_at_the_same_path_is_refused_and_nothing_is_left_there(
     tmp_path: Path,
 ) -> None:
     log_dir = root_of(tmp_path / "data", KRAFT.replace("node.id=1", "node.id=2"))
-    with pytest.raises(Refused, match="node 2.* listed was cluster c, node 1") as refused:
+    with pytest.raises(Refused, match=r"node 2.* listed was cluster c, node 1") as refused:
         check_volume(log_dir, {log_dir: MINE})
     assert refused.value.exit_code == 3 and str(refused.value).startswith(log_dir)
     assert os.listdir(log_dir) == ["meta.properties"] and os.listdir(tmp_path) == ["data"]

@@ -1,7 +1,7 @@
 """Every console session of the README is run, and says what stands there.
 
-What differs from run to run is masked: digests, the blanks that pad a table, where the clone is, and
-where a sentence with its path is broken into lines.
+What differs from run to run is masked: digests, the blanks that pad a table, the free space, where the clone
+is, and where a sentence with its path is broken into lines.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def commands(session: str) -> list[tuple[str, str]]:
 
 def masked(text: str) -> str:
     text = re.sub(r"\b[0-9a-f]{12}(?:[0-9a-f]{52})?\b", "DIGEST", text)
+    text = re.sub(r"[0-9.]+ [KMGT]?i?B are free", "SPACE are free", text)
     text = "\n".join(line.rstrip() for line in text.splitlines()).strip()
     return re.sub(r"\n +", " ", text)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import fanout
 import pyarrow as pa
 import pytest
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from kafkats.compression import limit
 from kafkats.errors import CorruptFile, Locked, Refused, UsageError
