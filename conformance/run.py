@@ -1,6 +1,6 @@
-"""scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [recover] [seeds] [clients] [soak] [--full]: kafkats against real Kafka.
+"""scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [losses] [recover] [seeds] [clients] [soak] [--full]: kafkats against real Kafka.
 
-The subject are the golden directories, of `seeds` random message sets (300 for each version, with --full 10 000) and compacted partitions (50, 2000), of `recover` a killed broker, of `soak` a broker at work: 30 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0), with --refusals only those that are meant to be refused. `recover --full` kills four versions, too. Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
+The subject are the golden directories, of `seeds` random message sets (300 for each version, with --full 10 000) and compacted partitions (50, 2000), of `losses` 60 partitions with random damages for each version (with --full 1000, of numbers that nobody chose), of `recover` a killed broker, of `soak` a broker at work: 30 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0), with --refusals only those that are meant to be refused. `recover --full` kills four versions, too. Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from conformance import clients, lookup, migrate, preflight, rebuild, recovered, retain, seeds, soak
+from conformance import (
+    clients,
+    lookup,
+    migrate,
+    power_losses,
+    preflight,
+    rebuild,
+    recovered,
+    retain,
+    seeds,
+    soak,
+)
 from conformance.started import RELEASES
 from conformance.tally import Tally
 
@@ -26,6 +37,7 @@ OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
     "retain": retain.conform,
     "lookup": lookup.conform,
     "preflight": preflight.conform,
+    "losses": power_losses.conform,
     "recover": recovered.conform,
     "seeds": seeds.conform,
     "clients": clients.conform,
@@ -33,6 +45,7 @@ OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
 }
 LONGEST_FIRST = [
     "retain", "migrate", "soak", "rebuild", "seeds", "preflight", "lookup", "clients",
+    "losses",
 ]  # fmt: skip
 ROOM = 2 << 30
 

@@ -97,19 +97,19 @@ def infer_index_bytes(
 ) -> tuple[int, str]:
     """Return segment.index.bytes and its source: given, inferred or default.
 
-    Inferred is the size of preallocated files, or of an index above the default. `preallocated`:
+    Inferred is the larger size of the two files, if one of them is preallocated or above the
+    default: a broker rounds it down to whole entries, and a full file has no zeros. `preallocated`:
     the broker wrote the zeros at the end of the files.
     """
     if given is not None:
         return given, GIVEN
-    sizes = [
-        s.size
-        for s in (offsets, times)
-        if s and ((preallocated and s.zeros > 1) or s.size > SEGMENT_INDEX_BYTES)
+    files = [s for s in (offsets, times) if s]
+    telling = [
+        s.size for s in files if (preallocated and s.zeros > 1) or s.size > SEGMENT_INDEX_BYTES
     ]
-    if not sizes or max(sizes) < time_index.ENTRY_SIZE * 2:
+    if not telling or max(telling) < time_index.ENTRY_SIZE * 2:
         return SEGMENT_INDEX_BYTES, DEFAULT
-    return max(sizes), INFERRED
+    return max(s.size for s in files), INFERRED
 
 
 def _positions(offsets: Structure | None) -> np.ndarray:

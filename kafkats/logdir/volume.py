@@ -2,8 +2,8 @@
 
 It is cluster, node (before KRaft the broker) and directory id of meta.properties. Directory ids
 came with 3.7; without one the path counts, too. An id that appears is no other volume: a broker
-adds it at its first start with 3.7. A log directory without a readable meta.properties has no identity,
-and goes by its path. The host is no part of it: volumes are shared, and pods move.
+adds it at its first start with 3.7. A log directory without a readable meta.properties has no
+identity, and goes by its path. The host is no part of it: volumes are shared, and pods move.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Chan
 def _swap_of(directory: Path, item: Item) -> Path | None:
     """Return the `.log.swap` from which an item's file is made, None for all other items."""
     swap = directory / (paths.segment_file(item["base_offset"], paths.LOG) + SWAP)
-    there = identify(swap) if item["log"] else None
+    there = identify(swap) if item["log"] and item["log_valid_bytes"] > 0 else None
     return swap if there is not None and there == identity_of(item["log"]) else None
 
 

@@ -171,6 +171,8 @@ def test_a_partition_whose_only_log_is_a_replacement(
     for file in directory.glob("0*"):
         file.unlink()
     (directory / f"{first}.swap").write_bytes(log)
+    snapshot = directory / paths.segment_file(0, paths.SNAPSHOT)
+    snapshot.write_bytes(b"of noise")  # a broker deletes it, and writes one at the log end
     planned = plan_of(root, crash, accept=True)
     (row,) = planned.beside["recovery"].to_pylist()
     assert not row["blocked"] and recovered(planned) == {"done"}
