@@ -71,7 +71,7 @@ def was_compacted(directory: Path) -> bool | None:
     """Return whether offsets are missing inside segments, as only the cleaner removes them.
 
     Returns None where that cannot be determined. Reads batch headers up to the first missing
-    offset, and decompresses wrappers.
+    offset, and decompresses wrappers. What follows a torn batch of the last log says nothing.
     """
     seen: bool | None = False
     with_logs = sorted(
@@ -84,6 +84,8 @@ def was_compacted(directory: Path) -> bool | None:
             with open_source(log) as source:
                 if _has_hole(source, name.base_offset):
                     return True
+        except CorruptBatch:
+            seen = seen if log is with_logs[-1] else None
         except KafkatsError:
             seen = None
     return seen

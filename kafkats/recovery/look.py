@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,7 +13,9 @@ import pyarrow as pa
 
 from kafkats import paths
 from kafkats.errors import BadInput, CorruptBatch, CorruptFile, StorageFailed
+from kafkats.evidence.borders import end_findings, first_findings, gap_findings
 from kafkats.evidence.claims import Claims
+from kafkats.evidence.looking import epochs_of, was_compacted
 from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.plans.missing import GAP_CURE, blocked_row, check_accepted
 from kafkats.plans.plan import ITEMS
@@ -44,6 +47,7 @@ from kafkats.recovery.items import (
 from kafkats.recovery.log_end import empty_segment, recovery_point
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.readable import batch_behind
+from kafkats.recovery.reading import Stops, transactions_defect
 from kafkats.recovery.rules import START_RULES
 from kafkats.recovery.swaps import (
     Building,
@@ -163,6 +167,8 @@ def _found(
         if gap and not partition.compacted and not options.accept_loss:
             left = left or Blocked(gap.file, _gap_reason(gap, partition.compacted))
         left = left or left_by(found, swaps) or end_blocked(partition.claims, found.log_end)
+        if partition.claims.unsettled and not options.accept_loss:
+            left = left or _missing(partition, found)
         if left:
             return left, copied, []
         items = list(_items(partition, listed, swaps, rows, found, options))
@@ -177,6 +183,31 @@ def _found(
             raise  # such as a folder for copies
         file = Path(e.path).name
         return Blocked(file, f"{file}: {e.reason}"), 0, []
+
+
+def _missing(partition: Partition, decision: Decision) -> Blocked | None:
+    """Return which records are missing once the replacements are finished.
+
+    Before that the evidence tells nothing (`Claims.unsettled`). A gap below the recovery point may
+    be the cleaner's, if the log has other traces of it. Raises StorageFailed.
+    """
+    claims = partition.claims._replace(
+        unsettled=False, end_settled=True, first_base=decision.kept[0]["base_offset"]
+    )
+    epochs = epochs_of(partition.directory)
+    found = list(first_findings(claims, epochs, log_of(decision.kept[0])))
+    found += end_findings(claims, epochs, log_of(decision.kept[-1]), decision.log_end)
+    for row, following in pairwise(decision.kept):
+        compacted = partition.compacted
+        if end_of(row) < following["base_offset"] and compacted is None:
+            compacted = was_compacted(partition.directory)
+        found += gap_findings(
+            claims, log_of(row), end_of(row), following["base_offset"], compacted=compacted
+        )
+    for finding in found:
+        if finding.kind == "missing-records":
+            return Blocked(finding.file, f"records are missing: {finding.reason}")
+    return None
 
 
 def _gap_reason(gap: Gap, compacted: bool | None) -> str:
@@ -217,6 +248,13 @@ def _stops(
         epochs = read_failure(rule, directory / paths.LEADER_EPOCH, EPOCHS)
     if epochs is not None:
         return Blocked(paths.LEADER_EPOCH, f"{_NOT_LOADED}: {epochs.words}")
+    for row in rows:
+        file = paths.segment_file(row["base_offset"], paths.TXN_INDEX)
+        if row["txnindex"] and row["txnindex"]["size"] and file not in changed:
+            try:
+                transactions_defect(directory / file, row["base_offset"])
+            except Stops as e:
+                return Blocked(file, f"{_NOT_LOADED}: {e.words}; restore it from a replica")
     topic = read_topic_id(directory, rule)
     if topic.outcome != "loads":
         cure = "write the topic's id into it again, as it is in the topic's other partitions"

@@ -47,7 +47,6 @@ EARLIEST_MS: Final = 946_684_800_000
 
 A timestamp before it that lies after it in another unit is taken to be in that unit.
 """
-_LARGEST: Final = 2**63 - 1
 LATEST_MS: Final = 4_102_444_800_000
 """The year 2100: the latest plausible time where no mtime tells more."""
 
@@ -95,7 +94,6 @@ def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
         np.where(mtime_ms >= EARLIEST_MS, mtime_ms, np.where(plausible, neighbours, LATEST_MS))
         + SLACK_MS
     )
-    latest = np.minimum(latest, _LARGEST // 1_000_000 - 1)
     cases = {
         "": timestamps == -1,
         "negative": timestamps < 0,
@@ -103,8 +101,8 @@ def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
     }
     for unit in ("s", "us", "ns"):
         factor, divisor = UNITS[unit]
-        begin, end = EARLIEST_MS * divisor // factor, -(-(latest + 1) * divisor // factor)
-        cases[unit] = (timestamps >= begin) & (timestamps < end)
+        in_ms = timestamps // divisor  # not multiplied by the factor: that could overflow
+        cases[unit] = (in_ms >= -(-EARLIEST_MS // factor)) & (in_ms <= latest // factor)
     cases["future"] = timestamps > latest
     old = (neighbours >= 0) & (neighbours < EARLIEST_MS)
     units: Ints = np.select(

@@ -269,59 +269,41 @@ def test_an_expired_one_is_taken_over_with_a_remark(
     )
 
 
-def test_a_mount_needs_a_work_area(
+def test_a_mount_is_reserved_beside_it(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "place"
-    place.mkdir()
     monkeypatch.setattr(
         workarea, "_mount", lambda path: "inner" if path.is_relative_to(root) else "outer"
     )
     plan = ("plan", "rebuild", root, "-o", tmp_path / "plan")
-    code, text = run_mixed(capsys, *plan, "--reserve")
-    assert code == 3 and "--work-area" in text.splitlines()[0] and "mount" in text
-    assert run_mixed(capsys, *plan, "--reserve", "--work-area", place)[0] == 0
-    code, text = run_mixed(capsys, *plan[:-1], tmp_path / "two", "--reserve", "--work-area", place)
-    assert code == 3 and f"kafkats release {root} --work-area {place}" in text
-    code, text = run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any")
-    assert code == 3 and "--work-area" in text and not (root / LOST).exists()
-    code, text = run_mixed(capsys, "release", root, "--work-area", place)
+    assert run_mixed(capsys, *plan, "--reserve")[0] == 0
+    code, text = run_mixed(capsys, *plan[:-1], tmp_path / "two", "--reserve")
+    assert code == 3 and f"kafkats release {root}" in text
+    code, text = run_mixed(capsys, "release", root)
     assert code == 0 and "released" in text
+    code, text = run_mixed(capsys, "apply", tmp_path / "plan", "--digest", "any")
+    assert code == 0 and (root / LOST).exists()
 
 
 @pytest.mark.root("mounts a file system")
 def test_a_real_mount(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = tmp_path / "place"
-    place.mkdir()
+    """A disk of JBOD, or a volume claim: no option is needed, and nothing is copied to undo it."""
     with small_disk(tmp_path / "mounted", "16m", 4000, 0) as root:
         case("matrix-4.3.1-v2").unpack("data", root)
-        (root / LOST).unlink()
+        lost = root / LOST
+        before = lost.read_bytes()
+        lost.unlink()
         plan = ("plan", "rebuild", root, "-o", tmp_path / "plan", "--reserve")
-        code, text = run_mixed(capsys, *plan)
-        assert code == 3 and "a mount of its own" in text and "--work-area" in text
-        assert run_mixed(capsys, *plan, "--work-area", place)[0] == 0
-        code, text = run_mixed(
-            capsys,
-            "plan",
-            "rebuild",
-            root,
-            "-o",
-            tmp_path / "two",
-            "--reserve",
-            "--work-area",
-            place,
-        )
+        assert run_mixed(capsys, *plan)[0] == 0
+        code, text = run_mixed(capsys, *plan[:-2], tmp_path / "two", "--reserve")
         assert code == 3 and "reserved by" in text
         apply = ("apply", tmp_path / "plan", "--digest", "any", "--owner-stopped")
-        assert run_mixed(capsys, *apply)[0] == 3 and not (root / LOST).exists()
-        assert run_mixed(capsys, *apply, "--work-area", place)[0] == 0 and (root / LOST).exists()
-        by_somebody(root, place=place)
-        assert run_mixed(capsys, "undo", tmp_path / "plan.run")[0] == 3 and (root / LOST).exists()
-        assert run_mixed(capsys, "release", root)[0] == 3
-        assert run_mixed(capsys, "release", root, "--work-area", place)[0] == 0
-        assert (
-            run_mixed(capsys, "undo", tmp_path / "plan.run")[0] == 0 and not (root / LOST).exists()
-        )
+        assert run_mixed(capsys, *apply)[0] == 0 and lost.read_bytes() == before
+        assert all(path.is_file() for path in root.glob("*/*"))
+        by_somebody(root)
+        assert run_mixed(capsys, "undo", tmp_path / "plan.run")[0] == 3 and lost.exists()
+        assert run_mixed(capsys, "release", root)[0] == 0
+        assert run_mixed(capsys, "undo", tmp_path / "plan.run")[0] == 0 and not lost.exists()
 
 
 def test_half_of_the_words(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafkats.formats import dispatch
@@ -91,6 +91,7 @@ MTIMES = st.sampled_from([
 
 
 @settings(deadline=None)
+@example([(9_223_372_036_854_000_000, 9_223_372_036_854, -1)])
 @given(
     st.lists(
         st.tuples(STAMPS, MTIMES, st.just(-1) | STAMPS | st.integers(0, EARLIEST_MS)), max_size=20
