@@ -157,9 +157,11 @@ def _found(
         rows = partition.rows
         if not left:
             rows = rows_after(swaps, rows, partition.own, partition.claims)
+        refused = _not_loaded(listed)
         if not rows:
-            return left or Blocked(partition.partition_dir, "there is no log"), 0, []
-        found = _not_loaded(listed) or _decided(partition, rows, options)
+            blocked = refused or left or Blocked(partition.partition_dir, "there is no log")
+            return blocked, 0, []
+        found = refused or _decided(partition, rows, options)
         copied = _copied(partition, found, options)
         if isinstance(found, Blocked):
             return found, copied, []

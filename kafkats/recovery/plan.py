@@ -239,7 +239,9 @@ def _partitions(
         name = paths.parse_partition(unit.partition_dir)
         if unit.base_offset >= 0 or unit.claims is None or name is None:
             continue
-        if where not in rows and not has_swapped_log([f.file for f in unit.findings]):
+        stops = any(f.kind == "stops-the-broker" for f in unit.findings)
+        swapped = has_swapped_log([f.file for f in unit.findings])
+        if where not in rows and not stops and not swapped:
             continue
         if not wanted.matches(name.topic):
             continue

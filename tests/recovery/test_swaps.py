@@ -181,6 +181,18 @@ def test_a_partition_whose_only_log_is_a_replacement(
     assert " ".join(row["file"] + row["reason"] for row in again) == ""
 
 
+def test_a_name_that_stops_the_broker_beside_no_log_is_a_blocked_row(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    crash = case("crash-2.8.2")
+    root = at_point(golden, crash, "untouched-0", 0, tmp_path / "data")
+    for file in (root / "untouched-0").glob("0*"):
+        file.unlink()
+    (root / "untouched-0" / "xx.log.cleaned").write_bytes(b"1234")
+    [row] = plan_of(root, crash, accept=True).plan.items.to_pylist()
+    assert row["action"] == "blocked" and row["file"] == "xx.log.cleaned"
+
+
 def test_zeros_as_the_only_log_are_a_blocked_row(golden: Unpacked, tmp_path: Path) -> None:
     crash = case("crash-4.3.1")
     root = at_point(golden, crash, "untouched-0", 0, tmp_path / "data")
