@@ -96,8 +96,8 @@ def look_and_plan(
 
 
 def _below_high_watermarks(found: pa.Table) -> Iterator[str]:
-    """Yield a remark per log, from rows of look.FOUND, that ends below its high watermark."""
-    below = found.filter(pc.less(found["log_end"], found["high_watermark"]))
+    """Yield a remark per log, from rows of look.FOUND, that will end below its high watermark."""
+    below = found.filter(_is_below(found))
     columns = ["log_dir", "partition_dir", "log_end", "high_watermark"]
     for row in below.slice(0, _SHOWN).select(columns).to_pylist():
         yield (
@@ -109,6 +109,12 @@ def _below_high_watermarks(found: pa.Table) -> Iterator[str]:
             f"and {counted(below.num_rows - _SHOWN, 'more log')} below their high watermark:"
             " recovery.parquet in the plan's folder lists all"
         )
+
+
+def _is_below(found: pa.Table) -> pa.ChunkedArray:
+    """Return which logs the plan ends below their high watermark. A blocked one keeps its end."""
+    below = pc.less(found["log_end"], found["high_watermark"])
+    return pc.and_(below, pc.equal(found["blocked"], ""))
 
 
 def _unreadable_checkpoints(segments: pa.Table) -> Iterator[str]:
@@ -339,7 +345,6 @@ def _totals(items: pa.Table, found: pa.Table, segments: pa.Table) -> Totals:
     writes = items.filter(pc.not_equal(items["action"], "blocked"))
     logs = writes.filter(pc.ends_with(writes["file"], paths.LOG))
     planned = found.filter(pc.equal(found["blocked"], ""))
-    behind = pc.less(planned["log_end"], planned["high_watermark"])
     whole = writes.filter(pc.not_equal(writes["action"], "truncate"))
     saved = sum_of(planned["cut_bytes"])
     totals = totals_of(
@@ -362,5 +367,5 @@ def _totals(items: pa.Table, found: pa.Table, segments: pa.Table) -> Totals:
         "zero_bytes": sum_of(planned["zero_bytes"]),
         "dropped_segments": sum_of(planned["dropped_segments"]),
         "dropped_bytes": sum_of(planned["dropped_bytes"]),
-        "behind_high_watermark": sum_of(behind),
+        "behind_high_watermark": sum_of(_is_below(found)),
     }
