@@ -159,8 +159,8 @@ def _found(
             rows = rows_after(swaps, rows, partition.own, partition.claims)
         refused = _not_loaded(listed)
         if not rows:
-            blocked = refused or left or Blocked(partition.partition_dir, "there is no log")
-            return blocked, 0, []
+            none = Blocked(partition.partition_dir, "there is no log")
+            return refused or left or stopping_file(partition.directory, ()) or none, 0, []
         found = refused or _decided(partition, rows, options)
         copied = _copied(partition, found, options)
         if isinstance(found, Blocked):
@@ -245,11 +245,9 @@ def _stops(
     if not partition.newer:
         return None
     rule, directory = next(iter(START_RULES.values())), partition.directory
-    epochs = None
-    if paths.LEADER_EPOCH not in changed:
-        epochs = read_failure(rule, directory / paths.LEADER_EPOCH, EPOCHS)
-    if epochs is not None:
-        return Blocked(paths.LEADER_EPOCH, f"{_NOT_LOADED}: {epochs.words}")
+    stops = stopping_file(directory, changed)
+    if stops is not None:
+        return stops
     for row in rows:
         file = paths.segment_file(row["base_offset"], paths.TXN_INDEX)
         if row["txnindex"] and row["txnindex"]["size"] and file not in changed:
@@ -257,14 +255,28 @@ def _stops(
                 transactions_defect(directory / file, row["base_offset"])
             except Stops as e:
                 return Blocked(file, f"{_NOT_LOADED}: {e.words}; restore it from a replica")
-    topic = read_topic_id(directory, rule)
-    if topic.outcome != "loads":
-        cure = "write the topic's id into it again, as it is in the topic's other partitions"
-        return Blocked(paths.PARTITION_METADATA, f"{_NOT_LOADED}: {topic.words}; {cure}")
     if not any(map(is_recovered, rows)) and not changed:
         start = predict(listed, partition.claims, rule, log_dir=partition.log_dir)
         if start.outcome in ("stops", "offline"):
             return Blocked(log_of(rows[-1]), f"{_NOT_LOADED}: {start.words}")
+    return None
+
+
+def stopping_file(directory: Path, changed: Collection[str]) -> Blocked | None:
+    """Return the leader epochs or the topic id for which a broker does not load a partition.
+
+    `changed` are files that the plan writes again. Raises StorageFailed.
+    """
+    rule = next(iter(START_RULES.values()))
+    epochs = None
+    if paths.LEADER_EPOCH not in changed:
+        epochs = read_failure(rule, directory / paths.LEADER_EPOCH, EPOCHS)
+    if epochs is not None:
+        return Blocked(paths.LEADER_EPOCH, f"{_NOT_LOADED}: {epochs.words}")
+    topic = read_topic_id(directory, rule)
+    if topic.outcome != "loads":
+        cure = "write the topic's id into it again, as it is in the topic's other partitions"
+        return Blocked(paths.PARTITION_METADATA, f"{_NOT_LOADED}: {topic.words}; {cure}")
     return None
 
 

@@ -49,6 +49,7 @@ from kafkats.recovery.look import (
     Partition,
     RecoverOptions,
     look_at_partition,
+    stopping_file,
 )
 from kafkats.recovery.rules import START_RULES
 from kafkats.recovery.swaps import Building, has_swapped_log
@@ -248,7 +249,9 @@ def _partitions(
         stops = any(f.kind == "stops-the-broker" for f in unit.findings)
         swapped = has_swapped_log([f.file for f in unit.findings])
         if where not in rows and not stops and not swapped:
-            continue
+            stops = where in own and stopping_file(Path(*where), ()) is not None
+            if not stops:
+                continue
         if not wanted.matches(name.topic):
             continue
         settings = policy.settings(name.topic)

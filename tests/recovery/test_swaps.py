@@ -193,6 +193,31 @@ def test_a_name_that_stops_the_broker_beside_no_log_is_a_blocked_row(
     assert row["action"] == "blocked" and row["file"] == "xx.log.cleaned"
 
 
+def test_epochs_that_stop_the_broker_beside_no_log_are_a_blocked_row(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    crash = case("crash-4.3.1")
+    root = at_point(golden, crash, "untouched-0", 0, tmp_path / "data")
+    for file in (root / "untouched-0").glob("0*"):
+        file.unlink()
+    (root / "untouched-0" / paths.LEADER_EPOCH).write_text("7\n0\n")
+    [row] = plan_of(root, crash, accept=True).plan.items.to_pylist()
+    assert row["action"] == "blocked" and row["file"] == paths.LEADER_EPOCH
+
+
+def test_what_lies_between_two_replacements_is_kept(golden: Unpacked, tmp_path: Path) -> None:
+    """Brokers of 3.0 and later delete all segments between them, with their records."""
+    crash = case("crash-4.3.1")
+    root = at_point(golden, crash, "untouched-0", 0, tmp_path / "data")
+    directory = root / "untouched-0"
+    before = logs_of(directory)
+    for base in (min(before), max(before)):
+        log = directory / paths.segment_file(base, paths.LOG)
+        shutil.copy2(log, f"{log}.swap")
+    assert recovered(plan_of(root, crash)) == {"done"}
+    assert logs_of(directory) == before
+
+
 def test_zeros_as_the_only_log_are_a_blocked_row(golden: Unpacked, tmp_path: Path) -> None:
     crash = case("crash-4.3.1")
     root = at_point(golden, crash, "untouched-0", 0, tmp_path / "data")
