@@ -175,11 +175,11 @@ def follows(made: Plan, row: Mapping[str, Any]) -> bool:
 
 
 def together(
-    made: Plan, rows: Sequence[dict[str, Any]], as_json: bool
+    made: Plan, rows: Sequence[dict[str, Any]], *, every_file: bool
 ) -> Sequence[Mapping[str, Any]]:
-    """Return one row per partition where the operation shows these; JSON has every file."""
+    """Return one row per partition where the operation shows these, unless `every_file`."""
     operation = OPERATIONS.get(made.operation)
-    if as_json or operation is None or not operation.by_partition:
+    if every_file or operation is None or not operation.by_partition:
         return rows
     return by_partition(rows, operation.verb or operation.name)
 
@@ -198,6 +198,8 @@ def show_plan(
 
     `files` lists every file where an operation has one row per partition.
     """
+    from kafkats.plans.disks import room_of
+
     rows = made.items.select([
         "action",
         "log_dir",
@@ -208,14 +210,12 @@ def show_plan(
     ]).to_pylist()
     rows = [row for row in rows if as_json or not follows(made, row)]
     columns = ("action", "partition_dir", "files", "file", "after_bytes", "reason")
-    show_rows(rows if files else together(made, rows, as_json), columns, as_json)
+    show_rows(together(made, rows, every_file=as_json or files), columns, as_json)
     operation = OPERATIONS.get(made.operation)
     remarks = [*(operation.remarks(made.header) if operation else ()), *remarks]
     totals = dict(made.header["totals"])
     summary = {"plan": str(folder), "digest": made.digest, **totals, "totals": totals}
     summary |= {**(more or {}), "remarks": remarks}
-    from kafkats.plans.disks import room_of
-
     room = [one for one in room_of(made) if one.short or (operation and operation.by_partition)]
     sentences = [*first_remarks(remarks), *sentences, *plan_sentences(made, folder, room)]
     say_summary(summary, as_json, sentences)

@@ -129,7 +129,7 @@ def _say_run(made: Plan, run_folder: Path, applied: Applied, as_json: bool, *, f
         "reason",
         "error",
     )
-    show_rows(shown if files else together(made, shown, as_json), columns, as_json)
+    show_rows(together(made, shown, every_file=as_json or files), columns, as_json)
     proved = proof_sentences(proof) if proof else []
     sentences = [*applied.remarks, *run_sentences(summary, run_folder, proved)]
     if made.blocked:

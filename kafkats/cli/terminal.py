@@ -41,8 +41,9 @@ def say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[s
 
 
 def _fitted(sentence: str) -> str:
-    """Return a sentence in lines of the terminal's width. One with a command to copy stays whole,
-    and so does every sentence that goes into a pipe.
+    """Return a sentence broken into lines of the terminal's width.
+
+    A sentence with a command to copy is not broken, and neither is any in the output to a pipe.
     """
     if not sys.stdout.isatty() or "kafkats " in sentence:
         return sentence

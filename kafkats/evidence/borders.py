@@ -86,7 +86,7 @@ def _missing(
     lost = begin < claims.flushed_to or any(w.flushed for w in above)
     kind = "missing-records" if lost else "end-not-flushed"
     what = "missing" if lost else "lost in the unclean stop"
-    reason = f"{_offsets(begin, end)} {what}: {ends}, but {files}"
+    reason = f"{missing_offsets(begin, end)} {what}: {ends}, but {files}"
     if len(above) == 1 and above[0].file.endswith("-checkpoint"):
         reason += "; no other file says so, so that file may be wrong itself"
     yield Finding(kind, file, reason, expected=str(end), found=str(begin))
@@ -105,7 +105,7 @@ def first_findings(claims: Claims, epochs: Sequence[EpochStart], log: str) -> It
     first_epoch = epochs[0].start_offset if epochs else -1
     if 0 <= start < base and claims.tiered:
         yield Finding(
-            "cannot-be-told", log, f"{_offsets(start, base)} in remote storage, or missing"
+            "cannot-be-told", log, f"{missing_offsets(start, base)} in remote storage, or missing"
         )
         return
     below = [
@@ -116,7 +116,8 @@ def first_findings(claims: Claims, epochs: Sequence[EpochStart], log: str) -> It
     if below:
         begin = min(w.offset for w in below)
         files = ", ".join(f"{w.file} begins at {w.offset}" for w in below)
-        reason = f"{_offsets(begin, base)} missing: the first segment begins at {base}, but {files}"
+        gap = missing_offsets(begin, base)
+        reason = f"{gap} missing: the first segment begins at {base}, but {files}"
         kind = "missing-records"
         if claims.deleting and not claims.clean:
             kind, reason = (
@@ -142,7 +143,7 @@ def gap_findings(
     """
     if next_offset >= next_base or claims.live or claims.unsettled:
         return
-    gap = _offsets(next_offset, next_base)
+    gap = missing_offsets(next_offset, next_base)
     if compacted is not False:
         why = (
             "the topic is compacted"
@@ -162,5 +163,6 @@ def gap_findings(
         yield Finding("gap-not-flushed", log, f"{gap} lost in the unclean stop: {what}")
 
 
-def _offsets(begin: int, end: int) -> str:
+def missing_offsets(begin: int, end: int) -> str:
+    """Return the offsets from `begin` up to, but not including, `end`, and their verb."""
     return f"offsets {begin} to {end - 1} are" if end - begin > 1 else f"offset {begin} is"

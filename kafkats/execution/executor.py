@@ -1,4 +1,4 @@
-"""Executors, and the unit of work that one of them is working on."""
+"""Define what every executor does, and name the unit of work that an error is about."""
 
 from __future__ import annotations
 

@@ -38,7 +38,6 @@ from kafkats.plans.rows import ActionRow, Item, PartitionKey, item_rows, partiti
 from kafkats.plans.run import PartitionWork, Run, about, run_of, stop_file
 
 _ACTIONS: Final = ("add", "replace", "truncate", "remove", "update")
-_TRUNCATING: Final = ("recover",)
 
 
 def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[PartitionWork]:
@@ -51,7 +50,7 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
     by_directory: dict[PartitionKey, list[Item]] = {}
     for item in item_rows(plan.items):
         if item["action"] != "blocked":
-            _check_item(item, plan.operation)
+            _check_item(item, truncates=operation(plan.operation).truncates)
             writer.check_item(item)
             by_directory.setdefault(partition_of(item), []).append(item)
     for (log_dir, partition), items in by_directory.items():
@@ -99,7 +98,7 @@ def rounds(works: Sequence[PartitionWork]) -> list[list[PartitionWork]]:
     return [together for together in (partitions, roots) if together]
 
 
-def _check_item(item: Item, operation_name: str) -> None:
+def _check_item(item: Item, *, truncates: bool) -> None:
     partition, file = item["partition_dir"], item["file"]
     inside = Path(partition).name == partition or (partition == ROOT and item["action"] == "update")
     place = item["log_dir"]
@@ -109,8 +108,8 @@ def _check_item(item: Item, operation_name: str) -> None:
         )
     if item["base_offset"] < 0 or not inside or Path(file).name != file:
         raise CorruptPlan(f"not a file of a partition directory: {file!r} in {partition!r}")
-    if item["action"] == "truncate" and operation_name not in _TRUNCATING:
-        raise CorruptPlan(f"{file}: only a recovery truncates logs")
+    if item["action"] == "truncate" and not truncates:
+        raise CorruptPlan(f"{file}: this operation truncates no log")
     if item["action"] not in _ACTIONS or (item["before"] is None) != (
         item["action"] in ("add", "update")
     ):

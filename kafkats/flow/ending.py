@@ -18,6 +18,7 @@ from kafkats.logdir.changeset import purge, undo
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.journal import begun_at, read_journal
 from kafkats.logdir.resume_checks import check_way_back
+from kafkats.logdir.staging import kept_files
 from kafkats.logdir.workarea import Site, site, work_area
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.files import write_json
@@ -164,11 +165,5 @@ def marked_since(run: Run, log_dir: str, partition_dir: str) -> bool:
 def _kept_alone(place: Site) -> int:
     """Return the bytes on the disk that only this run keeps for its undo."""
     with storage(place.undo, "looking what purge frees"):
-        kept = [place.undo / name for name in DISK.names(place.undo)]
-        for folder in (name for name in DISK.names(place.run) if name.startswith("tail-")):
-            kept += [place.run / folder / name for name in DISK.names(place.run / folder)]
-        if not place.area.linked:
-            names = DISK.names(place.directory)
-            kept += [place.directory / name for name in names if name.startswith(place.kept_names)]
-        files = [path.lstat() for path in kept]
+        files = [path.lstat() for path in kept_files(place, DISK)]
     return sum(512 * file.st_blocks for file in files if file.st_nlink == 1)

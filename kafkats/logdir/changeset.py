@@ -37,6 +37,7 @@ from kafkats.logdir.staging import (
     Truncate,
     check_identities,
     check_request,
+    clear_all,
     clear_kept,
     clear_staging,
     prepare,
@@ -105,8 +106,7 @@ def commit(
         try:
             journal = prepare(changes, unchanged, lease, disk)._replace(notes=notes or {})
         except Refused:
-            clear_staging(place, disk)
-            clear_kept(place, disk)
+            clear_all(place, disk)
             raise
         write_journal(place, journal, disk)
         return _forward(place, journal, disk)._replace(state="committed")
@@ -152,8 +152,7 @@ def undo(
         with _changing(place, owner_stopped, disk):
             journal = read_journal(place, disk)
             if journal is None:
-                clear_staging(place, disk)
-                clear_kept(place, disk)
+                clear_all(place, disk)
                 fence(place, disk)
                 return Outcome("nothing")
             fence(place, disk)
@@ -180,8 +179,7 @@ def purge(
         with exclusive(place, disk):
             journal = read_journal(place, disk)
             if journal is None:
-                clear_staging(place, disk)
-                clear_kept(place, disk)
+                clear_all(place, disk)
                 fence(place, disk)
                 return Outcome("nothing")
             fence(place, disk)
@@ -204,10 +202,8 @@ def _changing(place: Site, owner_stopped: bool, disk: Disk) -> Generator[None]:
 def _again(place: Site, journal: Journal, changes: Sequence[Change], disk: Disk) -> Outcome:
     if journal.phase in {"undo", "undone"}:
         raise Refused("this run was undone; make a new plan", path=place.directory)
-    if {change.name: _content(change) for change in changes} != {
-        step.name: step.after and step.after.size if is_cut(step) else step.sha256
-        for step in journal.steps
-    }:
+    wanted = {change.name: _content(change) for change in changes}
+    if wanted != {step.name: _content_of(step) for step in journal.steps}:
         raise Changed(
             "an earlier attempt of this run has committed other files or bytes",
             path=place.directory,
@@ -222,6 +218,11 @@ def _content(change: Change) -> str | int | None:
     if isinstance(change, Replace):
         return change.sha256
     return change.size if isinstance(change, Truncate) else None
+
+
+def _content_of(step: Step) -> str | int | None:
+    """Return the same of a step in the journal."""
+    return step.after.size if step.after and is_cut(step) else step.sha256
 
 
 def _finish(place: Site, journal: Journal, disk: Disk) -> Outcome:

@@ -187,8 +187,7 @@ class Disk:
 
     def renew(self, path: Path) -> None:
         """Give a directory another ctime, so that it is no longer the one that a plan has seen."""
-        st = path.lstat()
-        os.utime(path, ns=(st.st_atime_ns, st.st_mtime_ns), follow_symlinks=False)
+        Disk.set_mtime(self, path, path.lstat().st_mtime_ns)
 
     def link(self, source: Path, name: Path) -> None:
         os.link(source, name, follow_symlinks=False)
@@ -249,13 +248,13 @@ def write_all(fd: int, data: bytes) -> None:
 def _without_zeros(fd: int, start: int, end: int) -> int:
     """Return where the zeros at the end of bytes [start, end) begin. Holes are not read."""
     while start < end:
+        begin = max(start, end - _CHUNK)
         try:
-            data_at = os.lseek(fd, max(start, end - _CHUNK), os.SEEK_DATA)
+            data_at = os.lseek(fd, begin, os.SEEK_DATA)
         except OSError as e:
             if e.errno != errno.ENXIO:
                 raise
             data_at = end  # no data up to the file's end
-        begin = max(start, end - _CHUNK)
         if data_at < end:
             kept = os.pread(fd, end - begin, begin).rstrip(b"\0")
             if kept:

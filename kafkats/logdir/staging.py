@@ -155,23 +155,42 @@ def clear_staging(place: Site, disk: Disk) -> None:
         elif name == "journal.new":
             disk.unlink(place.run / name)
     if not place.area.linked:
-        clear_temporary(place, disk, kept=False)
+        _clear_temporary(place, disk, kept=False)
 
 
 def clear_kept(place: Site, disk: Disk) -> None:
     """Remove the old files and the tails that a run keeps for its undo."""
-    for name in disk.names(place.run):
-        if name.startswith("tail-"):
-            clear_folder(place.run / name, disk)
-    clear_folder(place.undo, disk)
+    for folder in _kept_folders(place, disk):
+        clear_folder(folder, disk)
     if not place.area.linked:
-        clear_temporary(place, disk, kept=True)
+        _clear_temporary(place, disk, kept=True)
 
 
-def clear_temporary(place: Site, disk: Disk, *, kept: bool) -> None:
-    """Remove the run's own files beside the live ones: the kept old files, or the staged ones."""
-    for name in disk.names(place.directory):
-        if name.startswith(place.temporary) and name.startswith(place.kept_names) == kept:
-            disk.unlink(place.directory / name)
+def kept_files(place: Site, disk: Disk) -> list[Path]:
+    """Return the old files and the tails that a run keeps for its undo."""
+    kept = [folder / name for folder in _kept_folders(place, disk) for name in disk.names(folder)]
+    return kept if place.area.linked else [*kept, *_temporary(place, disk, kept=True)]
+
+
+def clear_all(place: Site, disk: Disk) -> None:
+    """Remove everything that a run without a journal has made."""
+    clear_staging(place, disk)
+    clear_kept(place, disk)
+
+
+def _kept_folders(place: Site, disk: Disk) -> list[Path]:
+    tails = [place.run / name for name in disk.names(place.run) if name.startswith("tail-")]
+    return [*tails, place.undo]
+
+
+def _temporary(place: Site, disk: Disk, *, kept: bool) -> list[Path]:
+    """Return the run's own files beside the live ones: the kept old files, or the staged ones."""
+    names = [name for name in disk.names(place.directory) if name.startswith(place.temporary)]
+    return [place.directory / n for n in names if n.startswith(place.kept_names) == kept]
+
+
+def _clear_temporary(place: Site, disk: Disk, *, kept: bool) -> None:
+    for path in _temporary(place, disk, kept=kept):
+        disk.unlink(path)
     if disk.is_dir(place.directory):  # a topic that was deleted took them with it
         disk.sync_dir(place.directory)

@@ -22,7 +22,7 @@ from kafkats.logdir.workarea import Site, make_folder
 
 
 def is_cut(step: Step) -> bool:
-    """Return whether a step cuts its file in place: the file stays the same inode."""
+    """Return whether a step cuts its file in place. Such a file keeps its inode."""
     return bool(step.before and step.after and step.before.inode == step.after.inode)
 
 
@@ -34,8 +34,7 @@ def save_tail(
     Raises Changed for a file with a second hard link, or a tail that does not read back; OSError.
     """
     live, saved = place.directory / name, place.tails(epoch) / name
-    if disk.links(live) > 1:
-        raise Changed("the log got a second name (a hard link) since it was looked at", path=live)
+    _refuse_shared(live, disk)
     make_folder(place.tails(epoch), place.area, disk)
     disk.unlink(saved)
     sha256 = disk.copy_tail(live, size, before.size, saved)
@@ -46,6 +45,12 @@ def save_tail(
     return sha256
 
 
+def _refuse_shared(live: Path, disk: Disk) -> None:
+    """Raise Changed for a log with a second hard link: a backup would be cut with it."""
+    if disk.links(live) > 1:
+        raise Changed("the log got a second name (a hard link) since it was looked at", path=live)
+
+
 def cut(live: Path, step: Step, disk: Disk) -> None:
     """Cut the file to its new size, and sync it. Raises Changed, OSError."""
     assert step.before and step.after
@@ -53,10 +58,7 @@ def cut(live: Path, step: Step, disk: Disk) -> None:
     if now is None or not (step.before.same_file(now) or _is_half_cut(step, now)):
         raise Changed("changed since it was looked at", path=live)
     if now.size != step.after.size:
-        if disk.links(live) > 1:
-            raise Changed(
-                "the log got a second name (a hard link): nothing of it is cut", path=live
-            )
+        _refuse_shared(live, disk)
         disk.truncate(live, step.after.size)
     disk.set_mtime(live, step.after.mtime_ns)
     disk.sync_file(live)

@@ -182,6 +182,8 @@ class Operation:
     """
     flushes: bool = False
     """Whether its apply mostly waits until the disk has flushed (execution.Work.flushes)."""
+    truncates: bool = False
+    """Whether its plans cut logs in place."""
     by_partition: bool = False
     """Whether tables have one row per partition, as nobody approves single files."""
     whole: bool = False

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kafkats import paths
+from kafkats.evidence.borders import missing_offsets
 from kafkats.evidence.claims import Claims, shows_remote_storage
 from kafkats.plans.rows import SegmentRow
 from kafkats.segment.facts import StopReason
@@ -116,9 +117,7 @@ def gap_of(decision: Decision) -> Gap | None:
     for row, following in pairwise(decision.kept):
         end, base = end_of(row), following["base_offset"]
         if row["base_offset"] >= decision.first and end < base:
-            many = base - end > 1
-            offsets = f"offsets {end} to {base - 1} are" if many else f"offset {end} is"
-            return Gap(log_of(row), offsets)
+            return Gap(log_of(row), missing_offsets(end, base))
     return None
 
 

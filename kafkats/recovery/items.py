@@ -149,9 +149,14 @@ def small_items(
     files = {f.name: f for f in listed.others}
     files |= {f.name: f for segment in listed.segments for f in segment.files.values()}
     recovered = [row for row in decision.kept if row["base_offset"] >= decision.first]
-    if not recovered or decision.log_end == decision.kept[0]["base_offset"]:
-        return  # an empty log has no producers, and a broker reads nothing to know it
-    snapshots, epochs = read_snapshots(listed.path, files), epochs_there(listed.path)
+    if not recovered:
+        return
+    epochs = epochs_there(listed.path)
+    if decision.log_end == decision.kept[0]["base_offset"]:
+        # An empty log has no producers, and a broker reads nothing to know it.
+        yield from _no_epochs(listed.path, epochs, files.get(paths.LEADER_EPOCH), decision, rule)
+        return
+    snapshots = read_snapshots(listed.path, files)
     bases = {row["base_offset"] for row in recovered}
     there = {*snapshots.readable, *snapshots.unreadable}
     inside = {at for at in there & bases if decision.first < at < decision.log_end}
@@ -179,18 +184,16 @@ def small_items(
         yield from _given(listed.path / name, content, files.get(name), item)
 
 
-def no_epochs(listed: PartitionDir, decision: Decision, rule: str) -> Iterator[Item]:
+def _no_epochs(
+    directory: Path, epochs: Epochs, file: FileFacts | None, decision: Decision, rule: str
+) -> Iterator[Item]:
     """Yield the item of leader epochs that cannot be read beside an empty log, which has none.
 
     Raises StorageFailed.
     """
-    epochs = epochs_there(listed.path)
-    file = next((f for f in listed.others if f.name == paths.LEADER_EPOCH), None)
-    if not epochs.wrong or decision.log_end != decision.kept[0]["base_offset"] or file is None:
-        return
-    base = decision.kept[0]["base_offset"]
-    item = _listed_item(file, decision, rule, "replace", epochs.wrong, base)
-    yield from _given(listed.path / file.name, encode_epochs(()), file, item)
+    if epochs.wrong and file is not None:
+        item = _listed_item(file, decision, rule, "replace", epochs.wrong, decision.log_end)
+        yield from _given(directory / file.name, encode_epochs(()), file, item)
 
 
 def _remade(

@@ -41,14 +41,13 @@ from kafkats.recovery.items import (
     dropped,
     index_items,
     leftovers,
-    no_epochs,
     small_items,
 )
 from kafkats.recovery.log_end import empty_segment, recovery_point
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.readable import batch_behind
 from kafkats.recovery.reading import Stops, transactions_defect
-from kafkats.recovery.rules import START_RULES
+from kafkats.recovery.rules import NEWEST
 from kafkats.recovery.swaps import (
     Building,
     Swap,
@@ -244,7 +243,7 @@ def _stops(
     """
     if not partition.newer:
         return None
-    rule, directory = next(iter(START_RULES.values())), partition.directory
+    directory = partition.directory
     stops = stopping_file(directory, changed)
     if stops is not None:
         return stops
@@ -256,7 +255,7 @@ def _stops(
             except Stops as e:
                 return Blocked(file, f"{_NOT_LOADED}: {e.words}; restore it from a replica")
     if not any(map(is_recovered, rows)) and not changed:
-        start = predict(listed, partition.claims, rule, log_dir=partition.log_dir)
+        start = predict(listed, partition.claims, NEWEST, log_dir=partition.log_dir)
         if start.outcome in ("stops", "offline"):
             return Blocked(log_of(rows[-1]), f"{_NOT_LOADED}: {start.words}")
     return None
@@ -267,13 +266,12 @@ def stopping_file(directory: Path, changed: Collection[str]) -> Blocked | None:
 
     `changed` are files that the plan writes again. Raises StorageFailed.
     """
-    rule = next(iter(START_RULES.values()))
     epochs = None
     if paths.LEADER_EPOCH not in changed:
-        epochs = read_failure(rule, directory / paths.LEADER_EPOCH, EPOCHS)
+        epochs = read_failure(NEWEST, directory / paths.LEADER_EPOCH, EPOCHS)
     if epochs is not None:
         return Blocked(paths.LEADER_EPOCH, f"{_NOT_LOADED}: {epochs.words}")
-    topic = read_topic_id(directory, rule)
+    topic = read_topic_id(directory, NEWEST)
     if topic.outcome != "loads":
         cure = "write the topic's id into it again, as it is in the topic's other partitions"
         return Blocked(paths.PARTITION_METADATA, f"{_NOT_LOADED}: {topic.words}; {cure}")
@@ -370,7 +368,6 @@ def _items(
         *(item for item in dropped(decision, rule) if item["file"] not in replaced),
         # Without a segment to recover there is no recovery point, and no broker reads them again.
         *(small_items(listed, swaps, decision, rule) if partition.newer and recovered else ()),
-        *(no_epochs(listed, decision, rule) if partition.newer and recovered else ()),
         *ending,
     ]
     yield from changes

@@ -123,6 +123,7 @@ OPERATION: Final = Operation(
     proves_log_end=True,
     undone_together=True,
     flushes=True,
+    truncates=True,
     by_partition=True,
     whole=True,
 )

@@ -51,7 +51,7 @@ from kafkats.recovery.look import (
     look_at_partition,
     stopping_file,
 )
-from kafkats.recovery.rules import START_RULES
+from kafkats.recovery.rules import NEWEST
 from kafkats.recovery.swaps import Building, has_swapped_log
 from kafkats.segment.plain_budget import expect
 
@@ -318,11 +318,10 @@ def _unread(log_dir: str, recovered: Collection[str], options: RecoverOptions) -
 
     `recovered` are the log directories whose recovery points the plan writes again.
     """
-    rule = next(iter(START_RULES.values()))
     for file, instead in _INSTEAD.items():
         if (file == paths.RECOVERY_POINT and log_dir in recovered) or file == paths.CLEANER:
             continue
-        failure = read_failure(rule, Path(log_dir, file), OFFSETS)
+        failure = read_failure(NEWEST, Path(log_dir, file), OFFSETS)
         if failure is not None:
             words = f"Error while reading checkpoint file {Path(log_dir, file)}: {failure.words}"
             reason = (

@@ -237,6 +237,10 @@ START_RULES: Final = {
 4.0 differs from one of 3.7 in its messages only."""
 
 
+NEWEST: Final = _RULE_4_0
+"""For what no release is given to."""
+
+
 def known_releases() -> list[str]:
     """Return the releases that have a rule, oldest first."""
     return [release for rule in reversed(START_RULES.values()) for release in rule.releases]

@@ -137,11 +137,9 @@ def _outages(start: BrokerStart, recovery_rate: int | None, read_seconds: float)
     if not any(one.log_bytes for some in by_root for one in some):
         return
     threads = 2 if start.rule.name == "4.0" else 1
-    rate = measured_rate(start.rule)
+    theirs = max(_seconds(start, recovered, recovery_rate) for recovered in by_root)
     if recovery_rate is None:
-        theirs = max(rate.seconds(recovered) for recovered in by_root) / threads
-    else:
-        theirs = max(sum(one.log_bytes for one in some) for some in by_root) / recovery_rate
+        theirs /= threads
     yield (
         f"Down for {_rough(2 * read_seconds)} if kafkats recovers it first (plan and apply, at the"
         f" speed of this prediction), for {_rough(theirs)} if the broker recovers itself with"
@@ -315,16 +313,23 @@ def _stop(root: RootStart) -> str:
 
 def _time(start: BrokerStart, recovered: Sequence[Recovered], given: int | None) -> str:
     """Return how long a recovery takes, and where the rate is from."""
+    seconds = _duration(_seconds(start, recovered, given))
     if given is not None:
-        seconds = sum(one.log_bytes for one in recovered) / given
-        return f"that takes {_duration(seconds)}, at {size_text(given)} a second as given"
+        return f"that takes {seconds}, at {size_text(given)} a second as given"
     rate = measured_rate(start.rule)
     batches = sum(one.batches + one.messages for one in recovered)
     return (
-        f"that takes {_duration(rate.seconds(recovered))} with one recovery thread: {batches}"
+        f"that takes {seconds} with one recovery thread: {batches}"
         f" batches, at the rate measured with {rate.kafka}, logs in memory; --recovery-rate"
         " overrides it"
     )
+
+
+def _seconds(start: BrokerStart, recovered: Sequence[Recovered], given: int | None) -> float:
+    """Return the time of a recovery: at the given rate, or of one thread at the measured one."""
+    if given is not None:
+        return sum(one.log_bytes for one in recovered) / given
+    return measured_rate(start.rule).seconds(recovered)
 
 
 def _duration(seconds: float) -> str:

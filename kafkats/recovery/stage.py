@@ -159,7 +159,7 @@ def _cut(log: Path, item: Item) -> Truncate:
 
 
 def _copy(log: Path, item: Item, lease: Lease) -> Replace:
-    """Stage the good part of a log. The old file goes to the undo folder, with its cut bytes."""
+    """Stage the good part of a log. The old file is kept for undo, with the bytes that are cut."""
     end, was = item["log_valid_bytes"], FileIdentity(**source_log(item))
     if identify(log) != was or end != item["after_bytes"]:
         raise Changed("the log has changed since the plan: make a new plan", path=log)

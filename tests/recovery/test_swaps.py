@@ -32,6 +32,12 @@ def at_point(golden: Unpacked, of: Case, name: str, point: int, to: Path) -> Pat
     return root
 
 
+def without_segments(directory: Path) -> None:
+    """Remove all files of segments, as if a power failure had lost their names."""
+    for file in directory.glob("0*"):
+        file.unlink()
+
+
 def recovered(planned: Planned) -> set[str]:
     return set(applied_rows(planned.plan)["outcome"].to_pylist())
 
@@ -168,8 +174,7 @@ def test_a_partition_whose_only_log_is_a_replacement(
     directory = root / "untouched-0"
     first = paths.segment_file(log_bases(directory)[0], paths.LOG)
     log = (directory / first).read_bytes()
-    for file in directory.glob("0*"):
-        file.unlink()
+    without_segments(directory)
     (directory / f"{first}.swap").write_bytes(log)
     snapshot = directory / paths.segment_file(0, paths.SNAPSHOT)
     snapshot.write_bytes(b"of noise")  # a broker deletes it, and writes one at the log end
@@ -186,8 +191,7 @@ def test_a_name_that_stops_the_broker_beside_no_log_is_a_blocked_row(
 ) -> None:
     crash = case("crash-2.8.2")
     root = at_point(golden, crash, "untouched-0", 0, tmp_path / "data")
-    for file in (root / "untouched-0").glob("0*"):
-        file.unlink()
+    without_segments(root / "untouched-0")
     (root / "untouched-0" / "xx.log.cleaned").write_bytes(b"1234")
     [row] = plan_of(root, crash, accept=True).plan.items.to_pylist()
     assert row["action"] == "blocked" and row["file"] == "xx.log.cleaned"
@@ -198,8 +202,7 @@ def test_epochs_that_stop_the_broker_beside_no_log_are_a_blocked_row(
 ) -> None:
     crash = case("crash-4.3.1")
     root = at_point(golden, crash, "untouched-0", 0, tmp_path / "data")
-    for file in (root / "untouched-0").glob("0*"):
-        file.unlink()
+    without_segments(root / "untouched-0")
     (root / "untouched-0" / paths.LEADER_EPOCH).write_text("7\n0\n")
     [row] = plan_of(root, crash, accept=True).plan.items.to_pylist()
     assert row["action"] == "blocked" and row["file"] == paths.LEADER_EPOCH
@@ -222,8 +225,7 @@ def test_zeros_as_the_only_log_are_a_blocked_row(golden: Unpacked, tmp_path: Pat
     crash = case("crash-4.3.1")
     root = at_point(golden, crash, "untouched-0", 0, tmp_path / "data")
     directory = root / "untouched-0"
-    for file in directory.glob("0*"):
-        file.unlink()
+    without_segments(directory)
     (directory / f"{0:020d}.log.swap").write_bytes(bytes(1000))
     planned = plan_of(root, crash, accept=True)
     (row,) = planned.beside["recovery"].to_pylist()
