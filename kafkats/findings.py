@@ -42,6 +42,11 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "zero-tail": ("damage", "zeros after the last batch, or a preallocated file never cut to size"),
     "bad-length": ("damage", "a batch's size field is impossible"),
     "bad-magic": ("damage", "a batch of an unknown format"),
+    "unknown-magic": (
+        "danger",
+        "a batch has a magic byte above 2 and a correct checksum, which does not cover that byte:"
+        " brokers keep the batch, and followers and consumers fail there",
+    ),
     "bad-crc": ("damage", "a batch's checksum does not match its bytes"),
     "bad-offset": (
         "danger",
@@ -183,6 +188,11 @@ REMEDIES: Final = (
         f"keep the broker from starting; {_REPLICA}",
     ),
     Remedy(
+        ("unknown-magic",),
+        "followers and consumers fail at this batch; its records are whole",
+        "kafkats plan recover --mend-magic writes magic 2 there; then plan recover again",
+    ),
+    Remedy(
         (
             "bad-length", "bad-magic", "bad-crc", "bad-header", "offsets-not-increasing",
             "offset-out-of-range", "undecodable", "overlap", "torn-tail", "zero-tail",
@@ -270,6 +280,15 @@ def partial_entry(file: str, size: int, entry_size: int) -> Finding:
     """Return the finding for an index of `size` bytes, not a multiple of `entry_size`."""
     reason = f"{size} bytes are not a whole number of entries of {entry_size}"
     return Finding("partial-entry", file, reason, size - size % entry_size, size // entry_size)
+
+
+def unknown_magic(file: str, position: int) -> Finding:
+    """Return the finding for a whole batch at byte `position` whose magic is above 2."""
+    reason = (
+        f"the batch at byte {position} has a magic byte above 2 and a correct checksum: brokers"
+        " keep it, and followers and consumers fail there"
+    )
+    return Finding("unknown-magic", file, reason, position)
 
 
 def failure(file: str, error: KafkatsError) -> Finding:

@@ -18,8 +18,8 @@ from kafkats.evidence.claims import Claims, shows_remote_storage
 from kafkats.plans.rows import SegmentRow
 from kafkats.segment.facts import StopReason
 
-Unknown = Callable[[SegmentRow], bool]
-"""Returns whether a broker keeps the batch of an unknown magic at which a log's reading stopped."""
+Unknown = Callable[[SegmentRow], Sequence[tuple[int, int]]]
+"""Returns position and magic of the batches with a magic above 2 that a broker keeps in a log."""
 Behind = Callable[[SegmentRow], int]
 """Returns the position of the first good batch behind the place where a log's reading stopped; -1
 for none."""
@@ -32,6 +32,8 @@ class Blocked(NamedTuple):
     reason: str
     corrupt: Sequence[SegmentRow] = ()
     """The corrupt segment and all later ones, if good batches lie behind its corrupt place."""
+    unknown: SegmentRow | None = None
+    """The segment with batches of an unknown magic, if these are the reason."""
 
 
 class Gap(NamedTuple):
@@ -96,11 +98,11 @@ def decide(
             return Blocked(log_of(row), row["blocked"])
         if not row["stop"] or row["depth"] == "tail":
             continue
+        if row["stop"] == StopReason.BAD_MAGIC and (magics := unknown(row)):
+            return Blocked(log_of(row), _unknown_magic(*magics[0]), unknown=row)
         if n < first:
             why = f"{_corrupt(row)}, below the recovery point, where no recovery reads: restore it"
             return Blocked(log_of(row), f"{why} from a replica")
-        if row["stop"] == StopReason.BAD_MAGIC and unknown(row):
-            return Blocked(log_of(row), _unknown_magic(row))
         # A broker recovers such a segment alone while it loads it, and keeps the later ones.
         alone = row["index"] is None and n + 1 < len(rows)
         lost = _lost(rows[n : n + 1] if alone else rows[n:], behind) or _lost_batch(row, flushed)
@@ -163,11 +165,11 @@ def _lost_batch(row: SegmentRow, flushed: int) -> str:
     return f"it had been flushed up to offset {flushed}" if end_of(row) < flushed else ""
 
 
-def _unknown_magic(row: SegmentRow) -> str:
+def _unknown_magic(position: int, magic: int) -> str:
     return (
-        f"the batch at byte {valid_bytes(row)} has a magic byte that no release knows, and a"
-        " correct checksum: a broker keeps it, and followers and consumers fail there; restore the"
-        " partition from a replica"
+        f"the batch at byte {position} has magic {magic}, which no release knows, and a correct"
+        " checksum: a broker keeps it, and followers and consumers fail there; restore the"
+        " partition from a replica, or plan with --mend-magic"
     )
 
 

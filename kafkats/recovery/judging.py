@@ -9,7 +9,7 @@ from kafkats import paths
 from kafkats.counts import counted
 from kafkats.evidence.borders import end_findings, gap_findings
 from kafkats.evidence.claims import Claims
-from kafkats.findings import Finding
+from kafkats.findings import Finding, unknown_magic
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.recovery.facts import PartitionStart, Recovered
 from kafkats.recovery.reading import End
@@ -32,6 +32,8 @@ class Seen(NamedTuple):
     unknown_formats: Mapping[int, int]
     """By base offset of segments that keep batches of a format which the broker does not know: the
     newest magic of their batches."""
+    unknown_magics: Mapping[int, int]
+    """By base offset of recovered segments that keep a batch with a magic above 2: its position."""
 
 
 def start_findings(
@@ -43,6 +45,8 @@ def start_findings(
         return
     if seen.unknown_formats:
         yield _unknown_format(seen.unknown_formats)
+    for base, position in seen.unknown_magics.items():
+        yield unknown_magic(paths.segment_file(base, paths.LOG), position)
     yield from _cuts(start, seen)
     if start.deleted:
         first = start.deleted[0]

@@ -44,6 +44,7 @@ from kafkats.recovery.items import (
     small_items,
 )
 from kafkats.recovery.log_end import empty_segment, recovery_point
+from kafkats.recovery.mending import mended_log
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.readable import batch_behind
 from kafkats.recovery.reading import Stops, transactions_defect
@@ -58,7 +59,7 @@ from kafkats.recovery.swaps import (
     swap_items,
 )
 from kafkats.recovery.topic_id import read_topic_id
-from kafkats.segment.broker_walk import read_on
+from kafkats.segment.broker_walk import unknown_magics
 from kafkats.segment.reader import open_source
 
 RECOVERY: Final = pa.schema([
@@ -94,6 +95,8 @@ class RecoverOptions:
     """`offsets`: recover partitions with missing records too."""
     copy_readable: str = ""
     """The folder for copies of good batches behind a corrupt place, "" for no copies."""
+    mend_magic: bool = False
+    """Write magic 2 into whole batches with a magic above 2."""
 
     def __post_init__(self) -> None:
         check_accepted(self.accept_loss)
@@ -135,7 +138,7 @@ def look_at_partition(partition: Partition, options: RecoverOptions) -> pa.Recor
     twice = [file for file, n in Counter(item["file"] for item in items).items() if n > 1]
     if twice and not isinstance(found, Blocked):
         found = Blocked(twice[0], f"{twice[0]}: kafkats found two changes for it; report this")
-    if isinstance(found, Blocked):
+    if isinstance(found, Blocked) and not items:
         rows = [*partition.rows, partition.own]
         row = next((r for r in partition.rows if log_of(r) == found.file), rows[0])
         items = [blocked_row(row, found.file, found.reason, options.rule)]
@@ -163,7 +166,7 @@ def _found(
         found = refused or _decided(partition, rows, options)
         copied = _copied(partition, found, options)
         if isinstance(found, Blocked):
-            return found, copied, []
+            return found, copied, _mends(partition, found, options)
         gap = gap_of(found)
         if gap and not partition.compacted and not options.accept_loss:
             left = left or Blocked(gap.file, _gap_reason(gap, partition.compacted))
@@ -184,6 +187,13 @@ def _found(
             raise  # such as a folder for copies
         file = Path(e.path).name
         return Blocked(file, f"{file}: {e.reason}"), 0, []
+
+
+def _mends(partition: Partition, found: Blocked, options: RecoverOptions) -> list[Item]:
+    """Return the change that mends the log of a blocked partition, if it is asked for."""
+    if found.unknown is None or not options.mend_magic:
+        return []
+    return [mended_log(partition.directory, found.unknown, options.rule)]
 
 
 def _missing(partition: Partition, decision: Decision) -> Blocked | None:
@@ -309,10 +319,9 @@ def _decided(
         with open_source(partition.directory / log_of(row)) as source:
             return batch_behind(source, valid_bytes(row), row["base_offset"])
 
-    def unknown(row: SegmentRow) -> bool:
+    def unknown(row: SegmentRow) -> Sequence[tuple[int, int]]:
         with open_source(partition.directory / log_of(row)) as source:
-            read = read_on(source, row["base_offset"], checksums=True)
-        return read.end > valid_bytes(row)
+            return unknown_magics(source, row["base_offset"])
 
     flushed = partition.claims.recovery_point
     return decide(rows, behind, unknown, like_kafka=options.like_kafka, flushed=flushed)

@@ -84,4 +84,12 @@ class Recover(Options):
             section=FILES,
         ),
     ] = None
+    mend_magic: Annotated[
+        bool,
+        Option(
+            "Write magic 2 into whole batches with a magic byte above 2, which brokers keep and"
+            " nobody can read. Their partitions are only mended: plan again to recover them",
+            "--mend-magic",
+        ),
+    ] = False
     rule: IndexRule = DEFAULT_RULE.name

@@ -342,7 +342,16 @@ def _finished(load: Load, known: PartitionStart, end: End) -> PartitionStart:
     stops = {base: done.stop for base, done in load.recoveries.items()}
     gaps = _gaps(load)
     compacted = (load.claims.compacted or was_compacted(load.directory)) if gaps else None
-    seen = Seen(load.claims, end, stops, loaded.emptied, gaps, compacted, _unknown_formats(load))
+    seen = Seen(
+        load.claims,
+        end,
+        stops,
+        loaded.emptied,
+        gaps,
+        compacted,
+        _unknown_formats(load),
+        _unknown_magics(load),
+    )
     return replace(start_of, findings=tuple(start_findings(start_of, seen, last, load.epochs)))
 
 
@@ -354,6 +363,14 @@ def _gaps(load: Load) -> list[tuple[int, int, int]]:
         for base, behind in pairwise(load.bases)
         if base in ends and ends[base] < behind
     ]
+
+
+def _unknown_magics(load: Load) -> dict[int, int]:
+    """Return where each recovered segment keeps a batch with a magic above 2, by base offset."""
+    if load.rule.newest_magic < v2.MAGIC:
+        return {}
+    found = {base: done.unknown_magic_at for base, done in load.recoveries.items()}
+    return {base: position for base, position in found.items() if position >= 0}
 
 
 def _unknown_formats(load: Load) -> dict[int, int]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from kafkats import paths
+from kafkats.hashes import SHA256, hash_file
 from kafkats.logdir.checkpoints import read_offsets
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.workarea import ROOT
@@ -42,7 +42,9 @@ def _wrong(path: Path, item: Item) -> Iterator[str]:
     elif not path.exists():
         yield "is missing"
     elif item["after_sha256"]:
-        if hashlib.sha256(path.read_bytes()).hexdigest() != item["after_sha256"]:
+        with path.open("rb", buffering=0) as file:
+            same = hash_file(file, SHA256) == item["after_sha256"]
+        if not same:
             yield "has other bytes than the plan says"
     else:
         yield from _wrong_log(path, item)

@@ -68,6 +68,8 @@ class Recovery(NamedTuple):
     producers_end: int = -1
     """The offset that the producer state is of: the end of the last batch of magic 2, the base
     offset without one."""
+    unknown_magic_at: int = -1
+    """Position of the first kept batch with a magic above 2, -1 without one."""
 
 
 def read_end(log: Path, index: Path | None, base_offset: int, rule: StartRule) -> End:
@@ -155,6 +157,7 @@ def recover(
             span.batches,
             span.messages,
             span.magic_2_end if span.magic_2_end >= 0 else base_offset,
+            span.unknown_magic_at,
         )
 
 

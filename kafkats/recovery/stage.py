@@ -29,6 +29,7 @@ from kafkats.plans.planned_indexes import build_planned, stage_planned
 from kafkats.plans.rows import Item, replaced_file, source_log
 from kafkats.plans.run import PartitionWork, Staged, refuse_full_disk
 from kafkats.recovery.loading import SWAP
+from kafkats.recovery.mending import stage_mended
 from kafkats.recovery.replay import Log
 from kafkats.recovery.small_files import Wanted, contents, epochs_there, read_snapshots, remake
 from kafkats.segment.copying import copy_range
@@ -126,7 +127,8 @@ def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Chan
             log = directory / paths.segment_file(item["base_offset"], paths.LOG)
             source = swapped.get(item["file"], log)
             if name.kind == paths.LOG:
-                yield _copy(source, item, lease)
+                stage = stage_mended if item["after_sha256"] else _copy
+                yield stage(source, item, lease)
                 continue
             if source not in indexes:
                 indexes[source] = _build(source, item)

@@ -49,6 +49,8 @@ class Span(NamedTuple):
     """Messages and wrappers of magic 0 and 1."""
     magic_2_end: int = -1
     """The offset after the last batch of magic 2, -1 without one."""
+    unknown_magic_at: int = -1
+    """Position of the first batch with a magic above 2 that is read as magic 2, -1 without one."""
 
 
 def read_on(
@@ -138,6 +140,7 @@ def _joined(seen: Span, facts: SegmentFacts, source: Source) -> Span:
         seen.out_of_range if seen.out_of_range >= 0 else facts.out_of_range_position,
         seen.batches,
         seen.messages,
+        unknown_magic_at=seen.unknown_magic_at,
     )
 
 
@@ -176,6 +179,7 @@ def _unknown_magic(source: Source, seen: Span, checksums: bool) -> Span | None:
         return None
     if checksums and (legacy or not _sound(source, seen.end, size)):
         return seen._replace(stop=StopReason.BAD_CRC)
+    at = seen.end if seen.unknown_magic_at < 0 and not legacy else seen.unknown_magic_at
     return seen._replace(
         end=seen.end + size,
         next_offset=last + 1,
@@ -183,7 +187,25 @@ def _unknown_magic(source: Source, seen: Span, checksums: bool) -> Span | None:
         highest_epoch=max(seen.highest_epoch, epoch),
         stop=None,
         magic_2_end=seen.magic_2_end if legacy else last + 1,
+        unknown_magic_at=at,
     )
+
+
+def unknown_magics(source: Source, base_offset: int) -> list[tuple[int, int]]:
+    """Return position and magic of each batch with a magic above 2 that a recovery keeps.
+
+    Its checksum is correct, which does not cover the magic. Raises Vanished, StorageFailed.
+    """
+    span = read_on(source, base_offset, checksums=True)
+    if span.unknown_magic_at < 0:
+        return []
+    from kafkats.kernels import headers as k
+
+    return [
+        (int(row[k.AT]), int(row[k.MAGIC]))
+        for rows in headers_read_on(source, span.end, start=span.unknown_magic_at)
+        for row in rows[rows[:, k.MAGIC] > v2.MAGIC]
+    ]
 
 
 def headers_read_on(

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from kafkats.counts import counted
 from kafkats.errors import CorruptBatch
-from kafkats.findings import Finding
+from kafkats.findings import Finding, unknown_magic
 from kafkats.formats.model import NO_TIMESTAMP
 from kafkats.generations import MAX_RELATIVE_OFFSET
+from kafkats.segment.broker_walk import unknown_magics
 from kafkats.segment.columns import columns
 from kafkats.segment.deep import Deep
 from kafkats.segment.facts import SegmentFacts, StopReason
@@ -114,6 +115,8 @@ def timestamp_findings(name: str, facts: SegmentFacts, source: Source) -> Iterat
 def _stop_finding(name: str, facts: SegmentFacts, source: Source, moving: bool) -> Finding:
     stop, position = facts.stop, facts.stop_position
     assert stop is not None
+    if stop == StopReason.BAD_MAGIC and unknown_magics(source, facts.base_offset):
+        return unknown_magic(name, position)
     left = facts.log_bytes - position
     reason = f"nothing valid from byte {position} on; {left} of {facts.log_bytes} bytes are left"
     kind = str(stop)

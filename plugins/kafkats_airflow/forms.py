@@ -86,9 +86,10 @@ FORMS: Final[Mapping[str, Form]] = {
             "like_kafka",
             "kafka",
             "copy_readable",
+            "mend_magic",
             "folder",
         ),
-        rare=("rule",),
+        rare=("rule", "mend_magic"),
         loses={
             "like_kafka": "Lost: every record behind the first corrupt batch of a log, also those"
             " that can be read",

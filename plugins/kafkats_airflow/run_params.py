@@ -24,6 +24,7 @@ RunParams = TypedDict(
         "generation": str,
         "only_after_unclean_stop": bool,
         "like_kafka": bool,
+        "mend_magic": bool,
         "kafka": str | None,
         "recover": bool,
         "phase": str,

@@ -277,6 +277,8 @@ def test_damage_of_the_log(segment: Path) -> None:
     assert found(bytes(turned)) == ("bad-crc", starts[3])
     assert found(bytes(turned), active=True, live=True) == ("bad-crc", starts[3])
     turned[starts[2] + 16] = 3
+    assert found(bytes(turned)) == ("unknown-magic", starts[2])
+    turned[starts[2] + 70] ^= 1
     assert found(bytes(turned)) == ("bad-magic", starts[2])
     assert found(whole + whole) == ("offsets-not-increasing", len(whole))
     below = bytearray(whole)

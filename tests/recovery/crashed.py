@@ -37,12 +37,13 @@ def plan_of(
     accept: bool = False,
     copies: Path | None = None,
     cleanup: str = "",
+    mend_magic: bool = False,
 ) -> Planned:
     """Plan the recovery of a root that brokers of the case's version left."""
     rules = (r for r in RULES.values() if r.for_brokers)
     rule = next(r.name for r in rules if r.first_offset == of.first_offset_rule())
     options = RecoverOptions(
-        rule, "*", like_kafka, ("offsets",) if accept else (), str(copies or "")
+        rule, "*", like_kafka, ("offsets",) if accept else (), str(copies or ""), mend_magic
     )
     stages = LogStages(LocalExecutor(1))
     policy = policy_of(of, cleanup)

@@ -9,6 +9,8 @@ import pytest
 
 from kafkats import paths
 from kafkats.cli import main
+from kafkats.cli.command import run
+from kafkats.cli.session import Session
 from kafkats.execution import LocalExecutor
 from kafkats.findings import worst
 from kafkats.formats import dispatch
@@ -131,9 +133,63 @@ def test_a_batch_of_an_unknown_magic_is_never_cut(
     """Its checksum does not cover the magic byte: brokers keep it."""
     root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
     torn(root)
+    log, position = with_magic_7(root, last=last)
+    [start] = predict_start(LocalExecutor(1), [root], "4.3").partitions
+    assert ("unknown-magic", log.name, position) in [
+        (f.kind, f.file, f.position) for f in start.findings
+    ]
+    assert worst(start.findings) == "danger" and not start.lost_offsets
+    [row] = plan_of(root, CRASHED, like_kafka=like_kafka).plan.items.to_pylist()
+    assert row["action"] == "blocked" and row["file"] == log.name
+    assert f"the batch at byte {position} has magic 7" in row["reason"]
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_an_unknown_magic_is_mended_when_it_is_asked_for(
+    golden: Unpacked, tmp_path: Path, last: bool
+) -> None:
+    """The mended log is the one before the bit was lost, and the next plan recovers it; undo puts the damage back."""
+    root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
+    torn(root)
+    whole = {path.name: path.read_bytes() for path in (root / NAME).glob("*.log")}
+    log, _ = with_magic_7(root, last=last)
+    damaged, before = log.read_bytes(), log.stat()
+    assert (
+        run(["plan", "recover", str(root), "--mend-magic", "-o", str(tmp_path / "plan")], Session())
+        == 0
+    )
+    assert run(["apply", str(tmp_path / "plan"), "--digest", "any"], Session()) == 0
+    assert {path.name: path.read_bytes() for path in (root / NAME).glob("*.log")} == whole
+    assert log.stat().st_mtime_ns == before.st_mtime_ns
+    assert run(["undo", str(tmp_path / "plan.run")], Session()) == 0
+    assert log.read_bytes() == damaged and log.stat().st_ino == before.st_ino
+
+    plan = plan_of(root, CRASHED, mend_magic=True).plan
+    assert [row["file"] for row in plan.items.to_pylist()] == [log.name]
+    assert set(applied_rows(plan)["outcome"].to_pylist()) == {"done"}
+    plan = plan_of(root, CRASHED, mend_magic=True).plan
+    assert plan.blocked == 0 and paths.RECOVERY_POINT in plan.items["file"].to_pylist()
+
+
+def test_a_log_that_changed_since_its_mending_was_planned_is_left_alone(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
+    torn(root)
+    log, _ = with_magic_7(root, last=True)
+    plan = plan_of(root, CRASHED, mend_magic=True).plan
+    log.write_bytes(log.read_bytes() + b"more")
+    changed = log.read_bytes()
+    [row] = applied_rows(plan).to_pylist()
+    assert row["outcome"] == "refused" and "make a new plan" in row["error"]
+    assert log.read_bytes() == changed
+
+
+def with_magic_7(root: Path, *, last: bool) -> tuple[Path, int]:
+    """Change the magic of a segment's last batch; its log, and the batch's position."""
     log = sorted((root / NAME).glob("*.log"))[-1 if last else 0]
     data = bytearray(log.read_bytes())
-    data[[batch.position for batch in dispatch.batches(bytes(data))][-1] + 16] = 7
+    position = [batch.position for batch in dispatch.batches(bytes(data))][-1]
+    data[position + 16] = 7
     log.write_bytes(data)
-    [row] = plan_of(root, CRASHED, like_kafka=like_kafka).plan.items.to_pylist()
-    assert row["action"] == "blocked" and "magic byte that no release knows" in row["reason"]
+    return log, position
