@@ -132,9 +132,11 @@ class Site:
     def temporary(self) -> str:
         """The prefix of our names in a partition directory.
 
-        They end in .tmp, which every Kafka ignores.
+        They end in .tmp, which every Kafka ignores. ROOT and ROOT_FIRST are one directory, and each
+        clears its own names only.
         """
-        return f".kafkats-{self.run_id}~"
+        first = "+first" if self.partition == ROOT_FIRST else ""
+        return f".kafkats-{self.run_id}{first}~"
 
 
 def work_area(

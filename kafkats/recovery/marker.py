@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.config import Policy
@@ -31,7 +32,7 @@ from kafkats.logdir.partition import scan_partition
 from kafkats.logdir.recovery import first_recovered
 from kafkats.logdir.root import LogDir, list_root, read_root
 from kafkats.plans.operation import Stages
-from kafkats.plans.rows import Item, PartitionKey, partition_of
+from kafkats.plans.rows import Item, PartitionKey, partition_of, partitions_of
 from kafkats.plans.units import Unit
 from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.log_end import checkpoint_item
@@ -102,14 +103,17 @@ def _past_cuts(
     """Return by log directory the partitions that a plan would cut beside a marker below an offset
     that a file names, and which files do.
     """
+    past: dict[str, dict[PartitionKey, str]] = {}
+    beside = pc.and_(seen.segments["clean"], seen.segments["active"])
+    ends = pc.fill_null(pc.not_equal(seen.segments["stop"], ""), False)
+    stopped = partitions_of(seen.segments.filter(pc.and_(beside, ends)))
+    if not stopped:
+        return past
     torn = [
         one
         for one in partitions_in(seen, policy, options)
-        if one.claims.clean and any(row["active"] and row["stop"] for row in one.rows)
+        if PartitionKey(one.log_dir, one.partition_dir) in stopped
     ]
-    past: dict[str, dict[PartitionKey, str]] = {}
-    if not torn:
-        return past
     found = find(stages, torn, options).select([
         "log_dir",
         "partition_dir",

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
@@ -171,6 +172,23 @@ def test_undo_restores_the_marker_with_its_epoch(root: Path, tmp_path: Path) -> 
     assert looks(marker) == before and contents(root) == files
     again = plan_of(root, TORN).plan
     assert set(applied_rows(again)["outcome"].to_pylist()) == {"done"}
+
+
+def test_a_mount_of_its_own(tmp_path: Path) -> None:
+    """The old marker is kept beside the live files, under a name that brokers do not read."""
+    with TemporaryDirectory(dir="/dev/shm") as place:
+        if Path(place).stat().st_dev == tmp_path.stat().st_dev:
+            pytest.skip("one file system only")
+        root = TORN.unpack("before", Path(place))
+        marker = root / paths.CLEAN_SHUTDOWN
+        files, before = contents(root), looks(marker)
+        plan = plan_of(root, TORN).plan
+        assert set(applied_rows(plan, place=tmp_path)["outcome"].to_pylist()) == {"done"}
+        assert not marker.exists()
+        assert plan_of(root, TORN).plan.items.num_rows == 0
+        begin_run(run_of(plan, place=tmp_path), tmp_path / "run")
+        assert undone(tmp_path / "run") == 0
+        assert looks(marker) == before and contents(root) == files
 
 
 def test_undo_is_refused_beside_a_new_marker(root: Path, tmp_path: Path) -> None:
