@@ -7,6 +7,8 @@ A kill tears nothing, so a loss of power is imitated: the last bytes of every fi
 and some snapshots and indexes are emptied. Then one copy is recovered by kafkats before its broker starts: that broker
 must recover one empty segment of each partition, at the log end, and load the producers from the snapshot there. The
 other copy is started as it is. Both brokers get the same requests of producers that wrote before the kill.
+
+Before that the newest of them is stopped cleanly, and a log is torn beside its marker (`marked`).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from conformance import page_cache, producer_state
+from conformance import marked, page_cache, producer_state
 from conformance.producer_state import Known, Told
 from conformance.soak import settings
 from conformance.soaked import START_S, Broker, Writers, until
@@ -77,6 +79,7 @@ def conform(tally: Tally, work: Path) -> None:
     del work  # may lie in memory, where every file is in the page cache
     on_disk = Path(tempfile.mkdtemp(prefix="kafkats-recovered-", dir="/var/tmp"))
     try:
+        _marked(on_disk / "marked", tally)
         for version in VERSIONS[settings.full]:
             broker = Broker(version, on_disk / version, level="info")
             try:
@@ -87,6 +90,15 @@ def conform(tally: Tally, work: Path) -> None:
                 shutil.rmtree(broker.work, ignore_errors=True)
     finally:
         shutil.rmtree(on_disk, ignore_errors=True)
+
+
+def _marked(work: Path, tally: Tally) -> None:
+    broker = Broker(VERSIONS[False][0], work, level="info")
+    try:
+        marked.conform(broker, _start, _kafkats, tally)
+    finally:
+        broker.close()
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _killed(broker: Broker) -> None:

@@ -168,7 +168,8 @@ REMEDIES: Final = (
     Remedy(
         ("torn-tail-marked-clean", "end-moved-back"),
         "a start gives out offsets a second time, or appends records where no reader finds them",
-        "keep the broker from starting; remove .kafka_cleanshutdown and verify again",
+        "keep the broker from starting; kafkats plan recover cuts a torn tail; otherwise remove"
+        " .kafka_cleanshutdown and verify again",
     ),
     Remedy(
         ("gap-not-flushed",),

@@ -55,8 +55,9 @@ def _reasons(rows: Sequence[Row]) -> list[str]:
     told += [f"{row['file']}: {row['reason']}" for row in logs if row["action"] in _CHANGES_LOG]
     gone = sum(row["action"] == "remove" for row in logs)
     told += [f"{counted(gone, 'segment')} deleted"] if gone else []
-    told += [row["reason"] for row in rows if row["file"] == paths.RECOVERY_POINT]
+    told += [row["reason"] for row in rows if row["file"] in _TOLD]
     return told or list(dict.fromkeys(row["reason"] for row in rows))
 
 
 _CHANGES_LOG: Final = ("truncate", "replace")
+_TOLD: Final = (paths.CLEAN_SHUTDOWN, paths.RECOVERY_POINT)

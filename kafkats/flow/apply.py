@@ -29,13 +29,21 @@ from kafkats.logdir.lock import hold_shared
 from kafkats.logdir.resume_checks import check_home
 from kafkats.logdir.swap import stands
 from kafkats.logdir.tails import is_cut
-from kafkats.logdir.workarea import ROOT, Site, WorkArea, clear_folder, site, work_area
+from kafkats.logdir.workarea import (
+    ROOT,
+    ROOT_FIRST,
+    Site,
+    WorkArea,
+    clear_folder,
+    site,
+    work_area,
+)
 from kafkats.operations import operation
-from kafkats.paths import LOCK, OFFSET_CHECKPOINTS
+from kafkats.paths import CLEAN_SHUTDOWN, LOCK, OFFSET_CHECKPOINTS
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
-from kafkats.plans.rows import ActionRow, Item, PartitionKey, item_rows, partition_of
-from kafkats.plans.run import PartitionWork, Run, about, run_of, stop_file
+from kafkats.plans.rows import ActionRow, Item, PartitionKey, item_rows
+from kafkats.plans.run import PartitionWork, Run, about, journal_of, run_of, stop_file
 
 _ACTIONS: Final = ("add", "replace", "truncate", "remove", "update")
 
@@ -52,7 +60,7 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
         if item["action"] != "blocked":
             _check_item(item, truncates=operation(plan.operation).truncates)
             writer.check_item(item)
-            by_directory.setdefault(partition_of(item), []).append(item)
+            by_directory.setdefault(journal_of(item), []).append(item)
     for (log_dir, partition), items in by_directory.items():
         if len({item["file"] for item in items}) != len(items):
             raise CorruptPlan("a plan that names a file twice", path=Path(log_dir, partition))
@@ -76,9 +84,14 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
 def _beside(
     where: PartitionKey, by_directory: Mapping[PartitionKey, list[Item]]
 ) -> tuple[Item, ...]:
-    """Return the updates of partitions that are written into a log directory's own files."""
+    """Return the items of the same log directory that a work has to know of.
+
+    For ROOT these are the updates of partitions, which are written into the log directory's own
+    files; for a partition, the removal of the clean-shutdown marker.
+    """
     if where.partition_dir != ROOT:
-        return ()
+        first = where._replace(partition_dir=ROOT_FIRST)
+        return () if where == first else tuple(by_directory.get(first, ()))
     return tuple(
         item
         for other, items in by_directory.items()
@@ -89,18 +102,25 @@ def _beside(
 
 
 def rounds(works: Sequence[PartitionWork]) -> list[list[PartitionWork]]:
-    """Return the works in rounds that may run in parallel: partitions, then the log dirs' files.
+    """Return the works in rounds that may run in parallel, in the order of `round_of`."""
+    order = [[work for work in works if round_of(work.partition_dir) == n] for n in range(3)]
+    return [together for together in order if together]
 
-    The log dirs' own files describe the partitions, so they are changed last.
+
+def round_of(partition_dir: str) -> int:
+    """Return when a run changes a directory: 0, 1 or 2. An undo takes the opposite order.
+
+    The log dirs' own files describe the partitions. So a clean-shutdown marker is removed before
+    the partitions are changed, and checkpoints are written afterwards.
     """
-    roots = [work for work in works if work.partition_dir == ROOT]
-    partitions = [work for work in works if work.partition_dir != ROOT]
-    return [together for together in (partitions, roots) if together]
+    return {ROOT_FIRST: 0, ROOT: 2}.get(partition_dir, 1)
 
 
 def _check_item(item: Item, *, truncates: bool) -> None:
     partition, file = item["partition_dir"], item["file"]
-    inside = Path(partition).name == partition or (partition == ROOT and item["action"] == "update")
+    marker = item["action"] == "remove" and file == CLEAN_SHUTDOWN
+    own = partition == ROOT and (item["action"] == "update" or marker)
+    inside = own or Path(partition).name == partition
     place = item["log_dir"]
     if not Path(place).is_absolute() or any("\0" in name for name in (place, partition, file)):
         raise CorruptPlan(
@@ -174,7 +194,7 @@ def apply_partition(work: PartitionWork) -> pa.RecordBatch:
     rows: list[ActionRow] = [
         {
             "log_dir": work.log_dir,
-            "partition_dir": work.partition_dir,
+            "partition_dir": item["partition_dir"],
             "file": item["file"],
             "base_offset": item["base_offset"],
             "action": item["action"],
@@ -214,6 +234,7 @@ def _refuse_stopped(work: PartitionWork) -> None:
 def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Note]]:
     area = work_area(work.log_dir, work.place)
     _refuse_unplanned(work)
+    _refuse_marked(work)
     with hold_shared(work.log_dir, work.owner_stopped):
         before = resume(
             area, work.partition_dir, work.run_id, owner_stopped=work.owner_stopped
@@ -245,7 +266,7 @@ def _refuse_unplanned(work: PartitionWork) -> None:
     """
     root, directory = Path(work.log_dir), Path(work.log_dir, work.partition_dir)
     with storage(directory, "looking for the partition"):
-        if work.partition_dir != ROOT and directory.is_symlink():
+        if round_of(work.partition_dir) == 1 and directory.is_symlink():
             raise Refused(
                 "the partition directory is a symbolic link; nothing was changed", path=directory
             )
@@ -253,6 +274,17 @@ def _refuse_unplanned(work: PartitionWork) -> None:
             raise Changed(
                 "the plan's partition directory is not there; nothing was locked or changed",
                 path=directory,
+            )
+
+
+def _refuse_marked(work: PartitionWork) -> None:
+    """Raise Refused while there is a clean-shutdown marker that the plan removes before."""
+    for item in work.beside:
+        marker = Path(work.log_dir, item["file"])
+        if item["file"] == CLEAN_SHUTDOWN and exists(marker, "looking for the marker"):
+            raise Refused(
+                "the clean-shutdown marker is still there, or again; nothing was changed here",
+                path=marker,
             )
 
 

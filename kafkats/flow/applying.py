@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -11,7 +11,14 @@ import pyarrow as pa
 
 from kafkats.errors import Refused
 from kafkats.execution import Executor
-from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize, tell_ledger
+from kafkats.flow.apply import (
+    apply_partition,
+    partition_works,
+    round_of,
+    rounds,
+    summarize,
+    tell_ledger,
+)
 from kafkats.flow.ending import (
     ENDED,
     end_partition,
@@ -21,11 +28,11 @@ from kafkats.flow.ending import (
     note_undone,
     undoable,
 )
-from kafkats.logdir.workarea import ROOT
 from kafkats.operations import operation
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
 from kafkats.plans.proof import Proof
+from kafkats.plans.rows import PartitionKey
 from kafkats.plans.run import Run, directories, finish_run, open_run, read_run, run_of, wrote_in
 from kafkats.reserving import changing, now_ms
 
@@ -169,13 +176,21 @@ def _undone(
                 " has started: nothing was undone",
                 path=Path(*where),
             )
-    # The log directories' own files say that the partitions are as the run left them.
-    for roots in (True, False):
-        some = [where for where in directories(run) if (where.partition_dir == ROOT) == roots]
+    for some in undo_rounds(run):
         if not any(row["exit_code"] for row in rows):
             done = executor.map("undo", some, do, ENDED, size=lambda _: 1, flushes=True)
             rows += done.to_pylist()
     return rows
+
+
+def undo_rounds(run: Run) -> Iterator[list[PartitionKey]]:
+    """Yield the directories of a run that is undone as a whole, in rounds that may be parallel.
+
+    The log directories' checkpoints say that the partitions are as the run left them, and a
+    clean-shutdown marker that they are as the last stop left them.
+    """
+    for n in (2, 1, 0):
+        yield [where for where in directories(run) if round_of(where.partition_dir) == n]
 
 
 def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:

@@ -19,7 +19,8 @@ from kafkats.logdir.disk import DISK
 from kafkats.logdir.journal import begun_at, read_journal
 from kafkats.logdir.resume_checks import check_way_back
 from kafkats.logdir.staging import kept_files
-from kafkats.logdir.workarea import Site, site, work_area
+from kafkats.logdir.swap import stands
+from kafkats.logdir.workarea import ROOT_FIRST, Site, site, work_area
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.files import write_json
 from kafkats.plans.run import Run
@@ -153,13 +154,19 @@ def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool
 def marked_since(run: Run, log_dir: str, partition_dir: str) -> bool:
     """Return whether a clean-shutdown marker has come since the run began in this directory.
 
-    Raises CorruptFile, StorageFailed.
+    The marker that the run itself removes is none: an interrupted run or undo leaves it in place,
+    with a new ctime. Raises CorruptFile, StorageFailed.
     """
-    place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
+    area = work_area(log_dir, run.place)
     with storage(log_dir, "looking for the clean-shutdown marker"):
         marker = DISK.identify(Path(log_dir, paths.CLEAN_SHUTDOWN))
-        begun_ns = begun_at(place, DISK) if marker is not None else None
-    return marker is not None and begun_ns is not None and marker.ctime_ns > begun_ns
+        if marker is None:
+            return False
+        begun_ns = begun_at(site(area, partition_dir, run.run_id), DISK)
+        if begun_ns is None or marker.ctime_ns <= begun_ns:
+            return False
+        journal = read_journal(site(area, ROOT_FIRST, run.run_id), DISK)
+    return not any(stands(step, marker, "old") for step in (journal.steps if journal else ()))
 
 
 def _kept_alone(place: Site) -> int:

@@ -9,11 +9,11 @@ was never written is proved too; what was undone is left out. A run that is prov
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -28,7 +28,8 @@ from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.files import read_json
 from kafkats.plans.plan import Plan, read_plan
 from kafkats.plans.proof import Proof
-from kafkats.plans.run import Run, read_actions, read_run
+from kafkats.plans.rows import Item, item_rows
+from kafkats.plans.run import Run, journal_of, read_actions, read_run
 from kafkats.plans.units import Unit
 
 _SEGMENT: Final = ("log_dir", "partition_dir", "base_offset")
@@ -112,14 +113,14 @@ def _ended_as(run: Run, where: Directory) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([ended_as(run, *where)], schema=ENDED_AS)
 
 
-def _reported(folder: Path) -> set[Directory]:
+def _reported(folder: Path) -> Set[Directory]:
     """Directories in which every file is as it was to be, by the report."""
     try:
         rows = read_actions(folder).to_pylist()
     except KafkatsError:  # the apply was killed before it could write one
         return set()
-    left = {(row["log_dir"], row["partition_dir"]) for row in rows if row["outcome"] not in _WROTE}
-    return {(row["log_dir"], row["partition_dir"]) for row in rows} - left
+    left = {journal_of(row) for row in rows if row["outcome"] not in _WROTE}
+    return {*map(journal_of, rows)} - left
 
 
 def _part(plan: Plan, wrote: set[Directory], files: set[File], places: set[Directory]) -> Plan:
@@ -127,16 +128,14 @@ def _part(plan: Plan, wrote: set[Directory], files: set[File], places: set[Direc
 
     proves_log_end = operation(plan.operation).proves_log_end
 
-    def counts(row: Mapping[str, Any]) -> bool:
-        where = row["log_dir"], row["partition_dir"]
+    def counts(row: Item) -> bool:
+        where = journal_of(row)
         if row["action"] == "blocked" or where not in wrote or (*where, row["file"]) in files:
             return False
         return not proves_log_end or where not in places
 
-    keep = [
-        counts(row)
-        for row in plan.items.select(["log_dir", "partition_dir", "file", "action"]).to_pylist()
-    ]
+    rows = plan.items.select(["log_dir", "partition_dir", "file", "action"])
+    keep = [counts(row) for row in item_rows(rows)]
     return replace(plan, items=plan.items.filter(pa.array(keep, pa.bool_())))
 
 

@@ -39,8 +39,9 @@ class Lease(NamedTuple):
 def claim(area: WorkArea, partition: str, run_id: str, *, disk: Disk = DISK) -> Lease:
     """Claim a partition for an attempt of a run, and fence every earlier claim.
 
-    `partition` is a directory's name, or ROOT for the files of the log dir itself. Raises Locked
-    while another process changes the partition, UsageError, NotPermitted, StorageFailed.
+    `partition` is a directory's name, or ROOT or ROOT_FIRST for files of the log dir itself.
+    Raises Locked while another process changes the partition, UsageError, NotPermitted,
+    StorageFailed.
     """
     place = site(area, partition, run_id)
     with storage(place.folder, "claim the partition"):

@@ -8,6 +8,7 @@ LogLoader.recoverLog, before 3.0 Log.recoverLog). A missing or unreadable recove
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kafkats import paths
@@ -36,7 +37,14 @@ def recovery_of(root: LogDir, partition: PartitionDir) -> Recovery:
         )
     if root.clean_shutdown:
         return Recovery(point, (), 0)
-    below = [s for s in partition.segments if s.base_offset <= point]
-    first = below[-1].base_offset if below else 0
+    first = first_recovered((s.base_offset for s in partition.segments), point)
     segments = tuple(s for s in partition.segments if s.base_offset >= first)
     return Recovery(point, segments, sum(s.log.size for s in segments))
+
+
+def first_recovered(bases: Iterable[int], recovery_point: int) -> int:
+    """Return the offset from which on a broker recovers segments after an unclean stop.
+
+    `bases` are the base offsets of a partition's segments, in order.
+    """
+    return max((base for base in bases if base <= recovery_point), default=0)

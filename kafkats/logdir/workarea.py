@@ -1,7 +1,7 @@
 """The work area: staging folders, undo material, leases and journals of a log directory.
 
     <parent of the log dir>/.kafkats/<name>/        or <place>/<name>-<hash>/ if a place is named
-        <partition>/                                @root for the log dir itself
+        <partition>/                                @root, @root-first for the log dir itself
             lock  lease                             who may change this partition; never removed
             runs/<run id>/
                 journal                             the intended changes, and the phase
@@ -36,8 +36,14 @@ from kafkats.logdir.mounts import mount_of
 
 ROOT: Final = "."
 """A name in place of a partition, for the files of the log dir itself, such as checkpoints."""
+ROOT_FIRST: Final = "./."
+"""The same for its files that change before the partitions: the clean-shutdown marker.
+
+They have a journal of their own, as a run changes the other files after the partitions.
+"""
 
 _FOLDER: Final = ".kafkats"
+_ROOT_FOLDERS: Final = {ROOT: "@root", ROOT_FIRST: "@root-first"}
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+:@=-]{0,99}")
 _OF_A_ROOT: Final = (paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN, paths.RECOVERY_POINT)
 
@@ -78,7 +84,7 @@ class Site:
 
     @cached_property
     def folder(self) -> Path:
-        return self.area.path / ("@root" if self.partition == ROOT else self.partition)
+        return self.area.path / _ROOT_FOLDERS.get(self.partition, self.partition)
 
     @cached_property
     def runs(self) -> Path:
@@ -126,9 +132,11 @@ class Site:
     def temporary(self) -> str:
         """The prefix of our names in a partition directory.
 
-        They end in .tmp, which every Kafka ignores.
+        They end in .tmp, which every Kafka ignores. ROOT and ROOT_FIRST are one directory, and each
+        clears its own names only.
         """
-        return f".kafkats-{self.run_id}~"
+        first = "+first" if self.partition == ROOT_FIRST else ""
+        return f".kafkats-{self.run_id}{first}~"
 
 
 def work_area(
@@ -153,13 +161,13 @@ def work_area(
 
 
 def site(area: WorkArea, partition: str, run_id: str) -> Site:
-    """Return the paths of run `run_id` in `partition` (a directory's name, or ROOT).
+    """Return the paths of run `run_id` in `partition` (a directory's name, ROOT or ROOT_FIRST).
 
     Raises UsageError for invalid names.
     """
     if not _RUN_ID.fullmatch(run_id):
         raise UsageError(f"a run id is up to 100 letters, digits and ._+:@=-, not {run_id!r}")
-    if partition != ROOT and paths.parse_partition(partition) is None:
+    if partition not in _ROOT_FOLDERS and paths.parse_partition(partition) is None:
         raise UsageError(f"not a partition directory's name: {partition!r}")
     return Site(area, partition, run_id)
 

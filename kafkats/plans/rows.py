@@ -203,6 +203,7 @@ class Totals(TypedDict, total=False):
     dropped_bytes: int
     copied_bytes: int
     behind_high_watermark: int
+    markers_removed: int
 
 
 class Header(TypedDict):

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Required, TypedDict, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkats import paths
 from kafkats.errors import (
     CorruptPlan,
     DiskFull,
@@ -35,6 +36,7 @@ from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Note
 from kafkats.logdir.strict_json import Json
+from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.plans.facts import ACTIONS, read_table, write_table
 from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.plan import Plan
@@ -50,7 +52,7 @@ _STEP: Final = ("ledger", "phase", "broker")
 class Run:
     """The approved plan of a run, and the conditions under which it may write.
 
-    `directories` maps each log dir to its partition directories.
+    `directories` maps each log dir to its partition directories, ROOT and ROOT_FIRST.
     """
 
     operation: str
@@ -70,7 +72,7 @@ class Run:
 
 
 class PartitionWork(NamedTuple):
-    """The work of a run in one partition directory.
+    """The work of a run in one partition directory, or in ROOT or ROOT_FIRST.
 
     `items` are rows of plan.ITEMS, none of them blocked.
     """
@@ -86,7 +88,8 @@ class PartitionWork(NamedTuple):
     stop_file: str = ""
     """A file with which a failed partition tells the others of its run to stop, "" for none."""
     beside: tuple[Item, ...] = ()
-    """For a log directory's own files: updates of its partitions that are written there."""
+    """For ROOT: updates of the log directory's partitions that are written there. For a partition:
+    the removal of the clean-shutdown marker, which comes before."""
 
     @property
     def bytes(self) -> int:
@@ -153,8 +156,11 @@ def by_segment(work: PartitionWork) -> Iterator[list[Item]]:
 def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False) -> Run:
     """Return the run of a plan, with the directories in which it writes. Raises CorruptPlan."""
     writes = plan.items.filter(pc.not_equal(plan.items["action"], "blocked"))
-    directories: dict[str, list[str]] = {}
-    named = writes.group_by(list(PartitionKey._fields), use_threads=False).aggregate([])
+    marker = _is_marker(writes["partition_dir"], writes["file"])
+    first = dict.fromkeys(writes.filter(marker)["log_dir"].to_pylist())
+    directories = {log_dir: [ROOT_FIRST] for log_dir in first}
+    others = writes.filter(pc.invert(marker))
+    named = others.group_by(list(PartitionKey._fields), use_threads=False).aggregate([])
     for row in named.to_pylist():
         directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
     where = str(place.absolute()) if place else None
@@ -169,6 +175,18 @@ def directories(run: Run) -> Iterator[PartitionKey]:
     for log_dir, partitions in run.directories.items():
         for partition in partitions:
             yield PartitionKey(log_dir, partition)
+
+
+def _is_marker(partition_dirs: pa.ChunkedArray, files: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return which rows are about a clean-shutdown marker, from two of their columns."""
+    return pc.and_(pc.equal(partition_dirs, ROOT), pc.equal(files, paths.CLEAN_SHUTDOWN))
+
+
+def journal_of(row: Item | ActionRow) -> PartitionKey:
+    """Return the directory of a run (see Run.directories) in whose journal a file's change is."""
+    where = partition_of(row)
+    is_marker = where.partition_dir == ROOT and row["file"] == paths.CLEAN_SHUTDOWN
+    return where._replace(partition_dir=ROOT_FIRST) if is_marker else where
 
 
 def open_run(
@@ -310,7 +328,7 @@ def wrote_in(folder: Path) -> set[PartitionKey]:
     The set is empty without a readable report.
     """
     rows = _earlier(folder) or []
-    return {partition_of(row) for row in rows if row["outcome"] in {"done", "already"}}
+    return {journal_of(row) for row in rows if row["outcome"] in {"done", "already"}}
 
 
 def read_actions(folder: Path) -> pa.Table:

@@ -84,6 +84,12 @@ def _sentences(header: Header) -> list[str]:
             f"{size_text(totals['copied_bytes'])} of good batches behind a corrupt place are copied"
             f" to {header['options']['copy_readable']}"
         )
+    if totals.get("markers_removed"):
+        sentences.append(
+            f"{counted(totals['markers_removed'], 'clean-shutdown marker')} removed, as logs are"
+            " cut below offsets that files name: the whole stop is then unclean for the controller,"
+            " which (with ELR: from 4.0, new clusters from 4.1) takes the broker out of ISR and ELR"
+        )
     if totals["behind_high_watermark"]:
         sentences.append(
             f"{counted(totals['behind_high_watermark'], 'log')} will end below the high"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,17 +11,12 @@ import pyarrow.compute as pc
 
 from kafkats import paths
 from kafkats.config import Policy
-from kafkats.config.settings import TopicSettings
 from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import Refused, exists
-from kafkats.evidence.claims import ALWAYS_COMPACTED
-from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.plans.contradictions import interval_remarks
-from kafkats.plans.facts import unseen_logs
 from kafkats.plans.missing import (
     Missing,
-    gaps,
     missing_records,
     options_of,
     with_blocked,
@@ -32,28 +26,18 @@ from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
 from kafkats.plans.rows import (
     Item,
     PartitionKey,
-    SegmentKey,
-    SegmentRow,
     Totals,
-    keys_of,
-    partition_of,
-    segment_rows,
 )
 from kafkats.plans.units import Unit, refuse_parts
 from kafkats.recovery.checkpoints import OFFSETS, read_failure
-from kafkats.recovery.loading import SWAP
 from kafkats.recovery.log_end import checkpoint_item
 from kafkats.recovery.look import (
-    FOUND,
     RECOVERY,
-    Partition,
     RecoverOptions,
-    look_at_partition,
-    stopping_file,
 )
+from kafkats.recovery.marker import Untrue, marker_item, without_untrue
 from kafkats.recovery.rules import NEWEST
-from kafkats.recovery.swaps import Building, has_swapped_log
-from kafkats.segment.plain_budget import expect
+from kafkats.recovery.seeing import Seen, find, partitions_in, see
 
 OPERATION: Final = "recover"
 _SHOWN: Final = 20
@@ -76,21 +60,15 @@ def look_and_plan(
     """
     refuse_parts(units)
     _refuse_not_a_log_dir(units)
-    expect(sum(unit.bytes for unit in units if unit.recovery))
-    ends = stages.ends(units)
-    doubtful = _in_doubt(ends, units)
-    read = stages.verify(doubtful, rule=options.rule, policy=policy)
-    segments = pa.concat_tables([_without(ends, doubtful), read])
-    partitions = _partitions_in(units, segments, policy, options)
-    look = partial(look_at_partition, options=options)
-    found = stages.executor.map(
-        "recover", partitions, look, FOUND, size=lambda one: one.bytes, threads=True
-    )
-    plan = plan_recover(found, segments, options)
+    seen, untrue = without_untrue(stages, see(stages, units, policy, options), policy, options)
+    found = find(stages, partitions_in(seen, policy, options), options)
+    segments = seen.segments
+    plan = plan_recover(found, seen, untrue, options)
     beside = {"recovery": found.select(RECOVERY.names)}
     remarks = [
         *_unreadable_checkpoints(segments),
         *_below_high_watermarks(found),
+        *_not_true(untrue),
         *interval_remarks(plan, segments),
     ]
     return Planned(plan, segments, beside, remarks)
@@ -143,150 +121,26 @@ def _refuse_not_a_log_dir(units: Collection[Unit]) -> None:
             )
 
 
-def _in_doubt(segments: pa.Table, units: Collection[Unit]) -> list[Unit]:
-    """Return the units whose whole segment must be read, by facts of depth tail.
+def _not_true(markers: Sequence[Untrue]) -> Iterator[str]:
+    """Yield a remark per log that is cut below an offset which was written, by its marker."""
+    missing = [item for marker in markers for item in marker.missing.items()]
+    for where, why in missing[:_SHOWN]:
+        yield f"{'/'.join(where)}: {why}; the clean-shutdown marker is removed"
+    if len(missing) > _SHOWN:
+        yield f"and {counted(len(missing) - _SHOWN, 'more log')} that a marker is not true of"
 
-    A broker recovers these segments, or reads them at its start; or their ends show damage.
+
+def plan_recover(
+    found: pa.Table, seen: Seen, untrue: Sequence[Untrue], options: RecoverOptions
+) -> Plan:
+    """Return the plan from what each partition needs (look.FOUND), and from the facts.
+
+    `untrue` are the clean-shutdown markers to remove.
     """
-    bad = segments.filter(pc.is_in(segments["worst"], pa.array(["damage", "danger"])))
-    damaged = {*keys_of(bad), *_half_swapped(units)}
-    return [
-        unit
-        for unit in units
-        if unit.base_offset >= 0
-        and (unit.recovery or unit.key in damaged or _is_read_at_a_start(unit))
-    ]
-
-
-def _half_swapped(units: Collection[Unit]) -> Iterator[SegmentKey]:
-    """Yield the segments beside which a replacement has left `.swap` files.
-
-    The log is the new one, and its index may be that of the old one.
-    """
-    for unit in units:
-        for finding in unit.findings:
-            file = paths.parse_segment_file(finding.file)
-            if file is not None and file.suffix == SWAP:
-                yield SegmentKey(unit.log_dir, unit.partition_dir, file.base_offset)
-
-
-def _is_read_at_a_start(unit: Unit) -> bool:
-    """Return True if the index is empty: a broker then reads the log up to its high watermark."""
-    files = dict(zip(paths.SEGMENT_KINDS, unit.files, strict=True))
-    log, index = files[paths.LOG], files[paths.OFFSET_INDEX]
-    if log is None or index is None or index.size or log.size <= INDEX_INTERVAL_BYTES:
-        return False
-    above = unit.active or unit.high_watermark < unit.next_base_offset
-    return above and unit.base_offset <= unit.high_watermark
-
-
-def _without(segments: pa.Table, units: Collection[Unit]) -> pa.Table:
-    """Return the facts of all other segments than those of `units`."""
-    read = {unit.key for unit in units}
-    return segments.filter(pa.array([key not in read for key in keys_of(segments)], pa.bool_()))
-
-
-def _partitions_in(
-    units: Collection[Unit], segments: pa.Table, policy: Policy, options: RecoverOptions
-) -> list[Partition]:
-    """Return the partitions to look at, from the facts (facts.SEGMENTS) of all their segments."""
-    rows: dict[PartitionKey, list[SegmentRow]] = {}
-    own: dict[PartitionKey, SegmentRow] = {}
-    for row in segment_rows(segments):
-        if row["base_offset"] >= 0:
-            rows.setdefault(partition_of(row), []).append(row)
-        else:
-            own[partition_of(row)] = row
-    lost = {
-        **gaps(segments, options.accept_loss),
-        **missing_records(segments, options.accept_loss),
-        **unseen_logs(segments),
-    }
-    newer = {row["log_dir"] for of_it in rows.values() for row in of_it if _is_newer(row)}
-    newer |= {
-        where.log_dir
-        for where in {**rows, **own}
-        if where.log_dir not in newer and _has_newer_file(where)
-    }
-    return [
-        one._replace(newer=one.log_dir in newer)
-        for one in _partitions(units, own, rows, lost, policy, options)
-    ]
-
-
-def _has_newer_file(where: PartitionKey) -> bool:
-    """Return whether there is a small file that only brokers of 0.11 or later write.
-
-    Such a broker replays a whole log without a snapshot, also one of magic 0 or 1.
-    """
-    files = (
-        Path(*where, paths.LEADER_EPOCH),
-        Path(*where, paths.PARTITION_METADATA),
-        Path(where.log_dir, paths.LOG_START),
-    )
-    return any(exists(file, "looking for files of newer brokers") for file in files)
-
-
-def _is_newer(row: SegmentRow) -> bool:
-    """Return whether a segment's files show a broker of 0.11 or later."""
-    return row["snapshot"] is not None or (row["magic_bytes"] or (0, 0, 0))[2] > 0
-
-
-def _partitions(
-    units: Collection[Unit],
-    own: Mapping[PartitionKey, SegmentRow],
-    rows: Mapping[PartitionKey, list[SegmentRow]],
-    lost: Mapping[PartitionKey, str],
-    policy: Policy,
-    options: RecoverOptions,
-) -> Iterator[Partition]:
-    wanted = topic_filter(options.topics)
-    for unit in units:
-        where = PartitionKey(unit.log_dir, unit.partition_dir)
-        name = paths.parse_partition(unit.partition_dir)
-        if unit.base_offset >= 0 or unit.claims is None or name is None:
-            continue
-        stops = any(f.kind == "stops-the-broker" for f in unit.findings)
-        swapped = has_swapped_log([f.file for f in unit.findings])
-        if where not in rows and not stops and not swapped:
-            stops = where in own and stopping_file(Path(*where), ()) is not None
-            if not stops:
-                continue
-        if not wanted.matches(name.topic):
-            continue
-        settings = policy.settings(name.topic)
-        remote = settings.remote_storage_enable
-        building = Building(
-            options.rule, settings.index_interval_bytes, settings.segment_index_bytes
-        )
-        reason = lost.get(where, "")
-        if name.state:
-            reason = f"a directory that a broker was moving ({name.state}): it recovers it itself"
-        of_it = sorted(rows.get(where, ()), key=lambda row: row["base_offset"])
-        here = own.get(where) or of_it[0]
-        compacted = _compacted(name.topic, settings)
-        yield Partition(
-            *where, unit.claims, here, of_it, building, remote, reason, compacted, newer=False
-        )
-
-
-def _compacted(topic: str, settings: TopicSettings) -> bool | None:
-    """Return whether a topic is compacted, None if that is not known.
-
-    An entry in the cleaner's checkpoint proves nothing: a topic may have been compacted before.
-    """
-    if topic in ALWAYS_COMPACTED:
-        return True
-    policy = settings.cleanup_policy
-    return None if policy is None else "compact" in policy
-
-
-def plan_recover(found: pa.Table, segments: pa.Table, options: RecoverOptions) -> Plan:
-    """Return the plan from what each partition needs (look.FOUND), and from the facts."""
     items = pa.Table.from_pylist(
         [item for row in found["items"].to_pylist() for item in row], schema=ITEMS
     )
-    items = with_blocked(items, segments, _missing(segments, options), options.rule)
+    items = with_blocked(items, seen.evidence, _missing(seen.evidence, options), options.rule)
     points = items.filter(pc.equal(items["file"], paths.RECOVERY_POINT))
     by_log_dir: dict[str, list[str]] = {}
     for row in points.select(PartitionKey._fields).to_pylist():
@@ -298,8 +152,12 @@ def plan_recover(found: pa.Table, segments: pa.Table, options: RecoverOptions) -
     stops = [
         row for log_dir in _newer_roots(found) for row in _unread(log_dir, by_log_dir, options)
     ]
+    roots += [marker_item(marker, options.rule) for marker in untrue]
     items = pa.concat_tables([items, pa.Table.from_pylist([*roots, *stops], schema=ITEMS)])
-    return make_plan(OPERATION, options_of(options), _totals(items, found, segments), items)
+    totals = _totals(items, found, seen.segments)
+    if untrue:  # so the digests of other plans do not change
+        totals["markers_removed"] = len(untrue)
+    return make_plan(OPERATION, options_of(options), totals, items)
 
 
 def _newer_roots(found: pa.Table) -> list[str]:

@@ -22,7 +22,7 @@ from kafkats.logdir.recovery import recovery_of
 from kafkats.logdir.root import LogDir, read_root
 from kafkats.logdir.snapshot import NO_PRODUCERS
 from kafkats.logdir.text import read_small
-from kafkats.logdir.workarea import ROOT
+from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.paths import PartitionName, SegmentFile
 from kafkats.plans.plan import check_settings, kind_of
 from kafkats.plans.planned_indexes import build_planned, stage_planned
@@ -47,6 +47,10 @@ def check_item(item: Item) -> None:
         if action != "update" or (item["log"] is None) != (item["partition_dir"] == ROOT):
             raise CorruptPlan(f"{item['file']}: a recovery updates it, and does not {action} it")
         return
+    if item["file"] == paths.CLEAN_SHUTDOWN:
+        if action != "remove" or item["partition_dir"] != ROOT:
+            raise CorruptPlan(f"{item['file']}: a recovery removes it from a log directory's root")
+        return
     if item["file"] == paths.LEADER_EPOCH and action in ("add", "replace") and item["log"]:
         return
     if name is None or item["partition_dir"] == ROOT or action == "update" or not item["log"]:
@@ -62,6 +66,8 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
 
     Raises Changed when the logs are not as planned, StorageFailed.
     """
+    if work.partition_dir == ROOT_FIRST:
+        return Staged([Remove(item["file"], replaced_file(item)) for item in work.items], {})
     if work.partition_dir == ROOT:
         return _stage_checkpoint(work, lease)
     directory = Path(work.log_dir, work.partition_dir)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ from kafkats.plans.plan import Plan
 from kafkats.plans.run import PartitionWork, Run, run_of
 from kafkats.plans.units import list_units
 from kafkats.segment import convert as segment_convert
+from tests.crash.real import fork
 from tests.crash.watched import WatchedDisk
 from tests.formats.logs import nullable, raw_message
 from tests.golden import Unpacked
@@ -206,6 +208,24 @@ def watched(before_effect: Callable[..., object]) -> Generator[None]:
         patch.setattr(segment_convert, "convert_source", converted)
         patch.setattr(Path, "write_bytes", written)
         yield
+
+
+def killed_at(n: int, act: Callable[[], object]) -> bool:
+    """Run `act` in a process that kills itself before its n-th effect; whether it came to that."""
+    left = [n]
+
+    def count_down(*_: object) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> None:
+        with unsynced(), watched(count_down):
+            act()
+
+    _, status = os.waitpid(fork(run), 0)
+    assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0
+    return os.WIFSIGNALED(status)
 
 
 # Small log dirs, each partition a list of (base offset, bytes)

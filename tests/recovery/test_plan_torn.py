@@ -44,35 +44,27 @@ def started(root: Path, case: Case) -> dict[str, PartitionStart]:
 
 
 @torn
-def test_a_torn_tail_beside_a_marker_is_missing_records(case: Case, tmp_path: Path) -> None:
-    """The marker says that all was flushed: the batch is lost, and only a person accepts that."""
-    root = case.unpack("before", tmp_path)
-    before = contents(root)
-    planned = plan_of(root, case)
-    for reason in blocked_of(planned).values():
-        assert reason.startswith("records are missing: offsets 27 to 29")
-    assert planned.plan.exit_code == 1
-    applied_rows(planned.plan)
-    assert contents(root) == before
-
-
-@torn
-def test_an_accepted_torn_tail_is_cut_and_its_offsets_are_given_out_once(
-    case: Case, tmp_path: Path
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_torn_tail_is_cut_and_the_marker_that_denies_it_is_removed(
+    case: Case, tmp_path: Path, accept: bool
 ) -> None:
     root = case.unpack("before", tmp_path)
     kinds = {f.kind for start in started(root, case).values() for f in start.findings}
     assert {"end-moved-back", "torn-tail-marked-clean"} <= kinds
-    planned = plan_of(root, case, accept=True)
+    planned = plan_of(root, case, accept=accept)
     assert blocked_of(planned) == dict.fromkeys(NAMES, "")
-    assert planned.plan.header["totals"]["behind_high_watermark"] == 2
+    totals = planned.plan.header["totals"]
+    assert (totals["behind_high_watermark"], totals["markers_removed"]) == (2, 1)
+    assert sum("offsets 27 to 29 are missing" in remark for remark in planned.remarks) == 2
     assert set(applied_rows(planned.plan)["outcome"].to_pylist()) == {"done"}
-    assert (root / paths.CLEAN_SHUTDOWN).exists()
+    assert not (root / paths.CLEAN_SHUTDOWN).exists()
     for start in started(root, case).values():
-        assert (start.log_end_offset, start.recovered, start.replay_bytes) == (27, (), 0)
+        assert (start.log_end_offset, start.recovered_bytes, start.replay_bytes) == (27, 0, 0)
+        assert [one.base_offset for one in start.recovered] == [27]
         assert not {"end-moved-back", "torn-tail-marked-clean"} & {f.kind for f in start.findings}
     points = read_offsets(root / paths.RECOVERY_POINT)
     assert [points[PartitionName(name[:-2], 0, "")] for name in NAMES] == [27, 27]
+    assert plan_of(root, case).plan.items.num_rows == 0
 
 
 @torn

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,8 +18,7 @@ from kafkats.plans.plan import Plan
 from kafkats.recovery.stage import ends_empty
 from tests.builders.directories import contents
 from tests.builders.operations import applied_rows, undone
-from tests.crash.migration import unsynced, watched
-from tests.crash.real import fork
+from tests.crash.migration import killed_at, unsynced
 from tests.golden import Unpacked
 from tests.recovery.crashed import CRASHED, plan_of, some_of
 
@@ -56,24 +53,6 @@ class Scene:
         for name, point in points.items():
             if point != was[f"{name.topic} {name.partition}"]:
                 assert ends_empty(self.root / str(name), point)
-
-
-def killed_at(n: int, act: Callable[[], object]) -> bool:
-    """Run `act` in a process that kills itself before its n-th effect; whether it came to that."""
-    left = [n]
-
-    def count_down(*_: object) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def run() -> None:
-        with unsynced(), watched(count_down):
-            act()
-
-    _, status = os.waitpid(fork(run), 0)
-    assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0
-    return os.WIFSIGNALED(status)
 
 
 @pytest.mark.slow(7)
