@@ -26,8 +26,9 @@ import kafkats
 from kafkats.compression.limit import allow, allowed
 from kafkats.counts import counted
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.execution import UNIT_COST, Executor, U, Work, attempt, log_dir_of
+from kafkats.execution import UNIT_COST, Executor, U, Work, attempt, log_dirs_of
 from kafkats.logdir.volume import Volume, check_volume, volumes_at
+from kafkats.plans.listed import check_listed
 
 Progress: TypeAlias = dict[str, str | int | float | None]
 
@@ -67,7 +68,7 @@ class SparkExecutor(Executor):
         )
         sc.setLocalProperty(ATTEMPTS, str(attempts))
         version, limit = kafkats.__version__, allowed()
-        listed = volumes_at(filter(None, map(log_dir_of, units)))
+        listed = volumes_at(log_dir for unit in units for log_dir in log_dirs_of(unit))
 
         def task(packed_bins: Iterable[bytes]) -> Iterator[bytes]:
             for packed in packed_bins:
@@ -202,11 +203,12 @@ def _run_bin(
     """Return the rows of each unit, as an Arrow stream.
 
     Raises Refused before anything is opened or locked where a path is another volume than the one
-    that the driver has `listed`.
+    that the driver has `listed`, or its logs are others.
     """
     units = pickle.loads(packed)  # ruff: ignore[suspicious-pickle-usage]
-    for log_dir in dict.fromkeys(log_dir_of(unit) for unit, _ in units):
+    for log_dir in dict.fromkeys(place for unit, _ in units for place in log_dirs_of(unit)):
         check_volume(log_dir, listed)
+    check_listed(unit for unit, _ in units)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for unit, size in units:

@@ -54,22 +54,32 @@ class Reader(DataSourceReader):
         self.fields = schema
 
     def partitions(self) -> list[InputPartition]:
+        from kafkats.execution import log_dirs_of
+        from kafkats.logdir.volume import volumes_at
         from kafkats.records import plan_read
 
         pieces = plan_read(self.wanted.paths, self.wanted.options)
+        listed = volumes_at(log_dir for piece in pieces for log_dir in log_dirs_of(piece))
         return [
-            InputPartition(task) for task in _tasks(pieces, self.wanted.options.piece_bytes)
-        ] or [InputPartition([])]
+            InputPartition((task, listed))
+            for task in _tasks(pieces, self.wanted.options.piece_bytes)
+        ] or [InputPartition(([], {}))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a task. Raises Refused on another volume than the driver listed."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
+        from kafkats.execution import log_dirs_of
+        from kafkats.logdir.volume import check_volume
         from kafkats.records import read_settled
         from pyspark_kafkats.skipped import say_deleted, told
 
         _keep_modules()
         schema = to_arrow_schema(self.fields, timezone="UTC")
-        for piece in partition.value or ():
+        pieces, listed = partition.value
+        for log_dir in dict.fromkeys(place for piece in pieces for place in log_dirs_of(piece)):
+            check_volume(log_dir, listed)
+        for piece in pieces:
             with told(piece, self.wanted) as on_skip:
                 # Spark's worker writes each batch before it requests the next.
                 yield from read_settled(

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -18,7 +19,7 @@ import pytest
 from kafkats import execution
 from kafkats.compression import limit
 from kafkats.errors import CorruptFile, WorkerLost
-from kafkats.execution import LocalExecutor, attempt, is_last_attempt, path_of
+from kafkats.execution import LocalExecutor, attempt, is_last_attempt, log_dirs_of, path_of
 from kafkats.plans.run import PartitionWork
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import count_read, read_so_far
@@ -276,6 +277,7 @@ def test_the_place_of_a_unit() -> None:
 SLEEPS = """
 import sys, time
 from pathlib import Path
+from typing import NamedTuple
 import pyarrow as pa
 from kafkats.execution import SMALL_BYTES, LocalExecutor
 
@@ -349,3 +351,45 @@ def test_the_threshold_of_a_command_is_one_of_bytes_and_units() -> None:
             for count in (few, many)
         ]
     assert set(seen[0]) == {os.getpid()} and os.getpid() not in seen[1]
+
+
+class Named(NamedTuple):
+    log_dir: str
+    partition_dir: str = "t-0"
+
+
+class Logged(NamedTuple):
+    log: str
+
+
+@pytest.mark.parametrize(
+    ("unit", "log_dirs"),
+    [
+        (("/a", "t-0"), ("/a",)),  # undo, purge, and verify of a run
+        (Named("/a"), ("/a",)),
+        ((Named("/a"), Named("/a"), Named("/b", "t-1")), ("/a", "/b")),  # ends of segments
+        ([(Named("/a"), 1), (Named("/b"), 2)], ("/a", "/b")),
+        ((Named("/a"), Named("/b")), ("/a", "/b")),
+        ((Named("/a"), {7: "size"}), ("/a",)),
+        ([{"log_dir": "/a"}, {"log_dir": "/b"}], ("/a", "/b")),
+        (Logged("/a/t-0/7.log"), ("/a",)),
+        ("unit", ()),
+        (("x", "y"), ()),
+        ((), ()),
+        (3, ()),
+    ],
+)
+def test_the_log_directories_of_a_unit(unit: object, log_dirs: tuple[str, ...]) -> None:
+    assert log_dirs_of(unit) == log_dirs
+
+
+def none_for_the_last(unit: int) -> pa.RecordBatch:
+    return row(str(unit)) if unit < 2 else row(str(unit)).slice(0, 0)
+
+
+@pytest.mark.parametrize("size", [1, LARGE])
+def test_fewer_rows_than_units_are_an_error(two: LocalExecutor, size: int) -> None:
+    units = [0, 1, 2]
+    assert two.map("x", units, none_for_the_last, SCHEMA, size=lambda _: size).num_rows == 2
+    with pytest.raises(WorkerLost, match="x: 2 of 3 rows came back"):
+        two.map("x", units, none_for_the_last, SCHEMA, size=lambda _: size, least=lambda _: 1)

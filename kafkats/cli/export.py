@@ -89,7 +89,12 @@ def _look(
     from kafkats.lookup import partitions as operation
 
     topics, high_watermark = given.of(Topics).topics, given.of(Search).high_watermark
-    units = list(operation.lookup_partitions(paths, topics=topics, high_watermark=high_watermark))
+    named = policy.named_paths()
+    units = list(
+        operation.lookup_partitions(
+            paths, topics=topics, high_watermark=high_watermark, named=named
+        )
+    )
     if not units:
         matched = f" that matches {topics!r}" if topics != "*" else ""
         raise UsageError(f"there is no partition to export{matched}")

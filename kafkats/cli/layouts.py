@@ -83,7 +83,7 @@ def layouts(
     options = operation.LayoutOptions(
         times, every, output, policy_of(policy_file, settings, reads=LAYOUTS)
     )
-    units = units_in(log_dirs, topics)
+    units = units_in(log_dirs, topics, policy=options.policy)
     do = partial(operation.layouts_unit, options=options)
     found = executor.map(
         "layouts", units, do, operation.LAYOUTS, size=lambda unit: unit.bytes

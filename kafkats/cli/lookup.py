@@ -174,7 +174,13 @@ def _units(paths: Sequence[Path], given: Given) -> list[PartitionUnit]:
     topics, high_watermark = given.of(Topics).topics, given.of(Search).high_watermark
     dialect = given.of(Dialect).dialect
     units = list(
-        lookup_partitions(paths, topics=topics, high_watermark=high_watermark, dialect=dialect)
+        lookup_partitions(
+            paths,
+            topics=topics,
+            high_watermark=high_watermark,
+            dialect=dialect,
+            named=given_policy(given).named_paths(),
+        )
     )
     if not units and not _goes_on(given):
         matched = f" that matches {topics!r}" if topics != "*" else ""

@@ -137,22 +137,41 @@ def units_in(
     topics: str,
     dialect: str | None = None,
     *,
+    policy: Policy | None = None,
     proves: bool = False,
 ) -> list[Unit]:
     """Return the units of logs that are read as `dialect`, None for what shipped.
 
-    `proves`: they are compared with a plan, which knows their format. Raises UsageError if no topic
-    matches; Refused for another dialect; as `units.list_units`.
+    `policy` names volumes. `proves`: the units are compared with a plan, which knows their format.
+    Raises UsageError if no topic matches; Refused for another dialect, and for copies that the
+    policy does not name; as `units.list_units`.
     """
+    from kafkats.logdir.volume import refuse_copies
     from kafkats.plans.dialects import read_as
     from kafkats.plans.units import list_units
 
     listed = list_units(log_dirs, topics=topics)
     units = list(listed if proves else read_as(listed, dialect))
+    log_dirs_seen = sorted({unit.log_dir for unit in units})
+    if not proves:
+        refuse_copies(log_dirs_seen, policy.named_paths() if policy else ())
+    if session().executor is not None:
+        _tell_unidentified(log_dirs_seen, policy)
     matched = topics == "*" or any(unit.partition_dir for unit in units)
     if not matched and not session().scheduled:
         raise UsageError(f"no topic matches --topics {topics!r}: kafkats inventory lists them")
     return units
+
+
+def _tell_unidentified(log_dirs: Iterable[str], policy: Policy | None) -> None:
+    """Report on standard error which log directories tasks recognise by their paths alone."""
+    from kafkats.logdir.volume import volume_at
+
+    for log_dir in log_dirs:
+        if volume_at(log_dir) is None:
+            broker = policy.broker_of(Path(log_dir)) if policy else ""
+            owner = f"broker {broker} of the policy and " if broker else ""
+            warn(f"{log_dir}: has no readable meta.properties, and goes by {owner}its path")
 
 
 def text_of_file(path: Path) -> str:

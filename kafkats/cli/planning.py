@@ -71,7 +71,8 @@ class Request(NamedTuple):
         """
         reads = Dialect in self.operation.models
         dialect = self.given.of(Dialect).dialect if reads else None
-        return units_in(ours.log_dirs, self.given.of(Topics).topics, dialect)
+        topics = self.given.of(Topics).topics
+        return units_in(ours.log_dirs, topics, dialect, policy=self.policy)
 
     def plan(self, units: Sequence[Unit]) -> Planned:
         """Look at the units and decide."""

@@ -36,6 +36,18 @@ def verify_options(
     return VerifyOptions(rule=rule, deep=deep, policy=policy)
 
 
+def check_written(of_plan: Path | None, of_run: Sequence[Path]) -> None:
+    """Raise Refused where a path is another volume than the one that was written."""
+    from kafkats.plans.plan import read_plan
+    from kafkats.plans.run import read_run, run_of
+    from kafkats.plans.volumes import check_volumes
+
+    if of_plan:
+        check_volumes(of_plan, run_of(read_plan(of_plan)).directories)
+    for folder in of_run:
+        check_volumes(folder, read_run(folder).directories)
+
+
 def prove_written(
     executor: Executor,
     of_plan: Path | None,

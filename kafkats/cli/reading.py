@@ -29,6 +29,7 @@ from kafkats.cli.options import (
 )
 from kafkats.cli.proving import (
     PROOF,
+    check_written,
     keep_segments,
     proof_sentences,
     prove_written,
@@ -143,7 +144,9 @@ def verify(
     deep = deep or depth == "deep"
     _check_depth(depth, whole=deep or bool(ledger or of_plan or of_run))
     options = verify_options(rule, policy_file, settings, deep=deep)
-    units = units_in(log_dirs, topics, proves=bool(of_plan or of_run))
+    check_written(of_plan, of_run)
+    proves = bool(of_plan or of_run)
+    units = units_in(log_dirs, topics, policy=options.policy, proves=proves)
     if of_plan or of_run:
         if ledger:
             raise UsageError("--ledger records whole brokers: leave --of-plan and --of-run out")

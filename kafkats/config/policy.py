@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -48,6 +49,12 @@ class Volume(BaseModel):
 
     broker: BrokerName = Field("", description="Names the broker in reports.")
     path: Path = Field(description="One of its log.dirs.")
+    name: str | None = Field(
+        None,
+        min_length=1,
+        description="Identifies the log directory instead of its meta.properties: one request may"
+        " name a log directory and its copies if each has a name.",
+    )
     connection: str = Field(
         "spark_default", description="The Airflow connection whose Spark workers see that path."
     )
@@ -101,6 +108,21 @@ class PolicyFile(BaseModel):
     )
 
     @model_validator(mode="after")
+    def _names_differ(self) -> PolicyFile:
+        seen: set[str] = set()
+        problems: list[InitErrorDetails] = []
+        for number, volume in enumerate(self.volumes):
+            if volume.name in seen:
+                error = wrong(f"{volume.name!r} is the name of another volume, too")
+                where = ("volumes", number, "name")
+                problems.append({"type": error, "loc": where, "input": volume.name})
+            if volume.name is not None:
+                seen.add(volume.name)
+        if problems:
+            raise ValidationError.from_exception_data(type(self).__name__, problems)
+        return self
+
+    @model_validator(mode="after")
     def _globs_can_match(self) -> PolicyFile:
         problems: list[InitErrorDetails]
         try:
@@ -120,6 +142,16 @@ class Policy(PolicyFile):
 
     exported: dict[str, TopicSettings] = {}
     overrides: TopicSettings = TopicSettings.model_construct()
+
+    def named_paths(self) -> frozenset[str]:
+        """Return the real paths of the log directories that have a name."""
+        return frozenset(os.path.realpath(one.path) for one in self.volumes if one.name is not None)
+
+    def broker_of(self, log_dir: Path) -> str:
+        """Return the broker of the volume at this path, "" if the policy has none or several."""
+        real = os.path.realpath(log_dir)
+        brokers = {one.broker for one in self.volumes if os.path.realpath(one.path) == real}
+        return brokers.pop() if len(brokers) == 1 else ""
 
     def settings(self, topic: str) -> TopicSettings:
         """Return all settings of `topic`.

@@ -19,7 +19,7 @@ from kafkats.execution.executor import (
     Work,
     attempt,
     is_last_attempt,
-    log_dir_of,
+    log_dirs_of,
     path_of,
 )
 from kafkats.execution.local import SMALL_BYTES, THREAD_BYTES, WORKER_BYTES, LocalExecutor
@@ -35,6 +35,6 @@ __all__ = [
     "Work",
     "attempt",
     "is_last_attempt",
-    "log_dir_of",
+    "log_dirs_of",
     "path_of",
 ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from kafkats import paths
+from kafkats.counts import counted
 from kafkats.errors import KafkatsError, WorkerLost, is_out_of_memory
 
 if TYPE_CHECKING:
@@ -56,15 +57,21 @@ class Executor(ABC):
         size: Callable[[U], int],
         threads: bool = False,
         flushes: bool = False,
+        least: Callable[[U], int] = lambda _unit: 0,
     ) -> pa.Table:
         """Return the rows that `do` returns for each unit, in the order of `units`.
 
-        `size` returns the approximate bytes of a unit; `threads` and `flushes` are those of Work.
-        Other processes get `units` and `do` pickled. Raises what `do` raises, for the first such
-        unit.
+        `size` returns the approximate bytes of a unit, `least` the number of rows that `do` returns
+        for it at least; `threads` and `flushes` are those of Work. Other processes get `units` and
+        `do` pickled. Raises what `do` raises, for the first such unit, and WorkerLost for fewer
+        rows: what is missing could be a defect.
         """
         sizes = [size(unit) for unit in units]
-        return self.run(stage, Work(units, sizes, do, schema, threads, flushes))
+        table = self.run(stage, Work(units, sizes, do, schema, threads, flushes))
+        due = sum(map(least, units))
+        if table.num_rows < due:
+            raise WorkerLost(f"{stage}: {table.num_rows} of {counted(due, 'row')} came back")
+        return table
 
     @abstractmethod
     def run(self, stage: str, work: Work[U]) -> pa.Table:
@@ -128,8 +135,24 @@ def path_of(unit: object) -> str:
 _PLACE: Final = ("log_dir", "partition_dir", "base_offset")
 
 
-def log_dir_of(unit: object) -> str:
-    """Return the log directory whose files a unit is about, "" if it names none."""
+def log_dirs_of(unit: object) -> tuple[str, ...]:
+    """Return the log directories whose files a unit is about, () if it names none.
+
+    A unit is an object with `log_dir`, `root` or `log`, a row with `log_dir`, the names of a log
+    directory and a partition directory, or several of these: tasks get units in chunks.
+    """
+    if place := _log_dir(unit):
+        return (place,)
+    if not isinstance(unit, tuple | list) or not unit:
+        return ()
+    first = unit[0]
+    if isinstance(first, str):
+        return (first,) if Path(first).is_absolute() else ()
+    alike = (part for part in unit if type(part) is type(first))
+    return tuple(dict.fromkeys(log_dir for part in alike for log_dir in log_dirs_of(part)))
+
+
+def _log_dir(unit: object) -> str:
     if isinstance(unit, Mapping):
         found = unit.get("log_dir")
     elif hasattr(unit, "log_dir"):
@@ -139,5 +162,5 @@ def log_dir_of(unit: object) -> str:
     elif hasattr(unit, "log"):
         found = str(Path(str(unit.log)).parent.parent)
     else:
-        return log_dir_of(unit[0]) if isinstance(unit, tuple | list) and unit else ""
+        found = ""
     return found if isinstance(found, str) else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -26,6 +27,7 @@ from kafkats.flow.ending import (
     marked_since,
     note_purged,
     note_undone,
+    refused_end,
     undoable,
 )
 from kafkats.operations import operation
@@ -34,6 +36,7 @@ from kafkats.plans.plan import Plan
 from kafkats.plans.proof import Proof
 from kafkats.plans.rows import PartitionKey
 from kafkats.plans.run import Run, directories, finish_run, open_run, read_run, run_of, wrote_in
+from kafkats.plans.volumes import check_volumes, other_volumes, unidentified
 from kafkats.reserving import changing, now_ms
 
 _ORDER: Final = [
@@ -108,7 +111,10 @@ def apply(
     there is to know of it. Raises Refused and its children, StorageFailed, CorruptPlan.
     """
     run = run_of(plan, place=place, owner_stopped=owner_stopped)
+    check_volumes(plan_folder, run.directories)
+    unnamed = unidentified(plan_folder, run.directories)
     with changing(run, folder, holder=holder, plan_folder=plan_folder) as held:
+        held.remarks += unnamed
         run, _ = open_run(plan, plan_folder, folder, place=place, owner_stopped=owner_stopped)
         held.record(folder)
         works = partition_works(plan, run, folder)
@@ -144,12 +150,18 @@ def apply(
 def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
     """Put back every file of a run, and tell its migration's ledger when all of it is undone.
 
-    Raises Refused where a run is undone as a whole and one directory has changed since.
+    On another volume than the run's nothing is locked, and its directories are refused. Raises
+    Refused where a run is undone as a whole and one directory has changed since.
     """
     run = read_run(folder)
-    with changing(run, folder, holder=holder, going_back=True) as held:
+    others = other_volumes(folder, run.directories)
+    unnamed = unidentified(folder, run.directories)
+    there = {name: dirs for name, dirs in run.directories.items() if name not in others}
+    ours = replace(run, directories=there)
+    with changing(ours, folder, holder=holder, going_back=True) as held:
         wrote = frozenset(wrote_in(folder))
-        ended = Ended(_undone(executor, run, wrote), held.remarks)
+        held.remarks += unnamed
+        ended = Ended(_undone(executor, run, wrote, others), held.remarks)
         if not ended.exit_code:
             note_undone(folder, now_ms=now_ms())
             tell_ledger(run, "undone", folder=folder, by=by, now_ms=now_ms())
@@ -157,14 +169,16 @@ def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
 
 
 def _undone(
-    executor: Executor, run: Run, wrote: frozenset[Directory]
+    executor: Executor, run: Run, wrote: frozenset[Directory], others: Mapping[str, Refused]
 ) -> Sequence[Mapping[str, Any]]:
-    """Return rows of ENDED, after the undo of each directory."""
-    do = partial(_undo_directory, run, wrote)
+    """Return rows of ENDED, after the undo of each directory that is not on one of `others`."""
+    do = partial(_undo_directory, run, wrote, others)
     rows: list[Mapping[str, Any]] = []
     if not operation(run.operation).undone_together:
         rows = over_directories(executor, "undo", run, do, ENDED, flushes=True).to_pylist()
         return rows
+    for refusal in others.values():
+        raise refusal
     look = partial(_undoable_directory, run, wrote)
     can = over_directories(executor, "look for old files", run, look, _UNDOABLE)["undoable"]
     for where, may in zip(directories(run), can.to_pylist(), strict=True):
@@ -195,10 +209,10 @@ def undo_rounds(run: Run) -> Iterator[list[PartitionKey]]:
 
 def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
     """End a run's undo window; `abandon` ends an interrupted run, too, whose files then stay as
-    they are.
+    they are. What another volume than the run's holds stays.
     """
     run = read_run(folder)
-    do = partial(_purge_directory, run, abandon)
+    do = partial(_purge_directory, run, abandon, other_volumes(folder, run.directories))
     rows = over_directories(executor, "purge", run, do, ENDED, flushes=True).to_pylist()
     ended = Ended(rows, ())
     remark = "" if ended.exit_code else note_purged(folder, rows, now_ms=now_ms())
@@ -207,10 +221,11 @@ def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
 
 def closed(executor: Executor, folders: Iterable[Path]) -> bool:
     """Return whether one of the runs cannot be undone any more: old files are gone, or the new ones
-    have changed since.
+    have changed since. Raises Refused on another volume than a run's.
     """
     for folder in folders:
         run = read_run(folder)
+        check_volumes(folder, run.directories)
         do = partial(_undoable_directory, run, frozenset(wrote_in(folder)))
         if not all(
             over_directories(executor, "look for old files", run, do, _UNDOABLE)[
@@ -238,16 +253,24 @@ def over_directories(
     return executor.map(stage, where, do, schema, size=lambda _: 1, flushes=flushes)
 
 
-def _undo_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [end_partition(run, "undo", *where, wrote=where in wrote)], schema=ENDED
-    )
+def _undo_directory(
+    run: Run, wrote: frozenset[Directory], others: Mapping[str, Refused], where: Directory
+) -> pa.RecordBatch:
+    row = _elsewhere(others, where) or end_partition(run, "undo", *where, wrote=where in wrote)
+    return pa.RecordBatch.from_pylist([row], schema=ENDED)
 
 
-def _purge_directory(run: Run, abandon: bool, where: Directory) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [end_partition(run, "purge", *where, abandon=abandon)], schema=ENDED
-    )
+def _purge_directory(
+    run: Run, abandon: bool, others: Mapping[str, Refused], where: Directory
+) -> pa.RecordBatch:
+    row = _elsewhere(others, where) or end_partition(run, "purge", *where, abandon=abandon)
+    return pa.RecordBatch.from_pylist([row], schema=ENDED)
+
+
+def _elsewhere(others: Mapping[str, Refused], where: Directory) -> dict[str, Any] | None:
+    """Return the row of ENDED of a directory whose volume is not the run's."""
+    refusal = others.get(where[0])
+    return None if refusal is None else refused_end(*where, refusal)
 
 
 def _undoable_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:

@@ -16,7 +16,7 @@ from kafkats.inspect.verify import VerifyOptions
 from kafkats.plans.depths import DEPTHS, Looked
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.rows import keys_of
-from kafkats.plans.units import Unit
+from kafkats.plans.units import Unit, segments_in
 
 ASKED: Final = "asked for"
 KNOWN: Final = "from the report"
@@ -41,6 +41,7 @@ def look(
         partial(look_at_tails, options=options),
         LOOKED,
         size=lambda chunk: len(chunk) * _TAIL_BYTES,
+        least=segments_in,
     )
     doubts = tails["doubt"].to_pylist()
     doubted = tails.filter(pc.not_equal(tails["doubt"], ""))
@@ -78,6 +79,7 @@ def _whole(executor: Executor, units: Sequence[Unit], options: VerifyOptions) ->
         LOOKED,
         size=lambda unit: unit.bytes,
         threads=not options.deep,
+        least=lambda unit: segments_in((unit,)),
     )
 
 

@@ -56,14 +56,7 @@ def end_partition(
     `wrote`: the run's report says that it wrote here, so an undo must find something. `abandon`
     allows purge to end an interrupted run too, and leaves its files as they are.
     """
-    row = {
-        "log_dir": log_dir,
-        "partition_dir": partition_dir,
-        "files": 0,
-        "freed_bytes": 0,
-        "error": "",
-        "exit_code": 0,
-    }
+    row = _nothing_done(log_dir, partition_dir)
     try:
         area = work_area(log_dir, run.place)
         place = site(area, partition_dir, run.run_id)
@@ -74,8 +67,7 @@ def end_partition(
             outcome = purge(area, partition_dir, run.run_id, abandon=abandon)
             row["freed_bytes"] = before - _kept_alone(place)
     except KafkatsError as e:
-        word = "refused" if isinstance(e, Refused) else "failed"
-        return row | {"outcome": word, "error": str(e), "exit_code": e.exit_code}
+        return refused_end(log_dir, partition_dir, e)
     if verb == "undo" and wrote and outcome.state == "nothing":
         return row | {
             "outcome": "failed",
@@ -83,6 +75,24 @@ def end_partition(
             "exit_code": 2,
         }
     return row | {"outcome": outcome.state, "files": len(outcome.names)}
+
+
+def refused_end(log_dir: str, partition_dir: str, error: KafkatsError) -> dict[str, Any]:
+    """Return a row of ENDED where nothing was undone or purged because of `error`."""
+    word = "refused" if isinstance(error, Refused) else "failed"
+    told = {"outcome": word, "error": str(error), "exit_code": error.exit_code}
+    return _nothing_done(log_dir, partition_dir) | told
+
+
+def _nothing_done(log_dir: str, partition_dir: str) -> dict[str, Any]:
+    return {
+        "log_dir": log_dir,
+        "partition_dir": partition_dir,
+        "files": 0,
+        "freed_bytes": 0,
+        "error": "",
+        "exit_code": 0,
+    }
 
 
 def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int) -> str:

@@ -25,7 +25,7 @@ from kafkats.migration.recheck import Recheck, certified_bytes, compare
 from kafkats.plans.depths import Looked
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.rows import PartitionKey, SegmentKey
-from kafkats.plans.units import Unit, list_units
+from kafkats.plans.units import Unit, list_units, segments_in
 from kafkats.search import PartitionFacts
 from kafkats.search import Target as Time
 
@@ -78,14 +78,27 @@ class LogStages:
 def verify(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
     """Every defect of the units: facts.SEGMENTS."""
     do = partial(verify_unit, options=options)
-    return executor.map("verify", units, do, SEGMENTS, size=_bytes, threads=not options.deep)
+    return executor.map(
+        "verify",
+        units,
+        do,
+        SEGMENTS,
+        size=_bytes,
+        threads=not options.deep,
+        least=lambda unit: segments_in((unit,)),
+    )
 
 
 def look_at_ends(executor: Executor, units: Sequence[Unit]) -> pa.Table:
     """Read the ends of logs and indexes: facts.SEGMENTS of depth tail."""
     chunks = [tuple(units[n : n + _ENDS_AT_ONCE]) for n in range(0, len(units), _ENDS_AT_ONCE)]
     return executor.map(
-        "inventory", chunks, inventory_units, SEGMENTS, size=lambda chunk: len(chunk) * _END_BYTES
+        "inventory",
+        chunks,
+        inventory_units,
+        SEGMENTS,
+        size=lambda chunk: len(chunk) * _END_BYTES,
+        least=segments_in,
     )
 
 

@@ -67,9 +67,11 @@ def is_empty_root(path: str | os.PathLike[str]) -> bool:
 
 def _directory(where: Path) -> Place:
     names = {entry.name for entry in where.iterdir()}
-    if not names:
+    if names <= {_LOST_AND_FOUND}:
         raise BadInput(
-            "is an empty directory: a log directory has directories such as topic-0", path=where
+            "is an empty directory: a log directory has directories such as topic-0; is its disk"
+            " mounted?",
+            path=where,
         )
     if any(_is_segment(name) for name in names) or names & set(_PARTITION_SIGNS):
         return Place("partition", where, _root_above(where), where, None)

@@ -3,19 +3,21 @@
 It is cluster, node (before KRaft the broker) and directory id of meta.properties. Directory ids
 came with 3.7; without one the path counts, too. An id that appears is no other volume: a broker
 adds it at its first start with 3.7. A log directory without a readable meta.properties has no
-identity, and goes by its path. The host is no part of it: volumes are shared, and pods move.
+identity, and goes by its path. The host is no part of it: volumes are shared, and pods move. Nor
+are device and inode: they differ from mount to mount.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
 from kafkats.errors import BadInput, Refused, StorageFailed
+from kafkats.logdir.location import is_empty_root
 from kafkats.logdir.properties import read_meta_properties
 
 
@@ -49,6 +51,43 @@ def volumes_at(log_dirs: Iterable[str]) -> dict[str, Volume]:
     """Return the identities of log directories by path, of those that have one."""
     found = {log_dir: volume_at(log_dir) for log_dir in dict.fromkeys(log_dirs)}
     return {log_dir: volume for log_dir, volume in found.items() if volume is not None}
+
+
+def refuse_copies(log_dirs: Iterable[str], named: Collection[str] = ()) -> None:
+    """Raise Refused if two of these log directories have one identity: one copies the other.
+
+    Without a directory id the path counts, too: before 3.7 all log directories of a broker have the
+    same cluster and node. The real paths in `named` have a name in the policy, which is their
+    identity.
+    """
+    seen: dict[str, list[tuple[str, Volume]]] = {}
+    for real in sorted({os.path.realpath(log_dir) for log_dir in log_dirs}):
+        volume = volume_at(real)
+        if volume is None or volume.directory_id is None:
+            continue
+        alike = seen.setdefault(volume.directory_id, [])
+        for other, theirs in alike:
+            if not volume.is_other(theirs) and not {real, other} <= set(named):
+                raise Refused(
+                    f"is the same volume as {other}, or one is a copy of the other: {volume}; leave"
+                    " one out, or give both a name among the policy's volumes",
+                    path=real,
+                )
+        alike.append((real, volume))
+
+
+def check_mounted(log_dir: str) -> None:
+    """Raise Refused if nothing is where a log directory was: its disk is not mounted.
+
+    This is all that tells a missing mount where no identity is known. Raises StorageFailed.
+    """
+    if os.path.lexists(log_dir) and not is_empty_root(log_dir):
+        return
+    raise Refused(
+        f"is empty or missing on host {socket.gethostname()}, and had partitions before: is its"
+        " disk mounted?",
+        path=log_dir,
+    )
 
 
 def check_volume(log_dir: str, listed: Mapping[str, Volume]) -> None:

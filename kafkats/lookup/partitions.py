@@ -7,7 +7,7 @@ searched gives rows with the reason `unreadable`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +21,9 @@ from kafkats import paths, search
 from kafkats.config import Policy, magic_of, parse_time
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, KIP228, SEARCH_RULES
+from kafkats.logdir.location import locate
 from kafkats.logdir.steady import steady
+from kafkats.logdir.volume import refuse_copies
 from kafkats.lookup.options import HIGH_WATERMARKS, HOW
 from kafkats.plans.dialects import read_as
 from kafkats.plans.facts import DIRECTORY
@@ -131,16 +133,19 @@ def lookup_partitions(
     topics: str = "*",
     high_watermark: str = "checkpoint",
     dialect: str | None = None,
+    named: Collection[str] = (),
 ) -> Iterator[PartitionUnit]:
     """Yield the partitions that brokers serve from these roots, directories or segments.
 
-    `high_watermark` is one of HIGH_WATERMARKS, `dialect` that of the logs. Raises UsageError,
-    Refused for logs of another dialect, and as `units.list_units`.
+    `high_watermark` is one of HIGH_WATERMARKS, `dialect` that of the logs. `named` is that of
+    `volume.refuse_copies`. Raises UsageError, Refused for logs of another dialect and for copies,
+    and as `units.list_units`.
     """
     if high_watermark not in HIGH_WATERMARKS:
         raise UsageError(
             f"no high watermark {high_watermark!r}; there are {', '.join(HIGH_WATERMARKS)}"
         )
+    refuse_copies((str(place.root) for place in map(locate, log_dirs) if place.root), named)
     for unit in _listed(read_as(list_units(log_dirs, topics=topics), dialect)):
         yield unit if high_watermark == "checkpoint" else replace(unit, high_watermark=None)
 

@@ -37,6 +37,7 @@ from kafkats.plans.rows import (
     Totals,
     partitions_of,
 )
+from kafkats.plans.volumes import note_volumes
 
 FORMAT: Final = 1
 SETTINGS_FROM: Final = ("given", "inferred", "default")
@@ -207,7 +208,9 @@ def check_settings(item: Item, *, for_brokers: bool = True) -> None:
 
 
 def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
-    """Write the plan's folder, and explanatory tables by name, which the digest does not cover.
+    """Write the plan's folder: what is planned, and for which volumes.
+
+    `beside` are explanatory tables by name, which the digest does not cover.
 
     Raises UsageError when `folder` exists and is no plan, or lies in a log directory;
     StorageFailed.
@@ -219,6 +222,7 @@ def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
     for name, table in beside.items():
         write_table(folder / f"{name}.parquet", table)
     write_table(folder / "items.parquet", plan.items)
+    note_volumes(folder, sorted(set(plan.items["log_dir"].to_pylist())))
     write_json(folder / "plan.json", {**plan.header, "digest": plan.digest})
 
 

@@ -41,6 +41,7 @@ from kafkats.plans.facts import ACTIONS, read_table, write_table
 from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, partition_of
+from kafkats.plans.volumes import read_volumes, write_volumes
 
 FORMAT: Final = 1
 _SKEW_MS: Final = 300_000
@@ -196,6 +197,7 @@ def open_run(
     folder = folder or run_folder_of(plan_folder)
     run = run_of(plan, place=place, owner_stopped=owner_stopped)
     begin_run(run, folder)
+    write_volumes(folder, read_volumes(plan_folder))
     with storage(folder, "clearing the stop of an earlier attempt"):
         stop_file(folder).unlink(missing_ok=True)
     return run, folder

@@ -230,6 +230,11 @@ def _live(root: Path | None) -> bool:
     return root is not None and lock_state(root).held
 
 
+def segments_in(units: Iterable[Unit]) -> int:
+    """Return how many of these units are segments: a report has a row of each."""
+    return sum(unit.base_offset >= 0 for unit in units)
+
+
 def topics_of(units: Iterable[Unit]) -> set[str]:
     """Return the topics that have a directory among these units."""
     names = map(paths.parse_partition, {unit.partition_dir for unit in units})

@@ -223,6 +223,8 @@ def _root_lines(
     size = size_text(sum(p.log_bytes for p in own))
     held = f"{counted(len(own), 'partition')}, {counted(segments, 'segment')}, {size}"
     yield f"{root.log_dir}: {held}, {_stop(root)}"
+    if not own and root.meta is None:
+        yield f"  no partition and no readable {paths.META_PROPERTIES}: is its disk mounted?"
     if root.words and root.outcome != "stops":
         what = {"offline": "goes offline", "unknown": "cannot be told"}
         words = what.get(root.outcome, "counts as empty")

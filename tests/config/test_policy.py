@@ -48,6 +48,18 @@ def settings(given: dict[str, Any]) -> dict[str, Any]:
     return TopicSettings.model_validate(given).given()
 
 
+def test_volumes_may_have_names(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    found = policy(
+        tmp_path,
+        f"volumes: [{{path: {tmp_path}/link, name: a, broker: 1}}, {{path: /b, broker: 2}},"
+        " {path: /c, broker: 3}, {path: /c, broker: 4}, {path: /d}, {path: /e}]",
+    )
+    assert found.named_paths() == {str(tmp_path / "real")}
+    brokers = [found.broker_of(Path(path)) for path in (f"{tmp_path}/real", "/b", "/c", "/d", "/x")]
+    assert brokers == ["1", "2", "", "", ""]
+
+
 def test_topics_lie_over_defaults_and_the_first_match_wins(tmp_path: Path) -> None:
     found = policy(
         tmp_path,
@@ -124,6 +136,10 @@ def test_nothing_given_means_infer() -> None:
         ("topics: [a]", "line 1: topics: must be a mapping"),
         ("topics: {a: 3}", "line 1: topics.a: must be a mapping: keys with values"),
         ("volumes: 3", "line 1: volumes: must be a list"),
+        (
+            "volumes:\n- {path: /a, name: x}\n- {path: /b}\n- {path: /c, name: x}",
+            "line 4: volumes.2.name: 'x' is the name of another volume, too",
+        ),
         ("volumes: [{broker: [1], path: /a}]", "line 1: volumes.0.broker: must be a text"),
         ("exported: {}", "line 1: exported: unknown key; did you mean 'exports'?"),
         ("exports: [nowhere.txt]", ""),

@@ -14,9 +14,10 @@ import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from kafkats.compression import limit
-from kafkats.errors import CorruptFile, Locked, Refused, UsageError
+from kafkats.errors import CorruptFile, Locked, Refused, UsageError, WorkerLost
 from kafkats.execution import UNIT_COST, is_last_attempt
 from kafkats.logdir.volume import Volume
+from kafkats.plans.units import Unit, list_units
 from pyspark_kafkats.execution import (
     BIN_UNITS,
     SparkExecutor,
@@ -186,6 +187,64 @@ def test_a_task_that_sees_another_volume_than_the_driver_is_refused(
     with pytest.raises(Refused, match="is another volume on host"):
         SparkExecutor(spark).map("dig", [Listed(str(tmp_path))], dug, SCHEMA, size=lambda _: 1)
     assert not (tmp_path / "touched").exists()
+
+
+def undone(where: tuple[str, str]) -> pa.RecordBatch:
+    return dug(Listed(*where))
+
+
+def ends(chunk: tuple[Listed, ...]) -> pa.RecordBatch:
+    return dug(chunk[-1])
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_task_checks_all_log_directories_of_its_units(
+    several: bool, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An undo has pairs of names, a look at ends has units of several log directories in one."""
+    places = [str(tmp_path / name) for name in ("one", "two")]
+    for number, place in enumerate(places, start=1):
+        Path(place).mkdir()
+        meta = f"version=1\nnode.id={number}\ncluster.id=c\n"
+        Path(place, "meta.properties").write_text(meta)
+    listed = {place: Volume("c", 1, None) for place in places}
+    monkeypatch.setattr("pyspark_kafkats.execution.volumes_at", lambda _: listed)
+    executor = SparkExecutor(spark)
+    with pytest.raises(Refused, match=f"^{places[1]}: is another volume on host"):
+        if several:
+            chunk = tuple(map(Listed, places))
+            executor.map("ends", [chunk], ends, SCHEMA, size=lambda _: 1)
+        else:
+            executor.map("undo", [(places[1], "t-0")], undone, SCHEMA, size=lambda _: 1)
+    assert os.listdir(places[1]) == ["meta.properties"]
+
+
+def test_a_task_that_sees_other_logs_than_were_listed_is_refused(
+    executor: SparkExecutor, tmp_path: Path
+) -> None:
+    """Without a meta.properties the files tell; the listing is as old as the driver's."""
+    log = tmp_path / "t-0" / "00000000000000000000.log"
+    log.parent.mkdir()
+    log.write_bytes(b"")
+    units = list(list_units([tmp_path / "t-0"]))
+    log.unlink()
+    log.write_bytes(b"another")
+    os.utime(log, (1, 1))
+    with pytest.raises(Refused, match=f"^{tmp_path}: on host .* none of 1 listed logs"):
+        executor.map("verify", units, seen, SCHEMA, size=lambda _: 1)
+
+
+def seen(unit: Unit) -> pa.RecordBatch:
+    return row(unit.partition_dir)
+
+
+def none(unit: str) -> pa.RecordBatch:
+    return row(unit).slice(0, 0)
+
+
+def test_fewer_rows_than_units_are_an_error(executor: SparkExecutor) -> None:
+    with pytest.raises(WorkerLost, match="verify: 0 of 2 rows came back"):
+        executor.map("verify", ["a", "b"], none, SCHEMA, size=len, least=lambda _: 1)
 
 
 def test_answers_above_sparks_limit_end_in_a_sentence() -> None:
