@@ -1,10 +1,11 @@
 """Raw requests to a broker: batches of a producer with its own sequence numbers, and the marker that ends a transaction.
 
-Produce version 3 and WriteTxnMarkers version 1 are known to all brokers from 2.8 to 4.3.
+Produce version 3, Metadata version 1 and WriteTxnMarkers version 1 are known to all brokers from 2.8 to 4.3.
 """
 
 from __future__ import annotations
 
+import io
 import socket
 import struct
 import time
@@ -18,6 +19,7 @@ from kafkats.logdir.snapshot import ProducerEntry
 ANSWER_S: Final = 30
 READY_S: Final = 120
 _PRODUCE: Final = 0
+_METADATA: Final = 3
 _WRITE_MARKERS: Final = 27
 _NOT_READY: Final = (3, 5, 6, 7, 14, 15, 16)
 """Errors of a broker that has just started: no leader, no such topic yet, loading."""
@@ -30,6 +32,13 @@ class Answer(NamedTuple):
 
     error: int
     base_offset: int
+
+
+class Replicas(NamedTuple):
+    """The leader of a partition (-1: none), and its in-sync replicas."""
+
+    leader: int
+    in_sync: frozenset[int]
 
 
 def produce(
@@ -47,12 +56,15 @@ def produce(
 
 
 def produce_batch(
-    port: int, topic: str, partition: int, batch: bytes, *, version: int = 3
+    port: int, topic: str, partition: int, batch: bytes, *, version: int = 3, acks: int = -1
 ) -> Answer:
-    """Send a set as it is, by produce version 2 or 3. Raises OSError, TimeoutError."""
+    """Send a set as it is, by produce version 2 or 3, to be acknowledged by all in-sync replicas or by the leader (1).
+
+    Raises OSError, TimeoutError.
+    """
     head = b"" if version < 3 else struct.pack(">h", -1)  # no transactional id
     body = (
-        head + struct.pack(">hi", -1, ANSWER_S * 1000)  # acks=all
+        head + struct.pack(">hi", acks, ANSWER_S * 1000)
         + struct.pack(">i", 1) + _string(topic)
         + struct.pack(">iii", 1, partition, len(batch)) + batch
     )  # fmt: skip
@@ -83,6 +95,34 @@ def abort(port: int, topic: str, partition: int, producer: ProducerEntry) -> int
         return error
 
     return _when_ready(ask, lambda error: error)
+
+
+def replicas(port: int) -> dict[str, Replicas]:
+    """Return the leader and the in-sync replicas of all partitions, as one broker knows them. Raises OSError."""
+    answer = io.BytesIO(_asked(port, struct.pack(">hhihi", _METADATA, 1, 1, -1, -1)))
+
+    def read(form: str) -> int:
+        value: int = struct.unpack(form, answer.read(struct.calcsize(form)))[0]
+        return value
+
+    def text() -> str:
+        return answer.read(max(read(">h"), 0)).decode()
+
+    read(">i")  # correlation id
+    for _ in range(read(">i")):
+        read(">i"), text(), read(">i"), text()  # a broker: id, host, port, rack
+    read(">i")  # controller
+    known = {}
+    for _ in range(read(">i")):
+        read(">h")
+        topic = text()
+        read(">?")
+        for _ in range(read(">i")):
+            read(">h")
+            partition, leader = read(">i"), read(">i")
+            _, in_sync = ([read(">i") for _ in range(read(">i"))] for _ in range(2))
+            known[f"{topic}-{partition}"] = Replicas(leader, frozenset(in_sync))
+    return known
 
 
 def _when_ready(ask: Callable[[], T], error_of: Callable[[T], int]) -> T:

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from conformance import marked, page_cache, producer_state
 from conformance.producer_state import Known, Told
 from conformance.soak import settings
-from conformance.soaked import START_S, Broker, Writers, until
+from conformance.soaked import START_S, STARTED, Broker, Writers, until
 from conformance.tally import Tally
 from kafkats import paths
 from kafkats.cli.command import cli
@@ -53,7 +53,6 @@ _RECOVERING: Final = re.compile(r"partition=([^],]+).*Recovering unflushed segme
 _LOADING: Final = re.compile(
     r"partition=([^],]+).*Loading producer state from snapshot file.*?(\d{20})\.snapshot"
 )
-_STARTED: Final = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started")
 _INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
 """Coordinators write at a start."""
 _PASSING: Final = "coming-"
@@ -112,8 +111,12 @@ def _killed(broker: Broker) -> None:
         broker.kill()
     finally:
         writers.end()
-    dice = random.Random(5)
-    for number, directory in enumerate(_partitions(broker.root)):
+    lose_power(broker.root, random.Random(5))
+
+
+def lose_power(root: Path, dice: random.Random) -> None:
+    """Damage a killed broker's directory as a loss of power does: ends of logs, snapshots, indexes."""
+    for number, directory in enumerate(partitions(root)):
         log = directory / paths.segment_file(log_bases(directory)[-1], paths.LOG)
         if number % 5 == 0 and not directory.name.startswith("preallocated"):
             _tear(log, dice)
@@ -156,7 +159,7 @@ def _compare_with(broker: Broker, tally: Tally, area: Sequence[str]) -> None:
         name: end for name, end in ends.items() if (_snapshot(broker.root / name, end)).exists()
     }
     ours = _served(broker, broker.work / "ours", ends, producers)
-    code = _kafkats("undo", f"{plan}.run")
+    code = run_command("undo", f"{plan}.run")
     tally.same(BACK, broker.version, "undo", "exit code of undo", code, 3)
     shutil.rmtree(broker.root)
     shutil.move(kept, broker.root)
@@ -176,9 +179,9 @@ def _recover(broker: Broker, plan: Path, tally: Tally, area: Sequence[str]) -> d
         ("plan", "recover", broker.root, "-o", plan, "--accept-loss", "offsets"),
         ("apply", plan, "--digest", "any", *area),
     ):
-        code = _kafkats(*words)
+        code = run_command(*words)
         tally.same(LOGS, broker.version, str(words[0]), f"exit code of {words[0]}", code, 0)
-    return {path.name: log_bases(path)[-1] for path in _partitions(broker.root)}
+    return {path.name: log_bases(path)[-1] for path in partitions(broker.root)}
 
 
 def _comparable(ends: dict[str, int]) -> list[str]:
@@ -218,7 +221,7 @@ def _start(broker: Broker, said: Path) -> None:
     """Start the broker and wait for its word."""
 
     def started() -> bool:
-        return _STARTED.search(said.read_text(errors="replace")) is not None
+        return STARTED.search(said.read_text(errors="replace")) is not None
 
     broker.start(at_rest=True)
     until(lambda: started() or broker.ended, START_S, f"the broker did not start: see {said}")
@@ -283,7 +286,7 @@ def _compare_answers(
     tally.expect(ANSWERED, version, at_least=12)
 
 
-def _kafkats(*words: object) -> int:
+def run_command(*words: object) -> int:
     """Run a command and return its exit code; what it prints is dropped."""
     with contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -329,7 +332,7 @@ def _snapshot(directory: Path, end: int) -> Path:
     return directory / paths.segment_file(end, paths.SNAPSHOT)
 
 
-def _partitions(root: Path) -> list[Path]:
+def partitions(root: Path) -> list[Path]:
     """The partitions that a broker has, without the metadata log and topics being deleted."""
     return sorted(
         path

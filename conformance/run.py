@@ -1,6 +1,6 @@
-"""scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [losses] [recover] [seeds] [clients] [soak] [--full]: kafkats against real Kafka.
+"""scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [losses] [recover] [seeds] [clients] [soak] [clusters] [--full]: kafkats against real Kafka.
 
-The subject are the golden directories, of `seeds` random message sets (300 for each version, with --full 10 000) and compacted partitions (50, 2000), of `losses` 60 partitions with random damages for each version (with --full 1000, of numbers that nobody chose), of `recover` a killed broker, of `soak` a broker at work: 30 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0), with --refusals only those that are meant to be refused. `recover --full` kills four versions, too. Without a word all of them. Prints what was compared per case and version; ends with 1 when anything differs.
+The subject are the golden directories, of `seeds` random message sets (300 for each version, with --full 10 000) and compacted partitions (50, 2000), of `losses` 60 partitions with random damages for each version (with --full 1000, of numbers that nobody chose), of `recover` a killed broker, of `soak` a broker at work: 30 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0), with --refusals only those that are meant to be refused. `recover --full` kills four versions, too; `clusters` kills a broker of three, one seed of two versions, with --full two seeds. Without a word all of them but `clusters`. Prints what was compared per case and version; ends with 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
 from conformance import (
     clients,
+    clusters,
     lookup,
     migrate,
     power_losses,
@@ -42,7 +44,11 @@ OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
     "seeds": seeds.conform,
     "clients": clients.conform,
     "soak": soak.conform,
+    "clusters": clusters.conform,
 }
+_ALONE: Final = ("recover", "clusters")
+_LONG: Final = ("clusters",)
+"""Run by name or with --full only."""
 LONGEST_FIRST = [
     "retain", "migrate", "soak", "rebuild", "seeds", "preflight", "lookup", "clients",
     "losses",
@@ -76,8 +82,8 @@ def _in_memory() -> str | None:
 def _side_by_side(operations: list[str], words: list[str]) -> list[bool]:
     """Run each operation in a process of its own, three at a time: they wait for brokers and virtual machines.
 
-    What one prints is shown when it has ended. `recover` runs alone at the end: it kills brokers at a
-    moment of their work, and a busy machine would choose that moment.
+    What one prints is shown when it has ended. `recover` and `clusters` run alone at the end: they kill
+    brokers at a moment of their work, and a busy machine would choose that moment.
     """
 
     def run(operation: str) -> bool:
@@ -89,7 +95,14 @@ def _side_by_side(operations: list[str], words: list[str]) -> list[bool]:
     together = [operation for operation in LONGEST_FIRST if operation in operations]
     with ThreadPoolExecutor(3) as pool:
         held = list(pool.map(run, together))
-    return held + [run(operation) for operation in operations if operation == "recover"]
+    return held + [run(operation) for operation in operations if operation in _ALONE]
+
+
+def _unnamed(words: list[str]) -> list[str]:
+    """Return the operations of a command line that names none."""
+    if "--full" in words:
+        return list(OPERATIONS)
+    return ["soak"] if words else [name for name in OPERATIONS if name not in _LONG]
 
 
 def main() -> int:
@@ -99,7 +112,7 @@ def main() -> int:
     soak.settings.versions = versions
     soak.settings.refusals = "--refusals" in words
     wanted = [word for word in words if word not in ("--full", "--refusals", *versions)] or (
-        ["soak"] if words else list(OPERATIONS)
+        _unnamed(words)
     )
     if not set(wanted) <= OPERATIONS.keys():
         print(__doc__, file=sys.stderr)

@@ -7,12 +7,13 @@ Broker("2.8.2", work)   with a ZooKeeper of the same jars
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,8 @@ from conformance.broker import java
 from conformance.judge import JUDGE
 
 START_S: Final = 180
+STARTED: Final = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started")
+"""The line of a broker that has started."""
 _LOGGING: Final = "4.3.1"
 """A version whose jars have a logging backend."""
 _BOTH: Final = {
@@ -56,13 +59,18 @@ rootLogger.appenderRef.out.ref = OUT
 """
 
 
+_KEPT: Final = "ZooKeeper keeps the killed broker"
+
+
 class Broker:
     """One broker, its log.dirs root `root`, and what it needs beside it. `stop` and `kill` end it, `close` ends all."""
+
+    memory = "512m"
 
     def __init__(self, version: str, work: Path, *, level: str = "warn") -> None:
         self.version, self.work, self.root = version, work, work / "data"
         self.port, self._controller = _free_port(), _free_port()
-        self._classpath = _classpath(version)
+        self.classpath = _classpath(version)
         self._process: subprocess.Popen[bytes] | None = None
         self._zookeeper: subprocess.Popen[bytes] | None = None
         work.mkdir(parents=True, exist_ok=True)
@@ -74,16 +82,13 @@ class Broker:
 
     def start(self, *, at_rest: bool = False) -> None:
         """Start it and wait until it answers. `at_rest`: it recovers, and neither cleans nor deletes. Raises RuntimeError."""
-        if self.kraft:
-            self._format()
-        elif self._zookeeper is None:
-            self._start_zookeeper()
-        else:
-            until(lambda: not self._registered(), START_S, "ZooKeeper keeps the killed broker")
+        self._prepare()
         properties = _BOTH | (_AT_REST if at_rest else {}) | self._own()
         file = self.work / "server.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        self._process = self._java("broker", "kafka.Kafka", str(file), memory="512m")
+        self._process = self._java(
+            "broker", "kafka.Kafka", str(file), memory=self.memory, options=self._java_options()
+        )
         self._until_answers(self._process, self.port, "broker")
 
     def kill(self) -> None:
@@ -110,6 +115,14 @@ class Broker:
                 _end(process)
         self._process = self._zookeeper = None
 
+    def _prepare(self) -> None:
+        if self.kraft:
+            self._format()
+        elif self._zookeeper is None:
+            self._start_zookeeper()
+        else:
+            until(lambda: not registered(self._controller, 1), START_S, _KEPT)
+
     def _own(self) -> dict[str, object]:
         own: dict[str, object] = {"log.dirs": self.root}
         if not self.kraft:
@@ -129,12 +142,20 @@ class Broker:
             "metadata.log.dir": self.work / "metadata",
         }
 
+    def _features(self) -> tuple[str, ...]:
+        """Return more words for the tool that formats the directory."""
+        return ()
+
+    def _java_options(self) -> tuple[str, ...]:
+        """Return more options for the broker's virtual machine."""
+        return ()
+
     def _format(self) -> None:
         if self.root.exists():
             return
         file = self.work / "format.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in self._own().items()))
-        words = ("format", "-t", "c29ha3Nvc2Frc29ha3Nvcw", "-c", str(file))
+        words = ("format", "-t", "c29ha3Nvc2Frc29ha3Nvcw", "-c", str(file), *self._features())
         process = self._java("format", "kafka.tools.StorageTool", *words, memory="128m")
         if process.wait():
             raise RuntimeError(f"the broker's directory was not formatted:\n{self._said('format')}")
@@ -150,22 +171,18 @@ class Broker:
         self._zookeeper = self._java("zookeeper", main, str(file), memory="128m")
         self._until_answers(self._zookeeper, self._controller, "zookeeper")
 
-    def _registered(self) -> bool:
-        """Return True while ZooKeeper holds the session of a killed broker. Then a start would fail."""
-        with socket.create_connection(("127.0.0.1", self._controller), timeout=10) as connection:
-            connection.sendall(b"dump")
-            with connection.makefile("rb") as answer:
-                return b"/brokers/ids/1" in answer.read()
-
-    def _java(self, what: str, main: str, *words: str, memory: str) -> subprocess.Popen[bytes]:
+    def _java(
+        self, what: str, main: str, *words: str, memory: str, options: Sequence[str] = ()
+    ) -> subprocess.Popen[bytes]:
         options = (
+            *options,
             f"-Xmx{memory}",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
             "-Dzookeeper.jmx.log4j.disable=true",
             f"-Dlog4j2.configurationFile={self.work}/log4j2.properties",
         )
-        command = [java(), *options, "-cp", self._classpath, main, *words]
+        command = [java(), *options, "-cp", self.classpath, main, *words]
         with (self.work / f"{what}.out").open("ab") as out:
             return subprocess.Popen(
                 command, cwd=self.work, stdin=subprocess.DEVNULL, stdout=out, stderr=out
@@ -185,10 +202,10 @@ class Broker:
 class Writers:
     """The process of `conformance.writers`: producers of all kinds, and topics that come and go."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *options: str) -> None:
         self._out = broker.work / "writers.out"
         with self._out.open("ab") as out:
-            words = [sys.executable, "-m", "conformance.writers", str(broker.port)]
+            words = [sys.executable, "-m", "conformance.writers", str(broker.port), *options]
             self._process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out
             )
@@ -226,6 +243,14 @@ def _classpath(version: str) -> str:
 def _jars(version: str) -> Path:
     words = [str(JUDGE), "--kafka", version, "jars"]
     return Path(subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
+
+
+def registered(zookeeper: int, broker: int) -> bool:
+    """Return True while ZooKeeper holds the session of a killed broker. Then a start would fail."""
+    with socket.create_connection(("127.0.0.1", zookeeper), timeout=10) as connection:
+        connection.sendall(b"dump")
+        with connection.makefile("r") as answer:
+            return f"/brokers/ids/{broker}" in answer.read().split()
 
 
 def until(condition: Callable[[], bool], seconds: float, what: str) -> None:

@@ -1,4 +1,4 @@
-"""python -m conformance.writers PORT: writes to a broker until it is told to end, in all ways that leave other files behind.
+"""python -m conformance.writers PORT [--replicated]: writes to a broker until it is told to end, in all ways that leave other files behind.
 
 Prints one line when all topics are there, and one with counts at the end.
 
@@ -9,6 +9,8 @@ Prints one line when all topics are there, and one with counts at the end.
     idempotent, transactional, transactional-compacted (one of three transactions aborts)
     preallocated  whole files from the start
     coming-*      deleted and made anew under the same name
+
+With --replicated three brokers hold each topic, nothing is deleted, and one more topic is `compressed`.
 """
 
 from __future__ import annotations
@@ -47,6 +49,12 @@ TOPICS: Final[dict[str, dict[str, object]]] = {
     "transactional-compacted": _COMPACT,
     "preallocated": _DELETE | {"preallocate": "true"},
 }
+REPLICATED: Final[dict[str, dict[str, object]]] = {
+    name: settings | {"min.insync.replicas": 2, "retention.ms": -1, "retention.bytes": -1}
+    for name, settings in (TOPICS | {"compressed": _DELETE}).items()
+}
+PLACES: Final = {0: [2, 1, 3], 1: [1, 3, 2], 2: [2, 3, 1], 3: [1, 2, 3]}
+"""The brokers of the partitions of a replicated topic, by partition; the first one leads."""
 CONTROLLER_S: Final = 180
 _COMING: Final = ("coming-compacted", "coming-plain")
 _PARTITIONS: Final = 2
@@ -57,8 +65,9 @@ _BATCH: Final = 25
 
 
 class _Writing:
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, partitions: int) -> None:
         self.server = f"127.0.0.1:{port}"
+        self.partitions = partitions
         self.counts: Counter[str] = Counter()
         self.random = random.Random(port)
 
@@ -70,7 +79,7 @@ class _Writing:
     async def send(self, producer: AIOKafkaProducer, topic: str, count: int = _BATCH) -> None:
         for n in range(count):
             value, key = self.record(n)
-            await producer.send(topic, value, key, partition=self.random.randrange(_PARTITIONS))
+            await producer.send(topic, value, key, partition=self.random.randrange(self.partitions))
         await producer.flush()
         self.counts[topic] += count
 
@@ -145,14 +154,20 @@ async def administered(server: str) -> AIOKafkaAdminClient:
     raise RuntimeError("the broker has found no controller")
 
 
-async def made(admin: AIOKafkaAdminClient, topics: dict[str, dict[str, object]]) -> None:
-    """Create topics; again while one of that name is still being deleted."""
+async def made(
+    admin: AIOKafkaAdminClient,
+    topics: dict[str, dict[str, object]],
+    places: dict[int, list[int]] | None = None,
+) -> None:
+    """Create topics; again while one of that name is still being deleted, or brokers are missing."""
+    count, replicas = (_PARTITIONS, 1) if places is None else (-1, -1)
     for _ in range(50):
         answer = await admin.create_topics([
             NewTopic(
                 name,
-                _PARTITIONS,
-                1,
+                count,
+                replicas,
+                places,
                 topic_configs={key: str(value) for key, value in settings.items()},
             )
             for name, settings in topics.items()
@@ -174,10 +189,13 @@ async def forever(work: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(0.5)
 
 
-async def write(port: int) -> None:
-    writing = _Writing(port)
+async def write(port: int, replicated: bool) -> None:
+    writing = _Writing(port, len(PLACES) if replicated else _PARTITIONS)
     admin = await administered(writing.server)
-    await made(admin, TOPICS)
+    if replicated:
+        await made(admin, REPLICATED, PLACES)
+    else:
+        await made(admin, TOPICS)
     print("all topics are there", flush=True)
     works: list[Callable[[], Awaitable[None]]] = [
         lambda: writing.plain(("plain", "aged", "compacted", "both", "preallocated")),
@@ -185,8 +203,11 @@ async def write(port: int) -> None:
         lambda: writing.transactions("transactional"),
         lambda: writing.transactions("transactional-compacted"),
         writing.commits,
-        lambda: writing.coming_and_going(admin),
     ]
+    if replicated:
+        works.append(lambda: writing.plain(("compressed",), compression_type="gzip"))
+    else:
+        works.append(lambda: writing.coming_and_going(admin))
     tasks = [asyncio.ensure_future(forever(work)) for work in works]
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
@@ -200,4 +221,4 @@ async def write(port: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(write(int(sys.argv[1])))
+    asyncio.run(write(int(sys.argv[1]), "--replicated" in sys.argv))
