@@ -71,8 +71,7 @@ class Session:
     def result(self) -> Mapping[str, Any]:
         """The JSON fields for whoever submitted this: the summary, or the error."""
         if (error := self.error) is not None:
-            kind = type(error).__name__
-            return {"error": str(error), "kind": kind, "retryable": error.retryable}
+            return error.as_fields()
         found = {name: value for name, value in self.summary.items() if name != "exit_code"}
         if "remarks" in found:
             found["remarks"] = first_remarks(found["remarks"])
