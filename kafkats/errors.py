@@ -1,6 +1,6 @@
 """The errors that kafkats raises.
 
-KafkatsError                path, position, base offset, reason, exit code, retryable
+KafkatsError                where, reason, holders, numbers, exit code, retryable
 ├── UsageError              wrong arguments, settings or policy                     exit 2
 ├── BadInput                invalid bytes or files                                  exit 2
 │   ├── CorruptBatch        a batch, wrapper or record
@@ -28,14 +28,27 @@ from __future__ import annotations
 import errno
 import os
 import resource
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+
+class Holder(NamedTuple):
+    """A reservation that stands in the way: who has reserved `log_dir`, and until when (epoch
+    milliseconds).
+    """
+
+    log_dir: str
+    holder: str
+    until_ms: int
 
 
 class KafkatsError(Exception):
     """An error with path, position, reason, and whether a retry can help.
 
-    `position` is a byte in the file at `path`. `base_offset` is the segment's.
+    `position` is a byte in the file at `path`. `base_offset` is the segment's. `holders` and
+    `numbers` repeat parts of the reason for programs: reservations of others, and amounts by name,
+    such as `needed_bytes`. No program reads the sentence.
     """
 
     exit_code = 2
@@ -48,12 +61,16 @@ class KafkatsError(Exception):
         path: str | os.PathLike[str] | None = None,
         position: int | None = None,
         base_offset: int | None = None,
+        holders: Sequence[Holder] = (),
+        numbers: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.path = None if path is None else os.fspath(path)
         self.position = position
         self.base_offset = base_offset
+        self.holders = tuple(holders)
+        self.numbers = dict(numbers or {})
 
     def __str__(self) -> str:
         where = self.path or ""
@@ -63,17 +80,34 @@ class KafkatsError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders in Spark tasks. The default pickling loses keyword arguments.
-        return _restore, (type(self), self.reason, self.path, self.position, self.base_offset)
+        return _restore, (type(self), self.reason, self._where_and_what())
+
+    def _where_and_what(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "position": self.position,
+            "base_offset": self.base_offset,
+            "holders": self.holders,
+            "numbers": self.numbers,
+        }
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return the error as JSON fields: `error` (the sentence), `kind` (the class), `retryable`,
+        and of the other fields those that it has.
+        """
+        more = self._where_and_what() | {"holders": [one._asdict() for one in self.holders]}
+        return {
+            "error": str(self),
+            "kind": type(self).__name__,
+            "retryable": self.retryable,
+            **{name: value for name, value in more.items() if value not in (None, [], {})},
+        }
 
 
 def _restore(
-    kind: type[KafkatsError],
-    reason: str,
-    path: str | None,
-    position: int | None,
-    base_offset: int | None,
+    kind: type[KafkatsError], reason: str, where_and_what: Mapping[str, Any]
 ) -> KafkatsError:
-    return kind(reason, path=path, position=position, base_offset=base_offset)
+    return kind(reason, **where_and_what)
 
 
 class UsageError(KafkatsError):

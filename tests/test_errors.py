@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kafkats.errors import StorageFailed, exists, is_file, is_out_of_memory
+from kafkats.errors import (
+    DiskFull,
+    Holder,
+    Reserved,
+    StorageFailed,
+    exists,
+    is_file,
+    is_out_of_memory,
+)
+
+
+def test_the_fields_cross_a_process_border_and_are_json() -> None:
+    holders = [Holder("/a", "ada@host plan", 5), Holder("/b", "airflow x y", 6)]
+    held = pickle.loads(pickle.dumps(Reserved("reserved", path="/a", holders=holders)))
+    assert held.holders == tuple(holders) and held.as_fields() == {
+        "error": "/a: reserved",
+        "kind": "Reserved",
+        "retryable": False,
+        "path": "/a",
+        "holders": [one._asdict() for one in holders],
+    }
+    full = DiskFull("no", position=0, base_offset=7, numbers={"needed_bytes": 2, "free_bytes": 0})
+    assert pickle.loads(pickle.dumps(full)).as_fields() == {
+        "error": "at byte 0: no",
+        "kind": "DiskFull",
+        "retryable": True,
+        "position": 0,
+        "base_offset": 7,
+        "numbers": {"needed_bytes": 2, "free_bytes": 0},
+    }
+    assert list(StorageFailed("no").as_fields()) == ["error", "kind", "retryable"]
 
 
 def test_what_is_there(tmp_path: Path) -> None:

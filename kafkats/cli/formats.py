@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from kafkats.migration.certificate import Certificate, CertifiedRow
     from kafkats.plans.proof import Proof
     from kafkats.plans.units import Unit
+    from kafkats.result import Certified
 
 _COLUMNS = (
     "log_dir",
@@ -104,19 +104,6 @@ def show_census(table: pa.Table, by: str, more: Mapping[str, Any], as_json: bool
     say_summary(summary, as_json, formats_sentences(summary, operation.problems(table)))
 
 
-def keep_census(table: pa.Table, folder: Path) -> dict[str, Any]:
-    """Write census.CENSUS into the folder of a report. Returns bytes and batches by magic, and the
-    folder.
-    """
-    from kafkats.migration.census import summarize
-    from kafkats.plans.facts import write_table
-    from kafkats.plans.files import make_folder
-
-    make_folder(folder, "the report")
-    write_table(folder / "census.parquet", table)
-    return dict(summarize(table)) | {"report": str(folder)}
-
-
 @click.command()
 @LOG_DIRS
 @options(Census)
@@ -142,6 +129,7 @@ def census(
     and the bytes of each topic that a broker has to convert for old fetches, so that it cannot send
     them from the file (zero-copy.json).
     """
+    from kafkats.flow.keeping import keep_census
     from kafkats.flow.looking import count_formats
     from kafkats.migration.census import summarize, zero_copy
     from kafkats.plans.disks import keep_disks
@@ -189,6 +177,7 @@ def certify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_jso
     wrong.
     """
     from kafkats.flow import looking
+    from kafkats.flow.keeping import keep_census, keep_certificate
     from kafkats.migration.certificate import CertifyOptions
 
     asked, step, topics = given.of(Certify), given.of(Step), given.of(Topics).topics
@@ -205,13 +194,14 @@ def certify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_jso
     show_rows(certificate.refusals, (*_WHERE, "kind", "reason"), as_json)
     exceptions = certificate.exceptions if as_json else _by_magic(certificate.exceptions)
     show_rows(exceptions, (*_WHERE, *_BY_MAGIC), as_json)
-    kept, statement = keep_certificate(certificate, asked.output)
-    summary = {"log_dirs": list(options.log_dirs), **about, **kept, "digest": certificate.digest}
+    kept = keep_certificate(certificate, asked.output)
+    summary = {"log_dirs": list(options.log_dirs), **about, **kept.summary()}
+    summary["digest"] = certificate.digest
     if asked.report:
         table = looking.count_formats(executor, units)
         summary |= {"census": keep_census(table, asked.report), "report": str(asked.report)}
     sentences = proof_sentences(proof) if proof else []
-    say_summary(summary, as_json, sentences + statement)
+    say_summary(summary, as_json, sentences + certificate_sentences(kept))
     wrong = bool(proof and proof.not_equal)
     if certificate.certified and not wrong:
         _tell_certified(given, certificate)
@@ -258,33 +248,14 @@ def _by_magic(rows: Sequence[CertifiedRow]) -> list[dict[str, object]]:
     ]
 
 
-def keep_certificate(
-    certificate: Certificate, folder: Path | None
-) -> tuple[dict[str, Any], list[str]]:
-    """Write the certificate, if there is one and a folder for it. Returns its summary and
-    sentences.
-    """
-    from kafkats.migration.certificate import write_certificate
-
-    written = folder is not None and certificate.certified
-    sentences = [certificate.statement, f"digest {certificate.digest}"]
-    if folder is not None and written:
-        write_certificate(
-            certificate, folder, at=datetime.now(tz=UTC).isoformat(timespec="seconds")
-        )
+def certificate_sentences(certified: Certified) -> list[str]:
+    """Return what a certificate states, and how to look again if it was written."""
+    sentences = [certified.statement, f"digest {certified.digest}"]
+    if folder := certified.folder:
         sentences.append(
-            f"certificate {folder}; to look again: kafkats certify --check {quote(str(folder))}"
+            f"certificate {folder}; to look again: kafkats certify --check {quote(folder)}"
         )
-    return {
-        "certificate": str(folder) if written else "",
-        "certified": certificate.certified,
-        "statement": certificate.statement,
-        "certificate_digest": certificate.digest,
-        "exceptions": len(certificate.exceptions),
-        "refusals": len(certificate.refusals),
-        "min_magic": certificate.options.min_magic,
-        "max_magic": certificate.options.max_magic,
-    }, sentences
+    return sentences
 
 
 def _check(folder: Path, executor: Executor, as_json: bool) -> int:

@@ -75,7 +75,11 @@ class ParsedType(click.ParamType[int]):
             self.fail(str(e), param, ctx)
 
 
-def options(*models: type[Options], **more: Mapping[str, Any]) -> Callable[[F], F]:
+Models: TypeAlias = type[Options] | Callable[[Any], Any]
+"""A model, or the decorator of an option that stands between the options of models."""
+
+
+def options(*models: Models, **more: Mapping[str, Any]) -> Callable[[F], F]:
     """Return a decorator that gives a command the options of models, in their order.
 
     The command gets each value by the name of the field. `more` has further arguments of
@@ -84,6 +88,9 @@ def options(*models: type[Options], **more: Mapping[str, Any]) -> Callable[[F], 
 
     def decorate(command: F) -> F:
         for model in reversed(models):
+            if not isinstance(model, type):
+                command = model(command)
+                continue
             for one in reversed(declared(model)):
                 if one.option.flags:
                     command = _decorator(one, dict(more.get(one.name, {})))(command)
@@ -92,9 +99,15 @@ def options(*models: type[Options], **more: Mapping[str, Any]) -> Callable[[F], 
     return decorate
 
 
-def taking(*models: type[Options], **more: Mapping[str, Any]) -> Callable[[Command], Command]:
+def taking(*models: Models, **more: Mapping[str, Any]) -> Callable[[Command], Command]:
     """Add the options of models, whose values the command gets as one `given` (config.given)."""
-    names = [one.name for model in models for one in declared(model) if one.option.flags]
+    names = [
+        one.name
+        for model in models
+        if isinstance(model, type)
+        for one in declared(model)
+        if one.option.flags
+    ]
 
     def decorate(command: Command) -> Command:
         @wraps(command)

@@ -25,14 +25,13 @@ from kafkats.config.options import (
     Report,
     Settings,
     Topics,
-    Vouched,
     WorkArea,
 )
 from kafkats.errors import UsageError
 from kafkats.logdir.text import read_given
 from kafkats.migration.options import Step
 from kafkats.plans.current_user import this_user
-from kafkats.plans.options import Holder, User
+from kafkats.plans.options import User
 
 # Everything that imports numpy, pyarrow or numba is imported by the command that needs it: --help
 # answers at once.
@@ -55,7 +54,6 @@ TOPICS = options(Topics)
 POLICY = options(Settings)
 RULE = options(IndexSettings)
 ACCEPT_OFFSETS = options(MissingRecords)
-STOPPED = options(Vouched)
 
 
 def _executor(context: click.Context, _parameter: click.Parameter, jobs: int | None) -> Executor:
@@ -76,7 +74,6 @@ def _executor(context: click.Context, _parameter: click.Parameter, jobs: int | N
 JOBS = options(Processes, jobs={"dest": "executor", "callback": _executor})
 BY = options(User, by={"default": this_user})
 PLACE = options(WorkArea)
-HOLDER = options(Holder)
 
 
 def _allow(context: click.Context, parameter: click.Parameter, limit: int) -> None:

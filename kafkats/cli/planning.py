@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import click
 
-from kafkats.cli.formats import keep_census, keep_certificate
+from kafkats.cli.formats import certificate_sentences
 from kafkats.cli.generated import Spreading, taking
 from kafkats.cli.making import MAKING, Decision, Making, show_plan
 from kafkats.cli.options import (
@@ -145,6 +145,7 @@ def _migrate(request: Request, ours: Planning) -> Decision:
     """Plan a migration, unless its runs are to be undone, or nothing is newer than its target."""
     from kafkats.flow import looking
     from kafkats.flow.applying import closed
+    from kafkats.flow.keeping import keep_census, keep_certificate
     from kafkats.flow.rolling_back import undoing, undone_in
 
     making, executor, back = request.making, request.executor, request.given.of(Back)
@@ -160,8 +161,9 @@ def _migrate(request: Request, ours: Planning) -> Decision:
         )
     if back.only_newer:
         certificate = looking.certify(executor, units, _bounds(request, ours))
-        summary, sentences = keep_certificate(certificate, back.certificate_folder)
-        more |= summary
+        kept = keep_certificate(certificate, back.certificate_folder)
+        sentences = certificate_sentences(kept)
+        more |= kept.summary()
         newer = {(row["log_dir"], row["partition_dir"]) for row in certificate.exceptions}
         units = [unit for unit in units if (unit.log_dir, unit.partition_dir) in newer]
     planned = request.plan(units)

@@ -15,6 +15,7 @@ import click
 from kafkats.counts import counted
 from kafkats.errors import KafkatsError
 from kafkats.execution import Executor, U, Work
+from kafkats.flow import OPEN, Deployment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,19 +65,24 @@ class Session:
         """Why the command ended, where it could not do its work."""
 
     @property
+    def deployment(self) -> Deployment:
+        """Who must have approved: a scheduler's deployment may name people.
+
+        Raises UsageError for names that cannot be read.
+        """
+        return Deployment.of_environment() if self.scheduled else OPEN
+
+    @property
     def most_rows(self) -> int | None:
         """The largest number of rows to print; None: all."""
         return _MOST_ROWS if self.scheduled else None
 
     def result(self) -> Mapping[str, Any]:
-        """The JSON fields for whoever submitted this: the summary, or the error."""
-        if (error := self.error) is not None:
-            kind = type(error).__name__
-            return {"error": str(error), "kind": kind, "retryable": error.retryable}
+        """The JSON fields for whoever submitted this: the summary, and the error, if any."""
         found = {name: value for name, value in self.summary.items() if name != "exit_code"}
         if "remarks" in found:
             found["remarks"] = first_remarks(found["remarks"])
-        return found
+        return found if self.error is None else found | self.error.as_fields()
 
 
 def session() -> Session:

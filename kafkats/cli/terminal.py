@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from kafkats.plans.disks import Room
     from kafkats.plans.plan import Plan
+    from kafkats.result import Released
 
 T = TypeVar("T")
 _DISKS: Final = 3
@@ -187,6 +188,23 @@ def run_sentences(
 
 def freed_sentences(freed: int) -> list[str]:
     return [f"{size_text(freed)} freed"]
+
+
+def released_sentences(released: Iterable[Released]) -> list[str]:
+    """Return a line for each log directory, but those of which the release failed."""
+    from kafkats.logdir.reservation import time_in_words
+
+    lines = []
+    for one in released:
+        words = {
+            "released": f"released; it was reserved by {one.holder}",
+            "kept": f"not released: it is reserved by {one.holder}",
+            "free": "is not reserved",
+        }
+        until = f" until {time_in_words(one.until_ms)}" if one.until_ms > 0 else ""
+        if one.outcome in words:
+            lines.append(f"{one.log_dir}: {words[one.outcome]}{until}")
+    return lines
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:

@@ -1,6 +1,11 @@
 """Operations put together: what is looked at, decided, written and proved, over any executor.
 
-The command line and the Spark jobs call these functions with their executor, and show what they
-return. Functions return rows in the order of their units, so the result does not depend on where
-the units were worked on.
+`run(request, executor)` does what a request says (kafkats.request), and returns its result
+(kafkats.result). The command line and the Spark jobs make requests and show results. Functions
+return rows in the order of their units, so the result does not depend on where the units were
+worked on.
 """
+
+from kafkats.flow.dispatch import OPEN, Deployment, Show, run
+
+__all__ = ["OPEN", "Deployment", "Show", "run"]

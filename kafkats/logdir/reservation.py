@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 from kafkats.errors import (
     BadInput,
     CorruptFile,
+    Holder,
     Locked,
     ReadOnly,
     Refused,
@@ -205,6 +206,7 @@ def refusal(area: WorkArea, standing: Reservation) -> Reserved:
         f"reserved by {in_words(standing)}: wait for its end or answer its question,"
         f" or break the reservation: {_how_to_release(area)}",
         path=area.root,
+        holders=[Holder(str(area.root), standing.holder, standing.until_ms)],
     )
 
 

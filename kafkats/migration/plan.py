@@ -296,5 +296,6 @@ def _refuse_losses(
         counts = ", ".join(f"{loss} ({count})" for loss, count in refused.items())
         raise Refused(
             f"would lose {counts}, first in {where.partition_dir}/{where.file};"
-            f" if that may be: --accept-loss {','.join(refused)}"
+            f" if that may be: --accept-loss {','.join(refused)}",
+            numbers=refused,
         )

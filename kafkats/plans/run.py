@@ -118,7 +118,11 @@ def refuse_full_disk(work: PartitionWork) -> None:
         free = shutil.disk_usage(work.log_dir).free
     needed = sum(max(item["after_bytes"], 0) for item in work.items if item["action"] != "truncate")
     if needed > free:
-        raise DiskFull(f"{needed} bytes needed, {free} free: nothing was begun", path=work.log_dir)
+        raise DiskFull(
+            f"{needed} bytes needed, {free} free: nothing was begun",
+            path=work.log_dir,
+            numbers={"needed_bytes": needed, "free_bytes": free},
+        )
 
 
 def refuse_early(work: PartitionWork) -> None:

@@ -12,7 +12,7 @@ end, and the token of each log dir. `apply` and `undo` recognize their own reser
 
 from kafkats.reserving.plans import Planning, Wish, planning
 from kafkats.reserving.record import DAY_MS, RECORD, now_ms, read_record, root_of, somebody
-from kafkats.reserving.releasing import release_all, release_sentences
+from kafkats.reserving.releasing import release_all
 from kafkats.reserving.runs import Held, changing
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "planning",
     "read_record",
     "release_all",
-    "release_sentences",
     "root_of",
     "somebody",
 ]

@@ -123,7 +123,8 @@ def planning(
     a wish nothing is reserved: a running broker or a reservation of another holder becomes a
     remark.
 
-    Raises Reserved when others hold one of them (with `skip`: all of them), Locked when a broker
+    Raises Reserved, whose `holders` are all that were seen, when others hold one of them (with
+    `skip`: all of them), Locked when a broker
     holds one, and as `reserve` and `locate`.
     """
     ours = Planning([os.fspath(one) for one in log_dirs], wish)
@@ -156,7 +157,9 @@ def _reserve_all(ours: Planning, roots: Mapping[str, str], wish: Wish, place: Pa
             refused[root] = refusal(area, reservation)
             ours.skipped.append(reservation._replace(log_dir=root))
     if refused and (not wish.skip or len(refused) == len(areas)):
-        raise next(iter(refused.values()))
+        first = next(iter(refused.values()))
+        every = [holder for one in refused.values() for holder in one.holders]
+        raise Reserved(first.reason, path=first.path, holders=every)
     for root in areas.keys() - refused.keys():
         if (state := lock_state(root)).held:
             raise Locked(

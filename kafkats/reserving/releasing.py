@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
 from kafkats.errors import KafkatsError, UsageError, exists
-from kafkats.logdir.reservation import read_reservation, release, reservation_area, time_in_words
+from kafkats.logdir.reservation import read_reservation, release, reservation_area
 from kafkats.reserving.record import root_of
 
 
@@ -62,18 +62,3 @@ def release_all(
             row |= {"outcome": "failed", "error": str(e), "exit_code": e.exit_code}
         rows.append(row)
     return rows
-
-
-def release_sentences(rows: Iterable[ReleaseRow]) -> list[str]:
-    """Return a line for each row of `release_all` that did not fail."""
-    lines = []
-    for row in rows:
-        words = {
-            "released": f"released; it was reserved by {row['holder']}",
-            "kept": f"not released: it is reserved by {row['holder']}",
-            "free": "is not reserved",
-        }
-        until = f" until {time_in_words(row['until_ms'])}" if row["until_ms"] > 0 else ""
-        if row["outcome"] in words:
-            lines.append(f"{row['log_dir']}: {words[row['outcome']]}{until}")
-    return lines

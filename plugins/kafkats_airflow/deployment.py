@@ -45,26 +45,91 @@ def _kind(base: type) -> str:
     return _FLAG if base is bool else _PATH if base is Path else _TEXT
 
 
-WORDS: Final[Mapping[str, str]] = {
-    **{flag_of(one): _kind(one.kind.base) for name in OPERATIONS
-       for one in declared_in(form_of(name)).values() if one.option.flags},
-    **dict.fromkeys(
-        ("--only-after-unclean-stop", "--inside-segments", "--last-segment", "--only-newer",
-         "--skip-reserved", "--go-on", "--owner-stopped"), _FLAG),
-    **dict.fromkeys(
-        ("--topics", "--generation", "--now", "--before", "--free", "--compression-type",
-         "--to-magic", "--accept-loss", "--phase", "--where", "--latest", "--broker", "--reserve",
-         "--reserve-until", "--take-over", "--digest", "--holder", "--min-magic",
-         "--max-magic", "--every", "--from",
-         "--until", "--depth", "--high-watermark", "--at", "--around", "--by", "--kafka"), _TEXT),
-    **dict.fromkeys(
-        ("--output", "--into", "--report", "--beyond-guard", "--certify", "--ledger", "--undo",
-         "--run", "--approval", "--of-plan", "--of-run"), _PATH),
-    "--policy": _POLICY,
-    "--work-area": _AREA,
-    "--older-than": _WINDOW,
-}  # fmt: skip
-"""Every option that a DAG gives to a job, and what its value is."""
+def _kinds(**words: str) -> dict[str, str]:
+    """Return the kind of each word; `--of-run` is `of_run` here."""
+    return {f"--{name.replace('_', '-')}": kind for name, kind in words.items()}
+
+
+def _of_form(operation: str) -> dict[str, str]:
+    """Return the words of the options that the form of an operation has."""
+    declared = declared_in(form_of(operation)).values()
+    return {flag_of(one): _kind(one.kind.base) for one in declared if one.option.flags}
+
+
+_READING: Final = _kinds(policy=_POLICY, topics=_TEXT)
+_PLANNING: Final = _READING | _kinds(
+    into=_PATH,
+    report=_PATH,
+    work_area=_AREA,
+    go_on=_FLAG,
+    reserve=_TEXT,
+    reserve_until=_TEXT,
+    skip_reserved=_FLAG,
+    take_over=_TEXT,
+)
+_ANSWERED: Final = _kinds(approval=_PATH, holder=_TEXT, by=_TEXT)
+_OF_OPERATION: Final[Mapping[str, Mapping[str, str]]] = {
+    "migrate": _kinds(
+        to_magic=_TEXT,
+        only_newer=_FLAG,
+        certify=_PATH,
+        ledger=_PATH,
+        phase=_TEXT,
+        broker=_TEXT,
+        undo=_PATH,
+    ),
+    "retain": _kinds(
+        now=_TEXT,
+        before=_TEXT,
+        free=_TEXT,
+        inside_segments=_FLAG,
+        last_segment=_FLAG,
+        beyond_guard=_PATH,
+    ),
+    "roll": _kinds(now=_TEXT),
+}
+"""Words of the job plan that are no options of its form."""
+WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    **{
+        f"plan {name}": {**_of_form(name), **_PLANNING, **_OF_OPERATION.get(name, {})}
+        for name in OPERATIONS
+    },
+    "apply": _ANSWERED | _kinds(digest=_TEXT, run=_PATH, owner_stopped=_FLAG, work_area=_AREA),
+    "undo": _ANSWERED
+    | _kinds(certify=_PATH, min_magic=_TEXT, max_magic=_TEXT, output=_PATH, report=_PATH),
+    "purge": _kinds(older_than=_WINDOW),
+    "release": _kinds(holder=_TEXT, work_area=_AREA),
+    "verify": _READING | _kinds(generation=_TEXT, report=_PATH, of_run=_PATH),
+    "census": _kinds(by=_TEXT, report=_PATH),
+    "certify": _READING
+    | _kinds(
+        generation=_TEXT,
+        min_magic=_TEXT,
+        max_magic=_TEXT,
+        output=_PATH,
+        report=_PATH,
+        of_run=_PATH,
+    ),
+    "preflight": _kinds(kafka=_TEXT, go_on=_FLAG, report=_PATH),
+    "lookup": _READING
+    | _kinds(
+        every=_TEXT,
+        at=_TEXT,
+        until=_TEXT,
+        depth=_TEXT,
+        high_watermark=_TEXT,
+        around=_TEXT,
+        go_on=_FLAG,
+        output=_PATH,
+        report=_PATH,
+    )
+    | {"--from": _TEXT},
+}
+"""The options that the DAGs give to each job, and what the value of each is.
+
+A word of one job may name a file for another: --from is a time for lookup, and a report for plan
+rebuild.
+"""
 
 
 def hardened() -> bool:
@@ -114,8 +179,7 @@ def check_words(job: str, connection: str, words: Sequence[str], params: RunPara
         raise Refused(f"connection {connection!r} is none of the policy's{_SET}")
     known = {str(volume.path) for volume in volumes}
     areas = {str(volume.work_area) for volume in volumes if volume.work_area}
-    for option, value in _read(job, words):
-        kind = WORDS.get(option, _PATH)
+    for option, kind, value in _read(job, words):
         if kind == _POLICY and value != settings.POLICY:
             raise Refused(f"{job}: {option} {value!r} is not this deployment's policy{_SET}")
         if kind == _AREA and value not in areas:
@@ -163,13 +227,16 @@ def _check_airflow() -> None:
         )
 
 
-def _read(job: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(option, value) of each word; the option is "" for a path on its own. Raises Refused for
-    words that no DAG gives.
+def _read(job: str, words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """(option, kind, value) of each word; the option is "" for a path on its own. Raises Refused
+    for words that no DAG gives.
     """
-    rest = list(words)
-    if job == "plan" and (not rest or rest.pop(0) not in OPERATIONS):
-        raise Refused(f"plan: {words[:1]} is not one of {', '.join(OPERATIONS)}{_SET}")
+    rest, name = list(words), job
+    if job == "plan":
+        if not rest or (operation := rest.pop(0)) not in OPERATIONS:
+            raise Refused(f"plan: {words[:1]} is not one of {', '.join(OPERATIONS)}{_SET}")
+        name = f"plan {operation}"
+    known = WORDS.get(name, {})
     needed = {"apply": "--approval", "undo": "--approval", "purge": "--older-than"}.get(job)
     if needed and needed not in rest:
         raise Refused(f"{job}: without {needed}{_SET}")
@@ -178,10 +245,10 @@ def _read(job: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
     while rest:
         word = rest.pop(0)
         if not word.startswith("-"):
-            yield "", word
-        elif word not in WORDS:
+            yield "", _PATH, word
+        elif word not in known:
             raise Refused(f"{job}: {word!r} is no word that a DAG gives{_SET}")
-        elif WORDS[word] != _FLAG:
+        elif known[word] != _FLAG:
             if not rest:
                 raise Refused(f"{job}: {word} without its value{_SET}")
             value = rest.pop(0)
@@ -189,7 +256,7 @@ def _read(job: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
                 value.startswith("-") and not value[1:].isdecimal()
             ):  # an option, where the one before it needs no value
                 raise Refused(f"{job}: {word} with the value {value!r}{_SET}")
-            yield word, value
+            yield word, known[word], value
 
 
 def _inside(path: str, name: str) -> None:

@@ -13,7 +13,7 @@ from typing import Final, ParamSpec, TypedDict, TypeGuard, TypeVar
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, Context
 from airflow.sdk import get_current_context
 
-from kafkats.errors import KafkatsError
+from kafkats.errors import Holder, KafkatsError
 from kafkats_airflow import deployment, sentences, settings
 from kafkats_airflow.run_params import RunParams, given_params
 
@@ -21,6 +21,14 @@ FAILURE: Final = "failure"
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Held(AirflowFailException):
+    """Others have reserved log directories of the task's job."""
+
+    def __init__(self, sentence: str, holders: Sequence[Holder]) -> None:
+        super().__init__(sentence)
+        self.holders = tuple(holders)
 
 
 def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
@@ -35,7 +43,8 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
             return do(*args, **kwargs)
         except KafkatsError as e:
             # Without the cause: the first line of the task's error is the sentence.
-            raise failed(sentences.of(e, _params(args)), retryable=e.retryable) from None
+            sentence = sentences.of(e, _params(args))
+            raise failed(sentence, retryable=e.retryable, holders=e.holders) from None
 
     return checked
 
@@ -58,10 +67,16 @@ def _is_context(arg: object) -> TypeGuard[Context]:
 
 
 def failed(
-    sentence: str, *, retryable: bool = False, context: Context | None = None
+    sentence: str,
+    *,
+    retryable: bool = False,
+    holders: Sequence[Holder] = (),
+    context: Context | None = None,
 ) -> AirflowException:
     """Return the exception to raise, and keep its sentence for the report."""
     keep(sentence, context)
+    if holders:
+        return Held(sentence, holders)
     return AirflowException(sentence) if retryable else AirflowFailException(sentence)
 
 

@@ -8,13 +8,13 @@ reservation of a DAG run that is over, or no longer exists, does not count.
 
 from __future__ import annotations
 
-import re
 import time
 from datetime import timedelta
 from typing import Any, Final
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipException, Context
+from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
+from kafkats_airflow.failing import Held
 from kafkats_airflow.folders import holder_of, run_of
 from kafkats_airflow.guards import beyond_guards
 from kafkats_airflow.results import Arguments, JobResult, PhaseApplication, PlanResult
@@ -23,7 +23,6 @@ from kafkats_airflow.settings import TIMEOUTS
 from kafkats_airflow.spark_job import KafkatsJobOperator
 
 LONGEST: Final = timedelta(days=365)
-HELD: Final = re.compile(r"reserved by (airflow \S+ .+?) until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC")
 
 
 class PlanJobOperator(KafkatsJobOperator):
@@ -54,8 +53,8 @@ class PlanJobOperator(KafkatsJobOperator):
             try:
                 result, held = super().execute(context), []
                 held = [str(one["holder"]) for one in result.get("reserved", ())]
-            except AirflowException as e:
-                held = [match[1] for match in HELD.finditer(str(e))]
+            except Held as e:
+                held = [one.holder for one in e.holders]
                 if not (fresh := _over(context, held, over)):
                     raise
             else:

@@ -31,12 +31,25 @@ Rates: TypeAlias = dict[str, Progress]
 """The last progress of each stage."""
 
 
+class Reserved(TypedDict):
+    """A log directory that another holder has reserved; `until_ms` is epoch milliseconds."""
+
+    log_dir: str
+    holder: str
+    until_ms: int
+
+
 class Failure(TypedDict, total=False):
-    """The error that ended a job."""
+    """The error that ended a job (kafkats.errors.KafkatsError.as_fields)."""
 
     error: str
     kind: str
     retryable: bool
+    path: str
+    position: int
+    base_offset: int
+    holders: list[Reserved]
+    numbers: dict[str, int]
 
 
 class Findings(TypedDict, total=False):
@@ -60,12 +73,6 @@ class Folder(TypedDict):
     """A report that a job kept in a folder."""
 
     report: str
-
-
-class Reserved(TypedDict):
-    """A log directory that a plan left out."""
-
-    holder: str
 
 
 class JobResult(Failure, Findings, total=False):

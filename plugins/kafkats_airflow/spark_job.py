@@ -20,7 +20,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.providers.common.compat.sdk import AirflowException, BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from kafkats.errors import KafkatsError
+from kafkats.errors import Holder, KafkatsError
 from kafkats_airflow import checks, deployment, sentences, settings
 from kafkats_airflow.failing import failed, keep
 from kafkats_airflow.processes import end_session
@@ -124,7 +124,12 @@ class KafkatsJobOperator(SparkSubmitOperator):
         result: JobResult = self._result or {}
         if reason := result.get("error"):
             sentence = sentences.of_error(str(result.get("kind")), reason, self._params())
-            return failed(sentence, retryable=bool(result.get("retryable")), context=self._context)
+            return failed(
+                sentence,
+                retryable=bool(result.get("retryable")),
+                holders=[Holder(**one) for one in result.get("holders", ())],
+                context=self._context,
+            )
         if result:  # the job came to an end, and what it found is the failure
             self.log.info("%s found: %s", self.job, json.dumps(result))
             sentence = sentences.of_findings(self.job, result, self._params())

@@ -19,7 +19,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk.exceptions import AirflowTaskTimeout
 from kafkats_airflow import sentences
-from kafkats_airflow.failing import FAILURE
+from kafkats_airflow.failing import FAILURE, Held
 from kafkats_airflow.spark_job import JOBS, KafkatsJobOperator, SparkUiLink
 
 CONTEXTS: list[dict[str, Any]] = []
@@ -157,6 +157,14 @@ def test_our_error_fails_the_task_in_its_own_words(
         run(monkeypatch, [f"KAFKATS_RESULT {line}"], code=3)
     assert isinstance(raised.value, AirflowFailException) is not retryable
     assert CONTEXTS[-1]["ti"].pushed[FAILURE] == str(raised.value)
+
+
+def test_who_holds_a_log_directory_is_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = {"log_dir": "/data", "holder": "airflow a b until c", "until_ms": 5}
+    error = {"error": "/data: reserved", "kind": "Reserved", "retryable": False}
+    with pytest.raises(Held) as raised:
+        run(monkeypatch, [f"KAFKATS_RESULT {json.dumps({**error, 'holders': [holder]})}"], code=3)
+    assert [one._asdict() for one in raised.value.holders] == [holder]
 
 
 def test_findings_that_end_a_job_fail_the_task(monkeypatch: pytest.MonkeyPatch) -> None:

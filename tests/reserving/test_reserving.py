@@ -384,6 +384,20 @@ def test_reserved_ones_are_left_out(roots: list[Path]) -> None:
         pytest.fail("all of them are reserved")
 
 
+def test_a_refusal_has_all_holders_as_fields(roots: list[Path]) -> None:
+    """A run id may read like the sentence, so no program reads that."""
+    until = now_ms() + HOUR
+    named = ["airflow roll_segments redo until 2025-01-01 00:00:00 UTC", "ada@host plan"]
+    for root, holder in zip(roots, named, strict=True):
+        reserve(reservation_area(root), holder, until, now_ms=now_ms())
+    with pytest.raises(Reserved) as raised, planning(roots, Wish("me", until)):
+        pass
+    assert raised.value.holders == tuple(
+        (str(root), holder, until) for root, holder in zip(roots, named, strict=True)
+    )
+    assert str(raised.value).startswith(f"{roots[0]}: reserved by {named[0]} until ")
+
+
 def test_whose_run_is_over_is_taken_over(roots: list[Path]) -> None:
     theirs = by_somebody(roots[0])
     wish = Wish(

@@ -1,0 +1,146 @@
+"""The one composition of every request: check, do, and return the result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+
+from kafkats.config.approvers import NAME, Approver, read_approvers
+from kafkats.config.options import BatchLimit
+from kafkats.errors import KafkatsError, Refused, is_out_of_memory
+from kafkats.request import MODELS, Identity, LogDirectory, Request
+from kafkats.result import Result
+
+if TYPE_CHECKING:
+    from kafkats.execution import Executor
+    from kafkats.flow.applying import Applied, Ended
+    from kafkats.plans.plan import Plan
+
+
+class Show:
+    """Rows for a front end, as they become known: a result has none. This class shows nothing."""
+
+    def applied(self, plan: Plan, applied: Applied) -> None:
+        """The rows of an apply, and of its proof."""
+
+    def ended(self, verb: str, ended: Ended) -> None:
+        """The rows of a run that was undone or purged."""
+
+
+class Deployment(NamedTuple):
+    """The people of this process's deployment who may approve; `guarded`: it names them.
+
+    It comes from the process, never from a request, which a forger could write.
+    """
+
+    approvers: Sequence[Approver] = ()
+    guarded: bool = False
+
+    @classmethod
+    def of_environment(cls) -> Deployment:
+        """Return what KAFKATS_APPROVERS says. Raises UsageError for names that cannot be read."""
+        return cls(read_approvers(os.environ.get(NAME)), NAME in os.environ)
+
+    def check_approval(self, record: Path | None, digests: Iterable[str]) -> None:
+        """Raise Refused unless the record says yes to each digest, and an approver said it.
+
+        Without a record everything is allowed, unless the deployment names approvers.
+        """
+        from kafkats.plans.approval import check_approved, read_approval
+
+        if record is not None:
+            check_approved(record, digests)
+        if not self.approvers:
+            return
+        answer = read_approval(record) if record else None
+        if answer is None or answer.by not in {approver.name for approver in self.approvers}:
+            reason = (
+                f"{answer.by or 'nobody'!r} is not an approver"
+                if answer
+                else "there is no record of an approver's answer"
+            )
+            raise Refused(f"{reason} ({NAME} is set); clear the run to ask again", path=record)
+
+    def check_guards(self, plan: Plan) -> None:
+        """Raise Refused for a plan without the policy's guards, where approvers are named."""
+        if self.guarded and plan.header["options"].get("over_guard"):
+            raise Refused(
+                f"this plan goes over the guards of the policy, which nobody may ({NAME} is set)"
+            )
+
+
+OPEN: Final = Deployment()
+"""Whoever may start the process may do what its user may."""
+NOTHING: Final = Show()
+
+
+class Work(NamedTuple):
+    """A request under way; `done` is its result so far."""
+
+    request: Request
+    executor: Executor
+    show: Show
+    deployment: Deployment
+    done: Result
+
+
+class _Module(Protocol):
+    def perform(self, work: Work) -> None: ...
+
+
+def run(
+    request: Request, executor: Executor, *, show: Show = NOTHING, deployment: Deployment = OPEN
+) -> Result:
+    """Do what a request says. Errors of ours are the result's; others are raised."""
+    work = Work(request, executor, show, deployment, Result.begun(request))
+    try:
+        _check(request)
+        module = import_module(f"kafkats.flow.verbs.{request.verb}")  # each needs other packages
+        cast("_Module", module).perform(work)
+    except KafkatsError as e:
+        work.done.fail(e)
+    except Exception as e:
+        if not is_out_of_memory(e):
+            raise
+        work.done.fail(KafkatsError("memory ran out: fewer --jobs need less"))
+    return work.done.finish()
+
+
+def _check(request: Request) -> None:
+    """Raise UsageError and Refused before anything is done."""
+    if BatchLimit in MODELS[request.verb]:
+        from kafkats.compression.limit import allow
+
+        allow(request.of(BatchLimit).max_batch_bytes)
+    for one in request.log_dirs:
+        _check_identity(one)
+
+
+def _check_identity(one: LogDirectory) -> None:
+    """Raise Refused if another volume than the requested one is at this path."""
+    if one.identity is None:
+        return
+    from kafkats.logdir.volume import Volume, check_volume
+
+    asked = one.identity
+    listed = {str(one.path): Volume(asked.cluster, asked.node, asked.directory)}
+    check_volume(str(one.path), listed)
+
+
+def seen(log_dirs: Iterable[str]) -> list[LogDirectory]:
+    """Return log directories with the identities that are there now."""
+    from kafkats.logdir.volume import volume_at
+
+    found = []
+    for path in log_dirs:
+        volume = volume_at(path)
+        identity = (
+            Identity(cluster=volume.cluster_id, node=volume.node_id, directory=volume.directory_id)
+            if volume
+            else None
+        )
+        found.append(LogDirectory(path=Path(path), identity=identity))
+    return found

@@ -1,0 +1,42 @@
+"""Write what was seen into the folders of reports and certificates."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kafkats.migration.census import summarize
+from kafkats.migration.certificate import Certificate, write_certificate
+from kafkats.plans.facts import write_table
+from kafkats.plans.files import make_folder
+from kafkats.result import Certified
+
+
+def keep_census(table: pa.Table, folder: Path) -> dict[str, Any]:
+    """Write census.CENSUS into the folder of a report. Return bytes and batches by magic, and the
+    folder. Raises StorageFailed.
+    """
+    make_folder(folder, "the report")
+    write_table(folder / "census.parquet", table)
+    return dict(summarize(table)) | {"report": str(folder)}
+
+
+def keep_certificate(certificate: Certificate, folder: Path | None) -> Certified:
+    """Write the certificate, if there is one and a folder for it. Raises StorageFailed."""
+    written = folder is not None and certificate.certified
+    if folder is not None and written:
+        at = datetime.now(tz=UTC).isoformat(timespec="seconds")
+        write_certificate(certificate, folder, at=at)
+    return Certified(
+        folder=str(folder) if written else "",
+        certified=certificate.certified,
+        statement=certificate.statement,
+        digest=certificate.digest,
+        exceptions=len(certificate.exceptions),
+        refusals=len(certificate.refusals),
+        min_magic=certificate.options.min_magic,
+        max_magic=certificate.options.max_magic,
+    )

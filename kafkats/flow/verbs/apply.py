@@ -1,0 +1,77 @@
+"""Carry out an approved plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kafkats.config.options import Vouched, WorkArea
+from kafkats.errors import UsageError
+from kafkats.flow.applying import Applied, apply
+from kafkats.flow.dispatch import Work, seen
+from kafkats.plans.options import Apply
+from kafkats.plans.plan import check_digest, read_plan
+from kafkats.plans.run import run_folder_of, run_of
+from kafkats.result import Proved, Ran
+
+
+def perform(work: Work) -> None:
+    """Apply the request's plan. Raises UsageError, Refused and its children, and as flow.apply."""
+    request, done = work.request, work.done
+    if request.plan is None or request.plan.digest is None:
+        raise UsageError("apply needs a plan and its digest")
+    folder = request.plan.folder
+    plan = read_plan(folder)
+    check_digest(plan, request.plan.digest)
+    work.deployment.check_approval(request.record, [plan.digest])
+    work.deployment.check_guards(plan)
+    options, stopped = request.of(Apply), request.of(Vouched).owner_stopped
+    place, run = request.of(WorkArea).place, options.run_folder or run_folder_of(folder)
+    done.log_dirs = seen(run_of(plan, place=place, owner_stopped=stopped).directories)
+
+    def show(applied: Applied) -> None:
+        done.runs.append(_ran(applied, run, plan.digest))
+        done.remarks += applied.remarks
+        done.end_with(applied.exit_code)
+        work.show.applied(plan, applied)
+
+    apply(
+        work.executor,
+        plan,
+        folder,
+        run,
+        place=place,
+        owner_stopped=stopped,
+        holder=request.holder or "",
+        by=request.by,
+        prove=options.prove is not False,
+        show=show,
+    )
+
+
+def _ran(applied: Applied, folder: Path, digest: str) -> Ran:
+    summary, proof = applied.summary, applied.proof
+    return Ran(
+        folder=str(folder),
+        digest=digest,
+        outcomes=summary["outcomes"],
+        files=summary["files"],
+        written_bytes=summary["written_bytes"],
+        errors=summary["errors"],
+        already="note" in summary,
+        left=applied.left,
+        proof=Proved.model_validate(proof.summary()) if proof else None,
+        **_partitions(applied.actions.select(["log_dir", "partition_dir", "error"]).to_pylist()),
+    )
+
+
+def _partitions(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many partitions there are, and in how many of them something was not done."""
+    every, left = set(), set()
+    for row in rows:
+        where = (row["log_dir"], row["partition_dir"])
+        every.add(where)
+        if row["error"]:
+            left.add(where)
+    return {"partitions": len(every), "left_partitions": len(left)}

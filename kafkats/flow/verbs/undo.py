@@ -1,0 +1,63 @@
+"""Put back the files of runs, and certify what lies there then."""
+
+from __future__ import annotations
+
+from kafkats.errors import Changed, UsageError
+from kafkats.flow.applying import undo
+from kafkats.flow.dispatch import Work, seen
+from kafkats.migration.options import UndoCertify
+from kafkats.plans.run import read_run
+from kafkats.request import RunName
+from kafkats.result import Ran
+
+
+def perform(work: Work) -> None:
+    """Undo the request's runs in their order, up to the first that cannot be undone: what the runs
+    after it left lies below that.
+
+    Raises UsageError, Refused and its children, and as flow.undo.
+    """
+    request, done = work.request, work.done
+    options = request.of(UndoCertify)
+    if not options.certified and (
+        options.max_magic is not None or options.output or options.report
+    ):
+        raise UsageError("--max-magic, -o and --report go with --certify")
+    digests = [digest_of(run) for run in request.runs]
+    work.deployment.check_approval(request.record, digests)
+    for run, digest in zip(request.runs, digests, strict=True):
+        ended = undo(work.executor, run.folder, holder=request.holder or "", by=request.by)
+        files, errors = ended.total("files"), ended.errors
+        done.runs.append(Ran(folder=str(run.folder), digest=digest, files=files, errors=errors))
+        done.remarks += ended.remarks
+        done.end_with(ended.exit_code)
+        work.show.ended("undo", ended)
+        if ended.exit_code:
+            return
+    if options.certified:
+        _certify(work, options)
+
+
+def digest_of(run: RunName) -> str:
+    """Return the digest of a run's plan. Raises Changed if another one was named."""
+    digest = read_run(run.folder).digest
+    if run.digest not in (None, digest):
+        raise Changed(f"is a run of the plan {digest}, not of {run.digest}", path=run.folder)
+    return digest
+
+
+def _certify(work: Work, options: UndoCertify) -> None:
+    from kafkats.flow import looking
+    from kafkats.flow.keeping import keep_census, keep_certificate
+    from kafkats.migration.certificate import CertifyOptions
+    from kafkats.plans.units import list_units
+
+    units = list(list_units(options.certified))
+    asked = CertifyOptions(tuple(map(str, options.certified)), max_magic=options.max_magic)
+    certificate = looking.certify(work.executor, units, asked)
+    work.done.certificate = keep_certificate(certificate, options.output)
+    if options.report:
+        table = looking.count_formats(work.executor, units)
+        work.done.census = keep_census(table, options.report)
+        work.done.reports["report"] = str(options.report)
+    work.done.log_dirs = seen(map(str, options.certified))

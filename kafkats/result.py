@@ -1,0 +1,285 @@
+"""The result: what came of a request, as one document of fields.
+
+It has paths, digests and numbers, never rows, and no sentences but those of errors and remarks. An
+`error` stands beside what was done before it. Readers ignore fields that they do not know.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from kafkats import __version__, errors
+from kafkats.errors import Holder, KafkatsError
+from kafkats.request import LogDirectory, Request
+
+Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
+"""How the work ended: the one source of exit codes."""
+
+EXIT_CODES: Final[Mapping[Ended, int]] = {"fine": 0, "findings": 1, "failed": 2, "refused": 3}
+_ENDS: Final[Mapping[int, Ended]] = {code: ended for ended, code in EXIT_CODES.items()}
+_FAMILIES: Final = (
+    errors.UsageError,
+    errors.BadInput,
+    errors.Refused,
+    errors.WorkerLost,
+    errors.StorageFailed,
+)
+
+
+class Part(BaseModel):
+    """A part of a result."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Failure(Part):
+    """The error that ended the work.
+
+    `kind` is its class in kafkats.errors; a reader that does not know it goes by `family`.
+    """
+
+    kind: str
+    family: str = ""
+    reason: str
+    path: str | None = None
+    position: int | None = None
+    base_offset: int | None = None
+    retryable: bool = False
+    holders: list[Holder] = []
+    numbers: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, error: KafkatsError) -> Failure:
+        """Return the fields of an error."""
+        family = next((one.__name__ for one in _FAMILIES if isinstance(error, one)), "")
+        return cls(
+            kind=type(error).__name__,
+            family=family,
+            reason=error.reason,
+            path=error.path,
+            position=error.position,
+            base_offset=error.base_offset,
+            retryable=error.retryable,
+            holders=list(error.holders),
+            numbers=error.numbers,
+        )
+
+    def as_error(self) -> KafkatsError:
+        """Return the error; of a class that this version does not know, one of its family."""
+        kinds = (getattr(errors, name, None) for name in (self.kind, self.family))
+        known = (one for one in kinds if isinstance(one, type) and issubclass(one, KafkatsError))
+        return next(known, KafkatsError)(
+            self.reason,
+            path=self.path,
+            position=self.position,
+            base_offset=self.base_offset,
+            holders=self.holders,
+            numbers=self.numbers,
+        )
+
+
+class Proved(Part):
+    """The proof of written files. `not_equal` are the first that are not as planned."""
+
+    files: int
+    equal: int
+    not_equal: list[str] = []
+
+
+class Ran(Part):
+    """A run that was written, undone or purged. `errors` are the first, in words.
+
+    `left`: blocked rows of a plan that has to be done as a whole. `already`: the plan had been
+    applied before, and nothing was changed. `not_due`: it ended too recently for this purge.
+    """
+
+    folder: str
+    digest: str = ""
+    outcomes: dict[str, int] = {}
+    files: int = 0
+    partitions: int = 0
+    left_partitions: int = 0
+    left: int = 0
+    written_bytes: int = 0
+    freed_bytes: int = 0
+    already: bool = False
+    not_due: bool = False
+    proof: Proved | None = None
+    errors: list[str] = []
+
+
+class Certified(Part):
+    """A certificate. `folder` is "" if none was written."""
+
+    folder: str
+    certified: bool
+    statement: str
+    digest: str
+    exceptions: int
+    refusals: int
+    min_magic: int | None
+    max_magic: int | None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the stable JSON fields."""
+        fields = self.model_dump()
+        return {"certificate": fields.pop("folder"), "certificate_digest": fields.pop("digest")} | (
+            fields
+        )
+
+
+class Released(Part):
+    """What became of the reservation of a log directory (kafkats.reserving.release_all)."""
+
+    log_dir: str
+    outcome: Literal["released", "kept", "free", "failed"]
+    holder: str = ""
+    until_ms: int = -1
+    error: str = ""
+    exit_code: int = 0
+
+
+class Result(Part):
+    """A result. Times are epoch milliseconds; `host` is where the work was driven."""
+
+    format: Literal[1] = 1
+    kafkats: str = __version__
+    request: str = ""
+    verb: str
+    host: str = ""
+    began_ms: int = 0
+    ended_ms: int = 0
+    ended: Ended = "fine"
+    log_dirs: list[LogDirectory] = []
+    runs: list[Ran] = []
+    certificate: Certified | None = None
+    census: dict[str, Any] | None = None
+    reports: dict[str, str] = {}
+    released: list[Released] = []
+    remarks: list[str] = []
+    error: Failure | None = None
+
+    @classmethod
+    def begun(cls, request: Request) -> Result:
+        """Return the result of a request that begins now on this host."""
+        return cls(
+            request=request.id, verb=request.verb, host=socket.gethostname(), began_ms=_now_ms()
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """0 fine, 1 findings, 2 failed, 3 refused."""
+        return EXIT_CODES[self.ended]
+
+    def end_with(self, exit_code: int) -> None:
+        """Note how a part of the work ended; the largest exit code counts."""
+        self.ended = _ENDS[max(exit_code, self.exit_code)]
+
+    def fail(self, error: KafkatsError) -> None:
+        """Note the error that ended the work."""
+        self.error = Failure.of(error)
+        self.ended = _ENDS[error.exit_code]
+
+    def finish(self) -> Result:
+        """Note that the work has ended now, and return the result."""
+        self.ended_ms = _now_ms()
+        return self
+
+    @property
+    def did_something(self) -> bool:
+        """Whether there is more to tell than an error."""
+        return self.error is None or bool(self.runs)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the stable JSON fields of what was done: the summary that --json prints."""
+        return _SUMMARIES[self.verb](self)
+
+
+def _applied(result: Result) -> dict[str, Any]:
+    [run] = result.runs
+    return {
+        "files": run.files,
+        "outcomes": run.outcomes,
+        "written_bytes": run.written_bytes,
+        "errors": run.errors,
+        "exit_code": result.exit_code,
+        **({"note": ALREADY} if run.already else {}),
+        "remarks": result.remarks,
+        **({"proof": run.proof.model_dump()} if run.proof else {}),
+        "partitions": run.partitions,
+        "left_partitions": run.left_partitions,
+        "run": run.folder,
+    }
+
+
+ALREADY: Final = "this plan had been applied before: nothing was changed"
+
+
+def _undone(result: Result) -> dict[str, Any]:
+    more: dict[str, Any] = {}
+    if result.certificate is not None:
+        more = result.certificate.summary()
+        more |= {"census": result.census} if result.census is not None else {}
+        more |= result.reports
+        more |= {"log_dirs": [str(one.path) for one in result.log_dirs]}
+    return {
+        "runs": [run.folder for run in result.runs],
+        "files": sum(run.files for run in result.runs),
+        "errors": _errors(result.runs),
+        "remarks": result.remarks,
+        **more,
+    }
+
+
+def _purged(result: Result) -> dict[str, Any]:
+    due = [run for run in result.runs if not run.not_due]
+    return {
+        "runs": [run.folder for run in due],
+        "files": sum(run.files for run in due),
+        "freed_bytes": sum(run.freed_bytes for run in due),
+        "errors": _errors(due),
+        "not_due": [run.folder for run in result.runs if run.not_due],
+        "exit_code": result.exit_code,
+        **({"note": result.remarks[0]} if result.remarks else {}),
+    }
+
+
+def _released(result: Result) -> dict[str, Any]:
+    by_outcome: dict[str, list[Released]] = {}
+    for one in result.released:
+        by_outcome.setdefault(one.outcome, []).append(one)
+    return (
+        {
+            outcome: [
+                one.model_dump(include={"log_dir", "holder", "until_ms"})
+                for one in by_outcome.get(outcome, ())
+            ]
+            for outcome in ("released", "kept")
+        }
+        | {
+            outcome: [one.log_dir for one in by_outcome.get(outcome, ())]
+            for outcome in ("free", "failed")
+        }
+        | {"exit_code": result.exit_code}
+    )
+
+
+def _errors(runs: Sequence[Ran]) -> list[str]:
+    return [error for run in runs for error in run.errors]
+
+
+_SUMMARIES: Final[Mapping[str, Callable[[Result], dict[str, Any]]]] = {
+    "apply": _applied,
+    "purge": _purged,
+    "release": _released,
+    "undo": _undone,
+}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
