@@ -40,16 +40,16 @@ from bench.convert import _beside, _compressor, _decompressor, copied_to_file
 from bench.harness import MB, MIB, Figures, cpu_seconds, scratch, take_turns, tell
 from bench.java import Ask, judge
 from bench.segments import BEGIN_MS, V1_100, V2_1K, V2_100, Shape, _value, make_log
-from kafkats.broker.bulk import append_fetch, append_sets
-from kafkats.broker.generation import generation
-from kafkats.broker.partition_log import create
-from kafkats.broker.set_judge import SetJudge
-from kafkats.broker.settings import Topic, settings_from, topic_of
-from kafkats.broker.validate import validate
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.message_set import value_of
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.kernels.crc import crc_addresses
+from kafkats_model.broker.bulk import append_fetch, append_sets
+from kafkats_model.broker.generation import generation
+from kafkats_model.broker.partition_log import create
+from kafkats_model.broker.set_judge import SetJudge
+from kafkats_model.broker.settings import Topic, settings_from, topic_of
+from kafkats_model.broker.validate import validate
 
 SET_BYTES = 16 * 1024
 SIZE = MIB

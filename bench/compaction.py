@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from bench.harness import MIB, Figure, Figures, cpu_seconds, take_turns, tell, times_cheaper
 from bench.java import Ask, judge
 from bench.segments import BEGIN_MS, V2_100, key_positions, make_log, seal_log, write_indexes
-from kafkats.broker.active import create_active, open_active
-from kafkats.broker.compaction import compact
-from kafkats.broker.generation import generation
-from kafkats.broker.partition_log import PartitionLog
-from kafkats.broker.settings import settings_from, topic_of
 from kafkats.paths import LOG, segment_file
+from kafkats_model.broker.active import create_active, open_active
+from kafkats_model.broker.generation import generation
+from kafkats_model.broker.partition_log import PartitionLog
+from kafkats_model.broker.settings import settings_from, topic_of
+from kafkats_model.compaction.cleaner import compact
 
 MAP_BYTES = 512 * MIB
 MOST_KEYS = MAP_BYTES // 24 * 9 // 10

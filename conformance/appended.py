@@ -16,9 +16,6 @@ from typing import Any, Final, NamedTuple
 from conformance.conversion import described
 from conformance.judge import Judge
 from conformance.tally import Tally
-from kafkats.broker.generation import generation
-from kafkats.broker.settings import Topic
-from kafkats.broker.validate import validate
 from kafkats.compression import compress
 from kafkats.errors import Rejected
 from kafkats.formats import kip228, v0, v1, v2
@@ -27,6 +24,9 @@ from kafkats.formats.message_set import encode_message
 from kafkats.formats.model import Codec, Header, Record, TimestampType
 from kafkats.primitives import INT64
 from kafkats.rolling.rules import Settings
+from kafkats_model.broker.generation import generation
+from kafkats_model.broker.settings import Topic
+from kafkats_model.broker.validate import validate
 
 CHECK: Final = "a leader's append: bytes, offsets and largest timestamp, or the error"
 KIP228_CHECK: Final = "an old leader's append of a set with KIP-228's bit: the same"

@@ -1,4 +1,4 @@
-"""Behaviours of Kafka's clients that the documents describe, shown by real clients on a real broker: rows of docs/seeds/*.toml.
+"""Behaviours of Kafka's clients that the documents describe, shown by real clients on a real broker: rows of model/docs/seeds/*.toml.
 
 The broker and the new clients are 2.8.2's, the old consumer is 0.9.0.1's. It meets the format that it does not know behind a proxy
 which raises the version of its fetch requests from 1 to 2, so that the broker does not convert.

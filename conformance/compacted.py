@@ -17,17 +17,17 @@ from conformance.conversion import described
 from conformance.judge import Judge
 from conformance.tally import Tally
 from kafkats import paths
-from kafkats.broker.compaction import Compacted, compact
-from kafkats.broker.generation import Generation, generation
-from kafkats.broker.partition_log import PartitionLog, create
-from kafkats.broker.settings import settings_from, topic_of
-from kafkats.broker.starting import adopt
 from kafkats.errors import KafkatsError
 from kafkats.formats import v0, v1, v2
 from kafkats.formats.control import ControlType, encode_end_marker
 from kafkats.formats.model import Codec, Header, Record, TimestampType
 from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.logdir.partition import log_bases
+from kafkats_model.broker.generation import Generation, generation
+from kafkats_model.broker.partition_log import PartitionLog, create
+from kafkats_model.broker.settings import settings_from, topic_of
+from kafkats_model.broker.starting import adopt
+from kafkats_model.compaction.cleaner import Compacted, compact
 
 CHECK: Final = (
     "a compacted partition: logs, indexes, aborted transactions, mtimes, and the next dirty offset"

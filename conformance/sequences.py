@@ -22,20 +22,20 @@ from rich.console import Console
 from conformance.judge import Judge
 from conformance.tally import Tally
 from kafkats import paths
-from kafkats.broker import files, requests
-from kafkats.broker.active import ActiveSegment
-from kafkats.broker.error_names import OUT_OF_ORDER
-from kafkats.broker.generation import Generation, generation
-from kafkats.broker.markers import EndMarker
-from kafkats.broker.partition_log import DUPLICATE, PartitionLog, create
-from kafkats.broker.settings import settings_from, topic_of
-from kafkats.broker.starting import start
 from kafkats.errors import BadInput, CorruptBatch, Rejected
 from kafkats.formats import v0, v1, v2
 from kafkats.formats.framing import frames
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.logdir.snapshot import decode_snapshot, encode_snapshot
 from kafkats.paths import SNAPSHOT
+from kafkats_model.broker import files, requests
+from kafkats_model.broker.active import ActiveSegment
+from kafkats_model.broker.error_names import OUT_OF_ORDER
+from kafkats_model.broker.generation import Generation, generation
+from kafkats_model.broker.markers import EndMarker
+from kafkats_model.broker.partition_log import DUPLICATE, PartitionLog, create
+from kafkats_model.broker.settings import settings_from, topic_of
+from kafkats_model.broker.starting import start
 
 CHECK: Final = (
     "a sequence of requests, stops and starts: each answer, the state after it, and the files"

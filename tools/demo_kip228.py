@@ -1,4 +1,4 @@
-"""KIP-228's two tables, from a replay of docs/seeds/kip228-tables.jsonl: what brokers record, and what consumers read."""
+"""KIP-228's two tables, from a replay of model/docs/seeds/kip228-tables.jsonl: what brokers record, and what consumers read."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from rich.table import Table
 
-from kafkats.broker.script import Fetch, Produce, read_script
+from kafkats_model.broker.script import Fetch, Produce, read_script
 
-SCRIPT: Final = Path(__file__).parents[1] / "docs" / "seeds" / "kip228-tables.jsonl"
+SCRIPT: Final = Path(__file__).parents[1] / "model" / "docs" / "seeds" / "kip228-tables.jsonl"
 NONE: Final = "NO_TIMESTAMP (-1)"
 EXTENDED: Final = "NO_TIMESTAMP (Long.MIN_VALUE)"
 MINUS_1: Final = "-1 ms"

@@ -95,12 +95,17 @@ def _become_pytest(tree: Path, tests: list[str], output: int) -> None:
         sys.stdout = sys.stderr = os.fdopen(1, "w", closefd=False)
         os.chdir(tree)
         os.environ |= {
-            "PYTHONPATH": str(tree),
+            "PYTHONPATH": f"{tree}:{tree / 'model'}",
             "KAFKATS_STEADY": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         sys.dont_write_bytecode = True
-        sys.path[:] = [str(tree), *(path for path in sys.path if Path(path) != ROOT)]
+        left_out = {ROOT, ROOT / "model"}
+        sys.path[:] = [
+            str(tree),
+            str(tree / "model"),
+            *(path for path in sys.path if Path(path) not in left_out),
+        ]
         sys.argv = ["pytest"]
         code = int(pytest.main(["-q", "-rA", "--no-header", "--tb=no", *tests]))
         sys.stdout.flush()

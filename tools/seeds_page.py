@@ -1,4 +1,4 @@
-"""Makes docs/seeds.md from docs/seeds/*.toml. With --check only compares.
+"""Makes model/docs/seeds.md from model/docs/seeds/*.toml. With --check only compares.
 
 python tools/seeds_page.py [--check]
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from pages import write_or_compare
 from seeds_table import LISTED, Document, Item, read_documents
 
-PAGE = Path(__file__).parents[1] / "docs" / "seeds.md"
+PAGE = Path(__file__).parents[1] / "model" / "docs" / "seeds.md"
 HEAD = """\
 # The documents' behaviours
 
@@ -22,7 +22,7 @@ in kafkats. They are
 [KIP-33](https://cwiki.apache.org/confluence/display/KAFKA/KIP-33+-+Add+a+time+based+log+index),
 [KIP-228](https://cwiki.apache.org/confluence/display/KAFKA/KIP-228+Negative+record+timestamp+support)
 and the proposal "Enriched Message Metadata". A row is one behaviour, rule, scenario or estimate. This page is made by
-`tools/seeds_page.py` from `docs/seeds/`: change a file there, then run `scripts/lint --fix`.
+`tools/seeds_page.py` from `model/docs/seeds/`: change a file there, then run `scripts/lint --fix`.
 
 A row of the state *command* has a test. The test runs the command and compares its answer with the
 value that the document states. It fails when the rule is inverted: `scripts/mutations` inverts each
@@ -74,7 +74,8 @@ def row(item: Item) -> str:
 
 def main() -> int:
     return write_or_compare(
-        {PAGE: page()}, "docs/seeds.md is not what docs/seeds/ says: run scripts/lint --fix"
+        {PAGE: page()},
+        "model/docs/seeds.md is not what model/docs/seeds/ says: run scripts/lint --fix",
     )
 
 

@@ -1,4 +1,4 @@
-"""Read docs/seeds/*.toml: one file per document, a row per behaviour that the document describes.
+"""Read model/docs/seeds/*.toml: one file per document, a row per behaviour that the document describes.
 
 A file has the keys `document` (its title) and `complete`, and the tables `[[item]]` and
 `[[mutation]]`, whose keys are the fields of `Item` and `Mutation`:
@@ -7,14 +7,14 @@ A file has the keys `document` (its title) and `complete`, and the tables `[[ite
     id = "K31-13"
     says = "The outer offset is set without compressing again."
     state = "command"
-    module = "kafkats/broker/validate.py"
+    module = "model/kafkats_model/broker/validate.py"
     test = "tests/broker/test_replay_kip31.py::test_no_recompression[gzip]"
     command = "kafkats replay"
     mutation = "kip31-recompress"
 
     [[mutation]]
     name = "kip31-recompress"
-    file = "kafkats/broker/validate.py"
+    file = "model/kafkats_model/broker/validate.py"
     old = "..."
     new = "..."
 
@@ -29,7 +29,7 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-FOLDER: Final = Path(__file__).parents[1] / "docs" / "seeds"
+FOLDER: Final = Path(__file__).parents[1] / "model" / "docs" / "seeds"
 COUNTS: Final = {
     "kip32": ("K32", 59),
     "kip33": ("K33", 60),

@@ -6,5 +6,5 @@ partitions  a partition of the broker room, or one of a rejected option, for a p
 rejected    the options that the documents reject: a model in memory, compared and never shipped
 play        every option under every pattern: retention, rolling, search, mirroring
 walks       single scenarios, step by step
-page        the tables on a terminal and in docs/seeds-estimates.md
+page        the tables on a terminal and in model/docs/seeds-estimates.md
 """

@@ -24,7 +24,7 @@ from bench.seeds.page import (
 )
 from bench.seeds.play import play_all
 
-PAGE: Final = Path(__file__).parents[2] / "docs/seeds-estimates.md"
+PAGE: Final = Path(__file__).parents[2] / "model/docs/seeds-estimates.md"
 WIDTH: Final = 100
 
 

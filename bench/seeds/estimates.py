@@ -36,7 +36,7 @@ class Estimate(NamedTuple):
     """One estimate of a document."""
 
     item: str
-    """The id of its row in docs/seeds.md."""
+    """The id of its row in model/docs/seeds.md."""
     name: str
     stated: str
     computed: str

@@ -1,4 +1,4 @@
-"""The tables of estimates and plays, for docs/seeds-estimates.md."""
+"""The tables of estimates and plays, for model/docs/seeds-estimates.md."""
 
 from __future__ import annotations
 

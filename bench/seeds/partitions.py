@@ -8,16 +8,16 @@ from typing import Final, Protocol
 
 from bench.seeds.patterns import DAY, HOUR, Message
 from bench.seeds.rejected import RejectedPartition
-from kafkats.broker import files, requests
-from kafkats.broker.active import create_active
-from kafkats.broker.generation import generation
-from kafkats.broker.partition_log import PartitionLog
-from kafkats.broker.settings import settings_from, topic_of
 from kafkats.errors import Rejected
 from kafkats.formats import dispatch
 from kafkats.formats.model import NO_TIMESTAMP, Codec, Record, TimestampType
 from kafkats.logdir.partition import log_bases
 from kafkats.rolling.rules import Settings
+from kafkats_model.broker import files, requests
+from kafkats_model.broker.active import create_active
+from kafkats_model.broker.generation import generation
+from kafkats_model.broker.partition_log import PartitionLog
+from kafkats_model.broker.settings import settings_from, topic_of
 
 RETENTION_MS: Final = 12 * HOUR
 SEGMENT_MS: Final = 2 * HOUR

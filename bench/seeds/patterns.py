@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from kafkats.broker.replay import BEGIN_MS
+from kafkats_model.broker.replay import BEGIN_MS
 
 SECOND: Final = 1000
 MINUTE: Final = 60 * SECOND

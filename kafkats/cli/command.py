@@ -15,14 +15,13 @@ from kafkats.cli.examples import add_examples
 from kafkats.cli.export import export
 from kafkats.cli.formats import certify
 from kafkats.cli.generated import options
-from kafkats.cli.layouts import layouts
 from kafkats.cli.ledger import ledger
 from kafkats.cli.lookup import lookup
 from kafkats.cli.preflight import preflight
-from kafkats.cli.replay import replay
+from kafkats.cli.registered import Program as Commands
 from kafkats.cli.retention import simulate
 from kafkats.cli.session import Session
-from kafkats.cli.spark import Commands, spark_executor
+from kafkats.cli.spark import spark_executor
 from kafkats.cli.streams import add_help, ready_streams, say, shown, warn
 from kafkats.config.options import Program
 from kafkats.errors import KafkatsError, UsageError, is_out_of_memory
@@ -93,8 +92,6 @@ for _command in (
     simulate,
     lookup,
     export,
-    layouts,
-    replay,
     *groups.COMMANDS,
 ):
     cli.add_command(_command)

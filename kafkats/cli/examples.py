@@ -36,8 +36,6 @@ _EXAMPLES: Final = (
     "latency /var/lib/kafka/data",
     "diff first.table second.table",
     "failover first.table second.table --committed committed.csv --group billing --margin 10m",
-    "layouts /var/lib/kafka/data --at 2026-01-31T10:00:00Z",
-    "replay script.jsonl -o replayed",
 )
 
 

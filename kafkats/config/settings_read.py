@@ -14,7 +14,6 @@ INDEXES: Final = frozenset({
     "remote.storage.enable",
 })
 SEARCHES: Final = frozenset({"index.interval.bytes", "message.format.version"})
-LAYOUTS: Final = frozenset({"index.interval.bytes"})
 NOWHERE: Final = frozenset({
     "file.delete.delay.ms", "delete.retention.ms", "compression.type",
 })  # fmt: skip

@@ -11,7 +11,6 @@ records   the records inside batches: the deep check
 convert   convert a segment to another magic or codec; `convert_bodies` rewrites the records of a
           batch, `convert_state` names the slots
 search    search a segment by timestamp
-appends   appends of a broker: judge message sets and rewrite them, check fetches, note entries
 cells     read the cells of a lookup table
 
 What they share:

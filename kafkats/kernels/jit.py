@@ -2,7 +2,8 @@
 
 numba checks only a kernel's own file for changes, but the machine code of a kernel also holds what
 it inlines from other files. The name of a cache file therefore contains a digest of all files in
-this directory. A change in any of them compiles every kernel again.
+this directory, and in the kernel's own where that is another one. A change in any of them compiles
+the kernel again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
             "NUMBA_DISABLE_JIT is set: kafkats reads logs with compiled code only, unset it"
         )
     name = function.__qualname__
-    function.__qualname__ = f"{name}_{_content()}"  # numba names the cache file by it, now
+    digest = _content(Path(function.__code__.co_filename).parent)
+    function.__qualname__ = f"{name}_{digest}"  # numba names the cache file by it, now
     try:
         compiled: Callable[P, R] = numba.njit(function, nogil=True, cache=True)
     except RuntimeError:  # numba: "cannot cache function: no locator available"
@@ -57,12 +59,17 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @cache
-def _content() -> str:
-    """Digest of the source of all kernels, 12 hex digits. Takes less than a millisecond."""
+def _content(folder: Path) -> str:
+    """Digest of the source of all kernels here and in `folder`, 12 hex digits.
+
+    Takes less than a millisecond.
+    """
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        source = path.read_bytes()
-        digest.update(f"{path.name} {len(source)}\n".encode() + source)
+    here = Path(__file__).parent
+    for place in (here,) if folder == here else (here, folder):
+        for path in sorted(place.glob("*.py")):
+            source = path.read_bytes()
+            digest.update(f"{path.name} {len(source)}\n".encode() + source)
     return digest.hexdigest()[:12]
 
 

@@ -257,22 +257,3 @@ class Failover(Options):
     ]
     missing: Annotated[str, Choice(tuple(MISSING)), _MISSING] = "fail"
     output: Annotated[Path | None, _OUTPUT] = None
-
-
-class Layouts(Options):
-    """For which times other indexes are measured."""
-
-    every: Annotated[
-        Duration, Option("Look up one time per step, for each step that has a record", "--every")
-    ] = 60_000
-    times: Annotated[
-        tuple[Time, ...], Option("Look up these times instead of each step", "--at")
-    ] = ()
-    by: Annotated[
-        str,
-        Choice(("partition", "segment")),
-        Option("Show one row per partition or per segment", "--by"),
-    ] = "partition"
-    output: Annotated[
-        Path | None, Option("Also write the files there, for dump to read", "-o --output", "FOLDER")
-    ] = None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from kafkats.cli import main
+from kafkats.cli import cli, main
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -20,6 +22,18 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
     printed = capsys.readouterr()
     assert isinstance(end.value.code, int)
     return end.value.code, printed.out, printed.err
+
+
+def command_of(words: Sequence[str]) -> tuple[click.Command, list[str]]:
+    """Return the command that `words` begin with, also one of another distribution, and the rest of them."""
+    command: click.Command = cli
+    rest = list(words)
+    while isinstance(command, click.Group) and rest:
+        inner = command.get_command(click.Context(command), rest[0])
+        if inner is None:
+            break
+        command, rest = inner, rest[1:]
+    return command, rest
 
 
 def run_mixed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:

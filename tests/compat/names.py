@@ -39,7 +39,10 @@ HIDDEN: Final[dict[str, tuple[str, ...]]] = {}
 def commands(group: click.Group = cli, before: str = "") -> dict[str, list[str]]:
     """Every command, and its options and arguments."""
     found: dict[str, list[str]] = {}
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         path = f"{before} {name}".strip()
         if isinstance(command, click.Group):
             found |= commands(command, path)

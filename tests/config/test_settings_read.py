@@ -14,7 +14,7 @@ from kafkats.config import TopicSettings
 from kafkats.config.given import Given
 from kafkats.config.option import declared
 from kafkats.config.settings import KEYS
-from kafkats.config.settings_read import INDEXES, LAYOUTS, NOWHERE, SEARCHES
+from kafkats.config.settings_read import INDEXES, NOWHERE, SEARCHES
 from kafkats.operations import OPERATIONS
 from kafkats.paths import CLEAN_SHUTDOWN
 from kafkats.plans.operation import Operation
@@ -37,7 +37,6 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "split": [("plan", "split", "ROOT", "--where", "rolled", "--segment-bytes", "3000", "--latest", "NOW", "-o", "PLAN")],
     "lookup": [("lookup", "ROOT", "--at", "2020-09-15T00:00:00Z")],
     "export": [("export", "ROOT", "--at", "2020-09-15T00:00:00Z", "--to", "json", "--missing", "leave")],
-    "layouts": [("layouts", "ROOT")],
     "retain": [
         ("plan", "retain", "ROOT", "--now", "NOW", "--generation", rule, "-o", "PLAN") for rule in ("3.0", "kip33")
     ] + [("simulate", "retain", "ROOT", "--now", "NOW")],
@@ -59,7 +58,6 @@ READS = {
     "verify": INDEXES,
     "lookup": SEARCHES,
     "export": SEARCHES,
-    "layouts": LAYOUTS,
     "retain inside segments": INSIDE_READS,
     "simulate roll": SIMULATION_READS,
     **{name: reads(one) for name, one in OPERATIONS.items()},

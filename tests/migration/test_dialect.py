@@ -12,8 +12,8 @@ import pytest
 from kafkats.formats import dispatch, enriched, v2
 from kafkats.formats.control import ControlType, encode_end_marker
 from kafkats.formats.model import Record, TimestampType
+from model.tests.builders.enriched import LOG, Dump, dump, of_kind, offsets
 from tests.builders.commands import run
-from tests.builders.enriched import LOG, Dump, dump, of_kind, offsets
 from tests.golden import Unpacked
 
 __all__ = ["dump"]

@@ -24,7 +24,6 @@ from kafkats.logdir import steady
 from kafkats.lookup.consumer_groups import Committed
 from kafkats.lookup.lag import lag
 from kafkats.lookup.latency import latency
-from kafkats.lookup.layouts import LayoutOptions, layouts_unit
 from kafkats.lookup.partitions import lookup_partitions, lookup_unit
 from kafkats.migration.census import census_unit
 from kafkats.migration.certificate import Certificate, CertifyOptions
@@ -35,6 +34,7 @@ from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, list_units
 from kafkats.rolling.simulate import SimulateOptions, partitions, simulate_partition
 from kafkats.tables.cells import build_unit
+from kafkats_model.layouts import LayoutOptions, layouts_unit
 from tests.golden import case
 
 CLEANED = ("compaction-2.8.2", "compaction-4.3.1")

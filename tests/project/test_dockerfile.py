@@ -205,7 +205,7 @@ def wheel(folder: Path, to: Path) -> Path:
         (".git/config", False),
         (".airflow/airflow.cfg", False),
         ("build/try/kafka/meta.properties", False),
-        ("tests/conftest.py", False),
+        ("conftest.py", False),
         ("kafkats/__pycache__/plan.cpython-311.pyc", False),
         ("dags/old.pyc", False),
     ],

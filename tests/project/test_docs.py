@@ -11,12 +11,12 @@ from urllib.parse import unquote
 import click
 import pytest
 
-from kafkats.cli import cli
+from tests.builders.commands import command_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path
-    for folder in ("", "docs", "bench", "tests")
+    for folder in ("", "docs", "bench", "model", "tests")
     for path in (ROOT / folder).glob("**/*.md" if folder else "*.md")
     if "node_modules" not in path.parts
 )
@@ -70,9 +70,12 @@ def test_the_pages_are_found() -> None:
 
 
 def test_the_index_links_every_page() -> None:
-    index = ROOT / "docs" / "README.md"
-    linked = {(index.parent / link.partition("#")[0]).resolve() for link in links(index)}
-    assert {page for page in (ROOT / "docs").rglob("*.md")} - linked == {index}
+    for index, folder in (
+        (ROOT / "docs" / "README.md", "docs"),
+        (ROOT / "model" / "README.md", "model/docs"),
+    ):
+        linked = {(index.parent / link.partition("#")[0]).resolve() for link in links(index)}
+        assert {page for page in (ROOT / folder).rglob("*.md")} - linked <= {index}
 
 
 def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +90,7 @@ def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert wrong == ["gone.md", "#three", "page.md#same-2", "../outside.md"]
 
 
-FOLDERS = "kafkats|pyspark_kafkats|tests|docs|scripts|bench|plugins|spark_jobs|dags"
+FOLDERS = "kafkats|model|pyspark_kafkats|tests|docs|scripts|bench|plugins|spark_jobs|dags"
 CODE_PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]+)`")
 
 
@@ -122,9 +125,7 @@ def commands(page: Path) -> list[list[str]]:
 
 def unknown_options(words: list[str]) -> list[str]:
     """The options among `words` that the command they begin with does not have."""
-    command: click.Command = cli
-    while isinstance(command, click.Group) and words and words[0] in command.commands:
-        command, words = command.commands[words[0]], words[1:]
+    command, words = command_of(words)
     options = {
         name for parameter in command.params for name in parameter.opts + parameter.secondary_opts
     }

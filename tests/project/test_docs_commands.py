@@ -28,7 +28,6 @@ NAMES = {
     "/backup/plan": "plan",
     "PLAN": "plan",
     "1f2e3d4c5b6a": "any",
-    "/tmp/phase-2": "phase-2",
 }
 """What stands for a folder or a digest of the reader's, and what it is here."""
 DAYS = {"2026-01-31T10:": "2020-09-13T12:", "2026-01-31T11:": "2020-09-13T13:"}
@@ -75,8 +74,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         case(name).unpack("before", tmp_path / folder)
     (tmp_path / "described.txt").write_text(DESCRIBED)
     (tmp_path / "clients.yaml").write_text(CLIENTS)
-    (script,) = (block for block in blocks(DOCS / "replay.md") if '"do": "broker"' in block)
-    (tmp_path / "phase-2.jsonl").write_text(script)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -91,20 +88,6 @@ def test_commands_run(name: str, here: Path, capsys: pytest.CaptureFixture[str])
         assert code in (0, 1), (words, err)
 
 
-def untimed(table: str) -> list[str]:
-    return [re.sub(r" +\d+$", "", line) for line in table.splitlines()]
-
-
-def test_the_replay_prints_what_the_page_shows(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without the last column: CPU time differs from run to run."""
-    (expected,) = (block for block in blocks(DOCS / "replay.md") if block.startswith("line  do"))
-    code, out, _ = run(capsys, "replay", "phase-2.jsonl", "-o", "phase-2")
-    assert code == 0
-    assert untimed(out) == untimed(expected.replace("/tmp/", ""))
-
-
 def test_the_commands_are_found() -> None:
-    assert {"clients.md", "depths.md", "exports.md", "recover.md", "replay.md"} <= set(PAGES)
+    assert {"clients.md", "depths.md", "exports.md", "recover.md"} <= set(PAGES)
     assert sum(len(list(commands(page))) for page in PAGES.values()) >= 20

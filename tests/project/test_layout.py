@@ -12,6 +12,7 @@ ROOT: Final = Path(__file__).parents[2]
 TESTED: Final = {
     "conformance": ("conformance",),
     "dags": ("dags", "plugins/kafkats_airflow"),
+    "model/project": ("model", ".", "model/tests/project"),
     "project": (".", "tests/project"),
     "pyspark_kafkats": ("pyspark_kafkats",),
     "spark_jobs": ("spark_jobs",),
@@ -19,7 +20,7 @@ TESTED: Final = {
     "ui": tuple(f"plugins/kafkats_airflow/ui{part}" for part in ("", "/reading", "/routes")),
 }
 """Folder of tests -> the folders with what it tests. Any other `X` tests `kafkats/X`, or what tests
-share in `tests/X`.
+share in `tests/X`. `model/X` stands for the folder `model/tests/X`, which tests `model/kafkats_model/X`.
 """
 EXCEPTIONS: Final = {
     "browser/test_airflow.py": "all DAGs, in a whole Airflow",
@@ -46,9 +47,14 @@ def names(folder: Path) -> set[str]:
 
 
 def places(test: str) -> list[Path]:
-    """The folders with what `test`, a path in tests/, may test."""
+    """The folders with what `test`, a path in tests/ (in model/tests/: model/...), may test."""
     folder = str(Path(test).parent)
-    listed = TESTED.get(folder, (f"kafkats/{folder}", f"tests/{folder}"))
+    product = (
+        f"model/kafkats_model/{folder.removeprefix('model').lstrip('/')}"
+        if folder.startswith("model")
+        else f"kafkats/{folder}"
+    )
+    listed = TESTED.get(folder, (product, str(path_of(folder))))
     return [path for path in (ROOT / name for name in listed) if path.is_dir()]
 
 
@@ -63,8 +69,20 @@ def is_mirrored(test: str) -> bool:
     )
 
 
+def path_of(test: str) -> Path:
+    """Return the path of a file or folder of tests."""
+    of_model = test.split("/")[0] == "model"
+    return (
+        ROOT / "model/tests" / test.removeprefix("model").lstrip("/")
+        if of_model
+        else ROOT / "tests" / test
+    )
+
+
 def every_test() -> list[str]:
-    return [str(path.relative_to(ROOT / "tests")) for path in (ROOT / "tests").rglob("test_*.py")]
+    found = [str(path.relative_to(ROOT / "tests")) for path in (ROOT / "tests").rglob("test_*.py")]
+    of_model = ROOT / "model" / "tests"
+    return found + [f"model/{path.relative_to(of_model)}" for path in of_model.rglob("test_*.py")]
 
 
 def test_every_test_lies_where_its_module_lies() -> None:
@@ -82,8 +100,8 @@ def test_exceptions_are_few_and_needed() -> None:
 
 
 def test_what_tests_share_lies_in_no_test() -> None:
-    of_a_test = re.compile(r"^(from|import) tests\.(\w+\.)*test_", re.MULTILINE)
-    found = {test for test in every_test() if of_a_test.search((ROOT / "tests" / test).read_text())}
+    of_a_test = re.compile(r"^(from|import) (model\.)?tests\.(\w+\.)*test_", re.MULTILINE)
+    found = {test for test in every_test() if of_a_test.search(path_of(test).read_text())}
     assert found == set(SHARED_BY_TESTS)
 
 
@@ -99,6 +117,9 @@ def test_what_tests_share_lies_in_no_test() -> None:
         ("dags/test_settings.py", True),
         ("project/test_readme.py", True),
         ("project/test_plan.py", False),
+        ("model/broker/test_producers.py", True),
+        ("model/broker/test_columns.py", False),
+        ("model/test_layouts.py", True),
     ],
 )
 def test_what_counts_as_mirrored(test: str, mirrored: bool) -> None:

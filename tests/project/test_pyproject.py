@@ -94,7 +94,14 @@ def bare_machine(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     """A copy of the project without .venv, and a PATH with the usual small programs but neither Python nor Java."""
     project = tmp_path / "project"
     (project / "scripts").mkdir(parents=True)
-    for name in ("scripts/setup", "scripts/env.sh", "requirements.lock", "pyproject.toml"):
+    for name in (
+        "scripts/setup",
+        "scripts/env.sh",
+        "requirements.lock",
+        "pyproject.toml",
+        "model/pyproject.toml",
+    ):
+        (project / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, project / name)
     programs = tmp_path / "bin"
     programs.mkdir()

@@ -1,6 +1,6 @@
 """The demo of the documents: the matrix of requests and formats, the phases, a canary and the limit for timestamps, played by brokers.
 
-Called by scripts/demo, which sets the environment. Plays the scripts docs/seeds/*.jsonl with `kafkats replay`. Proved is that each
+Called by scripts/demo, which sets the environment. Plays the scripts model/docs/seeds/*.jsonl with `kafkats replay`. Proved is that each
 cell is what KIP-31 and KIP-32 say, and that `kafkats verify` finds nothing in the log directories.
 """
 
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
-from kafkats.broker.script import Create, Fetch, Produce, read_script
+from kafkats_model.broker.script import Create, Fetch, Produce, read_script
 from tools import demo_kip228
 from tools.demo_stage import HOME, begin, console
 
-SCRIPTS = Path(__file__).parents[2] / "docs" / "seeds"
+SCRIPTS = Path(__file__).parents[2] / "model" / "docs" / "seeds"
 PLAYED = ("phases", "canary", "threshold")
 TYPES = {"CreateTime": "ct", "LogAppendTime": "lat"}
 
@@ -36,7 +36,7 @@ class Cell(NamedTuple):
 
 
 def replay(name: str, *more: str) -> list[dict[str, Any]]:
-    """Play docs/seeds/NAME.jsonl into a folder of the demo; return its rows."""
+    """Play model/docs/seeds/NAME.jsonl into a folder of the demo; return its rows."""
     words = ["replay", str(SCRIPTS / f"{name}.jsonl"), "-o", str(HOME / name), *more]
     return [json.loads(line) for line in kafkats(*words, "--json").splitlines()][:-1]
 
@@ -139,7 +139,7 @@ def main() -> int:
     console.rule("[bold]2 Fetches: what a consumer receives, and bytes sent")
     console.print(fetch_table(every))
     for number, name in enumerate(PLAYED, 3):
-        console.rule(f"[bold]{number} kafkats replay docs/seeds/{name}.jsonl")
+        console.rule(f"[bold]{number} kafkats replay model/docs/seeds/{name}.jsonl")
         console.print(
             kafkats("replay", str(SCRIPTS / f"{name}.jsonl"), "-o", str(HOME / name)), markup=False
         )

@@ -25,7 +25,7 @@ from tests import golden, spark
 from tools.same import compare, words
 
 ROOT: Final = Path(__file__).parents[2]
-PRODUCT: Final = ("kafkats", "pyspark_kafkats", "spark_jobs", "plugins", "dags")
+PRODUCT: Final = ("kafkats", "model", "pyspark_kafkats", "spark_jobs", "plugins", "dags")
 JOB_CASE: Final = ("retention-4.3.1", "before")
 """What the jobs run on: a Spark application takes seconds, and its answers are the command's."""
 _SHOWN: Final = 5
@@ -88,7 +88,8 @@ class Side:
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None:
-            paths = [self.tree, self.tree / "spark_jobs", self.tree / "plugins"]
+            names = ("", "model", "spark_jobs", "plugins")
+            paths = [self.tree / name for name in names if (self.tree / name).is_dir()]
             env = os.environ | spark.JAVA | {
                 "PYTHONPATH": os.pathsep.join(map(str, paths)),
                 "PYTHONSAFEPATH": "1",
@@ -408,11 +409,18 @@ def checkout(commit: str, into: Path) -> Path:
         making = into / f"{sha}.making"
         making.mkdir(parents=True)
         archive = subprocess.run(
-            ["git", "archive", sha, *PRODUCT], cwd=ROOT, check=True, capture_output=True
+            ["git", "archive", sha, *_there(sha)], cwd=ROOT, check=True, capture_output=True
         )
         subprocess.run(["tar", "-x", "-C", str(making)], input=archive.stdout, check=True)
         making.rename(tree)
     return tree
+
+
+def _there(sha: str) -> list[str]:
+    """Return the folders of PRODUCT that a commit has: older ones have no model/."""
+    words = ["git", "ls-tree", "--name-only", sha]
+    listed = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [name for name in PRODUCT if name in listed.splitlines()]
 
 
 def _part(text: str) -> tuple[int, int]:

@@ -1,0 +1,1 @@
+"""The commands that kafkats-model adds to kafkats."""
