@@ -94,7 +94,7 @@ def conform(tally: Tally, work: Path) -> None:
 def _marked(work: Path, tally: Tally) -> None:
     broker = Broker(VERSIONS[False][0], work, level="info")
     try:
-        marked.conform(broker, _start, _kafkats, tally)
+        marked.conform(broker, _start, run_command, tally)
     finally:
         broker.close()
         shutil.rmtree(work, ignore_errors=True)
