@@ -35,8 +35,8 @@ _BATCHES: Final = 10
 _RECORDS: Final = 3
 _END: Final = _BATCHES * _RECORDS
 _RECOVERING: Final = re.compile(r"partition=([^],]+).*Recovering unflushed segment (\d+)")
-_UNCLEAN: Final = "handleUncleanBrokerShutdown"
-"""The controller's word (ReplicationControlManager) if a broker registers without its last epoch."""
+_UNCLEAN: Final = "handleBrokerUncleanShutdown: changing 2 partition"
+"""The controller's word (ReplicationControlManager) if a broker registers without its last epoch: it takes it out of ISR and ELR."""
 
 Command = Callable[..., int]
 """Runs a command of kafkats and returns its exit code."""

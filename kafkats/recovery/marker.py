@@ -40,11 +40,8 @@ from kafkats.recovery.look import Partition, RecoverOptions
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.rules import NEWEST
 from kafkats.recovery.seeing import Seen, find, partitions_in, see
+from kafkats.recovery.words import UNMARKED
 
-COST: Final = (
-    "without it the whole stop is unclean for the controller, which (with ELR: from 4.0, new"
-    " clusters from 4.1) takes the broker out of ISR and ELR"
-)
 _LOST: Final = pa.schema([("partition_dir", pa.string()), ("why", pa.string())])
 
 
@@ -88,7 +85,7 @@ def marker_item(marker: Untrue, rule: str) -> Item:
     """Return the item that removes a marker."""
     (_, first), *others = marker.missing
     more = f", and {len(others)} more" if others else ""
-    reason = f"it is not true of {first}{more}, whose torn tail is cut; {COST}"
+    reason = f"it is not true of {first}{more}, whose torn tail is cut; without it {UNMARKED}"
     return checkpoint_item(marker.log_dir, [first], rule) | {
         "file": paths.CLEAN_SHUTDOWN,
         "action": "remove",

@@ -19,6 +19,7 @@ from kafkats.plans.operation import (
     always,
 )
 from kafkats.recovery.options import Recover
+from kafkats.recovery.words import UNMARKED
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
@@ -87,8 +88,7 @@ def _sentences(header: Header) -> list[str]:
     if totals.get("markers_removed"):
         sentences.append(
             f"{counted(totals['markers_removed'], 'clean-shutdown marker')} removed, as logs are"
-            " cut below offsets that files name: the whole stop is then unclean for the controller,"
-            " which (with ELR: from 4.0, new clusters from 4.1) takes the broker out of ISR and ELR"
+            f" cut below offsets that files name: without it {UNMARKED}"
         )
     if totals["behind_high_watermark"]:
         sentences.append(

@@ -160,6 +160,8 @@ def _next(start: BrokerStart) -> Iterator[str]:
         yield "next: mend what stops the broker, and predict again"
     elif any(one.log_bytes for p in start.partitions for one in p.recovered):
         yield f"next: kafkats plan recover {log_dirs} -o PLAN, or start the broker"
+    elif any(map(_hides_records, start.partitions)):
+        yield f"next: kafkats plan recover {log_dirs} -o PLAN"
     elif not loses(start):
         yield "next: start the broker"
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from kafkats.recovery.rules import StartRule
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kafkats.recovery.rules import StartRule
+
+UNMARKED: Final = (
+    "the whole stop is unclean for the controller, which (with ELR: from 4.0, new clusters from"
+    " 4.1) takes the broker out of ISR and ELR"
+)
+"""What the removal of a clean-shutdown marker costs."""
 
 
 def bad_directory(path: str, name: str) -> str:

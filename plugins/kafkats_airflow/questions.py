@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.counts import counted, size_text
+from kafkats.recovery.words import UNMARKED
 from kafkats_airflow.links import page_of
 from kafkats_airflow.results import PlanResult
 from kafkats_airflow.run_params import params_of
@@ -111,6 +112,11 @@ def of_recover(context: Context, plans: Plans) -> str:
     if dropped:
         sentences.append(
             f"LOST, as by Kafka's recovery: {counted(dropped, 'segment')} behind a corrupt one."
+        )
+    if markers := sum(one.get("markers_removed", 0) for one in totals):
+        sentences.append(
+            f"{counted(markers, 'clean-shutdown marker')} removed, as logs are cut below offsets"
+            f" that files name: without it {UNMARKED}."
         )
     if blocked := sum(one["blocked"] for one in totals):
         sentences.append(

@@ -27,6 +27,7 @@ def plan(**totals: int) -> Any:
         ({}, "| `/a` |", "cut off"),
         ({"cut_bytes": 5}, "5 B behind the last good batches are cut off.", "NOT"),
         ({"blocked": 1}, "NOT recovered: 1 partition, left as they are", "0 B that"),
+        ({"markers_removed": 1}, "1 clean-shutdown marker removed", "NOT"),
         ({"dropped_segments": 2}, "LOST, as by Kafka's recovery: 2 segments", "0 B that"),
     ],
 )

@@ -244,6 +244,7 @@ def test_a_run_is_shown_applied_proved_and_undone(
 
     plan, run = tmp_path / "plan", tmp_path / "plan.run"
     before = contents(root)
+    assert "next: kafkats plan recover" in kafkats("preflight", root, "--kafka", "4.3", code=1)
     said = kafkats("plan", "recover", root, "-o", plan)
     assert "1 clean-shutdown marker removed" in said and "offsets 27 to 29 are missing" in said
     shown = kafkats("show", plan)
