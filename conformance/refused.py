@@ -216,6 +216,38 @@ def _renamed(ending: str) -> Callable[[Started], None]:
     return rename
 
 
+def _beside_its_future(*, other_id: str = "") -> Callable[[Started], None]:
+    """Copy a partition as its own future replica, as one of another topic with `other_id`."""
+
+    def copy(broker: Started) -> None:
+        future = broker.root / f"untouched-0.{'a' * 32}-future"
+        shutil.copytree(broker.root / "untouched-0", future)
+        if other_id:
+            (future / paths.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {other_id}")
+
+    return copy
+
+
+def _directory_for_the_only_log(broker: Started) -> None:
+    first, *others = sorted((broker.root / "untouched-0").glob(f"*{paths.LOG}"))
+    for log in others:
+        for file in log.parent.glob(f"{log.stem}.*"):
+            file.unlink()
+    first.unlink()
+    first.mkdir()
+
+
+def _directory_for(kind: str) -> Callable[[Started], None]:
+    """Put a directory in the place of the first file of a kind."""
+
+    def put(broker: Started) -> None:
+        file = min((broker.root / "untouched-0").glob(f"*{kind}"))
+        file.unlink()
+        file.mkdir()
+
+    return put
+
+
 def _elsewhere(
     damage: Callable[[Started, Path], IO[bytes] | None], *, named: bool = True
 ) -> Callable[[Started], IO[bytes] | None]:
@@ -346,6 +378,13 @@ _WAYS: Final[dict[str, Callable[[Started], IO[bytes] | None]]] = {
     "deleted": _renamed("delete"),
     "future": _renamed("future"),
     "stray": _renamed("stray"),
+    "a future replica beside its own": _beside_its_future(),
+    "a future replica of another topic": _beside_its_future(other_id="AAAAAAAAAAAAAAAAAAAAAw"),
+    "a directory for the only log": _directory_for_the_only_log,
+    "a directory for the first log": _directory_for(paths.LOG),
+    "a directory for an index": _directory_for(paths.OFFSET_INDEX),
+    "a directory for an index of transactions": _directory_for(paths.TXN_INDEX),
+    "a directory for a snapshot": _directory_for(paths.SNAPSHOT),
     "cluster": _cluster,
     "node": lambda broker: set_property(broker.root, _node(broker), "77"),
     "two clusters": _two("cluster.id", "another-cluster-of-22-c"),

@@ -222,7 +222,7 @@ def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
     for name, table in beside.items():
         write_table(folder / f"{name}.parquet", table)
     write_table(folder / "items.parquet", plan.items)
-    note_volumes(folder, sorted(set(plan.items["log_dir"].to_pylist())))
+    note_volumes(folder, sorted(filter(None, set(plan.items["log_dir"].to_pylist()))))
     write_json(folder / "plan.json", {**plan.header, "digest": plan.digest})
 
 

@@ -55,12 +55,14 @@ def check_volumes(folder: Path, log_dirs: Iterable[str]) -> None:
 def other_volumes(folder: Path, log_dirs: Iterable[str]) -> dict[str, Refused]:
     """Return the log directories that are not what the plan or run in `folder` saw, and why.
 
-    One that has lost its meta.properties goes by its path (`unidentified`). Raises as
-    `check_volumes` otherwise.
+    One that has lost its meta.properties goes by its path (`unidentified`). What is no path of a
+    log directory is left to whoever opens it. Raises as `check_volumes` otherwise.
     """
     listed = read_volumes(folder)
     found = {}
     for log_dir in log_dirs:
+        if not Path(log_dir).is_absolute() or "\0" in log_dir:
+            continue
         try:
             check_mounted(log_dir)
             if volume_at(log_dir) is not None:
@@ -80,7 +82,7 @@ def unidentified(folder: Path, log_dirs: Iterable[str]) -> list[str]:
         f"{log_dir}: has no readable {META_PROPERTIES}, and goes by its path; before it was"
         f" {listed[log_dir]}"
         for log_dir in log_dirs
-        if log_dir in listed and volume_at(log_dir) is None
+        if log_dir in listed and "\0" not in log_dir and volume_at(log_dir) is None
     ]
 
 

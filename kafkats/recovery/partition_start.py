@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -96,7 +96,9 @@ def predict(
         unread = None if first else _unread_epochs(partition.path, rule, known)
         if unread is not None or words:
             return unread or replace(known, outcome="stops", words=first or words)
-        return _loaded(partition, claims, rule, interval, names, known, epochs, state, ahead or {})
+        start = _loaded(partition, claims, rule, interval, names, known, epochs, state, ahead or {})
+        blocked = _blocking_directory(start, partition, names, rule)
+        return replace(known, outcome="offline", words=blocked) if blocked else start
     except Stops as e:
         outcome: Outcome = "unknown" if _UNDECIDED in e.words or "overflow" in e.words else "stops"
         return replace(known, outcome=outcome, words=e.words)
@@ -139,6 +141,26 @@ def _loaded(
     _check_indexes(load)
     end = _settled_end(load)
     return _finished(load, known, end)
+
+
+def _blocking_directory(
+    start: PartitionStart, partition: PartitionDir, names: Collection[str], rule: StartRule
+) -> str:
+    """Return the broker's words for a directory where it opens or creates a file, "" for none.
+
+    A load lists files only, so it opens no log that is a directory. It may create one there. A
+    .txnindex is opened by its name, and an .index at the first read of its segment.
+    """
+    opened = (paths.LOG, paths.OFFSET_INDEX) if rule.marker_epoch else (paths.LOG,)
+    for name in sorted({finding.file for finding in partition.findings}):
+        path = partition.path / name
+        log = name.removesuffix(paths.TXN_INDEX) + paths.LOG
+        transactions = rule.producers and name.endswith(paths.TXN_INDEX) and log in names
+        created = name in start.created and name.endswith(opened)
+        if (created or transactions) and path.is_dir():
+            is_index = name.endswith(paths.OFFSET_INDEX)
+            return f"{path} (Is a directory)" if is_index else f"{path}: Is a directory"
+    return ""
 
 
 def _has_producers(directory: Path, files: Files, rule: StartRule) -> bool:

@@ -27,6 +27,7 @@ from kafkats.recovery.meta_properties import (
     without_properties,
     words_of_all,
 )
+from kafkats.recovery.moves import blocked_moves
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.reading import Recovery
 from kafkats.recovery.root import Looked, look_at_root, told_epoch
@@ -107,6 +108,7 @@ def predict_start(
     words = words_of_all(starts, rule, expected) + _duplicates(partitions, rule)
     roots = tuple(_root_outcome(one, partitions, rule, kraft) for one in looked)
     stopped = [(p.log_dir, p.partition_dir, p.words) for p in partitions if p.outcome == "stops"]
+    words += blocked_moves(partitions, rule, kraft=kraft)
     words += [*misplaced_logs(roots), *refused_without_id(partitions, kafka)] if kraft else []
     words += [w for root in roots if root.outcome == "stops" for w in root.words]
     words += [f"{log_dir}/{name}: {reason}" for log_dir, name, reason in stopped]

@@ -44,6 +44,10 @@ def duplicate(rule: StartRule, first: str, second: str, partition: str) -> str:
     return f"Duplicate log directories for {partition} are found in both {first} and {second}."
 
 
+def not_renamed(partition: str, log_dir: str) -> str:
+    return f"Error while renaming dir for {partition} in log dir {log_dir}"
+
+
 def corrupt_index(path: str, last: int, base: int) -> str:
     return (
         f"Corrupt index found, index file ({path}) has non-zero size but the last offset is {last}"

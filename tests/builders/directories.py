@@ -37,3 +37,11 @@ def open_below(folder: Path) -> int:
         with suppress(OSError):  # the listing's own
             found += Path(os.readlink(f"/proc/self/fd/{fd}")).is_relative_to(folder)
     return found
+
+
+def another_volume(root: Path, number: int = 1) -> None:
+    """Give a copy a directory id of its own: two log directories with one identity are refused."""
+    meta = root / "meta.properties"
+    lines = meta.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("directory.id=")]
+    meta.write_text("\n".join([*kept, f"directory.id={number:022d}", ""]))

@@ -20,6 +20,7 @@ from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.execution import LocalExecutor, U, Work
 from kafkats.plans.approval import Approval, write_approval
 from kafkats.plans.plan import read_plan
+from tests.builders.directories import another_volume
 from tests.golden import case
 
 GOLDEN = case("matrix-4.3.1-v2")
@@ -106,8 +107,9 @@ def test_the_result_of_a_job_is_the_summary_of_the_command(
 
 def test_a_log_has_the_first_rows_alone(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:
     many = [volume.with_name(f"data-{n}") for n in range(12)]
-    for root in many:
+    for number, root in enumerate(many):
         shutil.copytree(volume, root)
+        another_volume(root, number)
     scheduled("inventory", *many, "--by", "segment")
     lines = capsys.readouterr().out.splitlines()
     rows = [line for line in lines if line.startswith("{")]

@@ -15,6 +15,7 @@ from kafkats_airflow.reports import PARTITION, SEGMENT
 from kafkats.cli import cli
 from kafkats.migration.census import CENSUS
 from kafkats.plans.facts import SEGMENTS, read_table, summary
+from tests.builders.directories import another_volume
 from tests.golden import case
 
 
@@ -23,9 +24,10 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
     """Two log directories, one of them damaged, as `verify` sees them."""
     place = tmp_path_factory.mktemp("overview")
     roots = [place / "one", place / "two"]
-    for root in roots:
+    for number, root in enumerate(roots):
         root.mkdir()
         case("matrix-4.3.1-v2").unpack("data", root)
+        another_volume(root, number)
     for path in sorted(roots[1].glob("*/*.timeindex"))[:3]:
         path.write_bytes(b"12345")
     (roots[0] / "stray-file").write_text("")

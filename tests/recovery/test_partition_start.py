@@ -205,3 +205,53 @@ def test_a_broker_reads_one_byte_of_the_version_of_an_aborted_transaction(
     claims = Claims(recovery_point=0, log_start=0, rooted=True, clean=True)
     start = predict(scan_partition(directory), claims, start_rule("4.3"), log_dir=str(tmp_path))
     assert (start.outcome == "loads", words in start.words) == (not words, True)
+
+
+@pytest.fixture
+def beside(golden: Unpacked, tmp_path: Path) -> Path:
+    """A log directory of 4.3.1 with one partition that lacks nothing."""
+    source, root = golden("clean-start-4.3.1", "before"), tmp_path / "data"
+    shutil.copytree(source / "untouched-0", root / "untouched-0")
+    for name in ("meta.properties", ".kafka_cleanshutdown"):
+        shutil.copy2(source / name, root)
+    (root / "__cluster_metadata-0").mkdir()
+    return root
+
+
+def _put_directory(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def test_a_directory_in_the_place_of_the_only_log(beside: Path) -> None:
+    """4.3.1 and 2.8.2 said so, and shut down."""
+    first, *others = sorted((beside / "untouched-0").glob("*.log"))
+    for log in others:
+        for file in log.parent.glob(f"{log.stem}.*"):
+            file.unlink()
+    _put_directory(first)
+    for kafka in ("4.3.1", "2.8.2"):
+        start = predict_start(LocalExecutor(1), [beside], kafka)
+        assert start.partitions[0].outcome == "offline"
+        assert start.partitions[0].words == f"{first}: Is a directory"
+    assert start.outcome == "stops"
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(".log", ""), (".txnindex", ": Is a directory"), (".index", " (Is a directory)"), (".snapshot", "")],
+)  # fmt: skip
+def test_a_directory_in_the_place_of_another_file(kind: str, words: str, beside: Path) -> None:
+    """4.3.1 started, or said so."""
+    file = min((beside / "untouched-0").glob(f"*{kind}"))
+    _put_directory(file)
+    start = predict_start(LocalExecutor(1), [beside], "4.3.1")
+    assert start.partitions[0].words == (f"{file}{words}" if words else "")
+    assert start.outcome == ("stops" if words else "loads")
+
+
+def test_a_future_replica_beside_its_own(beside: Path) -> None:
+    shutil.copytree(beside / "untouched-0", beside / f"untouched-0.{'a' * 32}-future")
+    start = predict_start(LocalExecutor(1), [beside], "4.3.1")
+    words = f"Error while renaming dir for untouched-0 in log dir {beside}"
+    assert (start.outcome, start.words) == ("stops", (words,))

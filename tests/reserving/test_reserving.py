@@ -28,6 +28,7 @@ from kafkats.logdir.reservation import (
 from kafkats.plans.run import Run
 from kafkats.reserving import Wish, changing, now_ms, planning
 from tests.builders.commands import run, run_mixed
+from tests.builders.directories import another_volume
 from tests.builders.locks import other_process
 from tests.crash.commands import small_disk
 from tests.crash.real import fork
@@ -46,6 +47,7 @@ def roots(tmp_path: Path) -> list[Path]:
         root.mkdir(parents=True)
         case("matrix-4.3.1-v2").unpack("data", root)
         found.append(root)
+    another_volume(found[1])
     (found[0] / LOST).unlink()
     return found
 

@@ -18,6 +18,7 @@ from kafkats.flow import applying
 from kafkats.plans.plan import read_plan
 from kafkats.plans.run import read_actions
 from pyspark_kafkats.execution import SparkExecutor
+from tests.builders.directories import another_volume
 from tests.golden import case, tree
 from tests.spark_jobs.words import job, options
 
@@ -177,6 +178,7 @@ def test_the_same_inventory_as_the_command(
 def test_several_volumes_are_one_plan(executor: SparkExecutor, volume: Path) -> None:
     second = volume.parents[1] / "other-broker" / "data"
     shutil.copytree(volume, second, copy_function=shutil.copy2)
+    another_volume(second)
     out = volume.parents[1] / "plan"
     result = job(executor, "plan", "rebuild", second, volume, "-o", out)
     assert result["totals"]["files"] == 6

@@ -14,6 +14,7 @@ from kafkats.errors import Locked, Reserved, UsageError
 from kafkats.logdir.reservation import Reservation, read_reservation, reservation_area, reserve
 from kafkats.reserving import now_ms
 from pyspark_kafkats.execution import SparkExecutor
+from tests.builders.directories import another_volume
 from tests.builders.locks import other_process
 from tests.golden import case, retention_moment, retention_policy
 from tests.spark_jobs.words import job
@@ -29,9 +30,10 @@ HOUR = 3_600_000
 def roots(tmp_path: Path) -> list[Path]:
     """Three log dirs; an index file is missing in the first two."""
     found = [tmp_path / "disk" / name for name in "abc"]
-    for root in found:
+    for number, root in enumerate(found):
         root.mkdir(parents=True)
         case("matrix-4.3.1-v2").unpack("data", root)
+        another_volume(root, number)
     for root in found[:2]:
         (root / LOST).unlink()
     return found
