@@ -36,6 +36,8 @@ class Damaged(NamedTuple):
     done: tuple[str, ...]
     recovery_point: int
     log_start: int
+    source: Path
+    """The sound partition that was copied."""
 
     def __str__(self) -> str:
         points = f"recovery point {self.recovery_point}, log start {self.log_start}"
@@ -76,7 +78,8 @@ def damaged(
     end = bases[-1] + 40
     points = (0, 0, dice.choice(bases), dice.randrange(end), end, 1_000_000)
     begins = (0, 0, 0, 0, dice.choice(bases), dice.randrange(end))
-    return Damaged(to, source.interval, tuple(done), dice.choice(points), dice.choice(begins))
+    point, begin = dice.choice(points), dice.choice(begins)
+    return Damaged(to, source.interval, tuple(done), point, begin, source.path)
 
 
 def _cut(log: Path, dice: random.Random) -> None:

@@ -22,7 +22,8 @@ class Silent(Exception):
 class Judge:
     """`with Judge("4.3.1") as ask: ask("recover", log, "--out", folder)`; answers are the judge's JSON objects.
 
-    `what` is "recover" for LogSegment.recover of 2.8.2, which a program of its own knows. The JVM's words go to `log`.
+    `what` is "recover" for LogSegment.recover of 2.8.2, or "load" for the loader of 3.9.1, which programs of their own
+    know. The JVM's words go to `log`.
     """
 
     def __init__(self, version: str, *what: str, temporary: Path, log: Path) -> None:

@@ -1,16 +1,19 @@
 """Compare recoveries by kafkats with those of Kafka's own loaders, on directories with random damages.
 
-scripts/conformance losses           60 damaged partitions for each version
+scripts/conformance losses           40 damaged partitions for each version
 scripts/conformance losses --full    1000 for each, beginning at a number that nobody chose
 
 A recovery that is not blocked must end as Kafka's own one: log start, log end, and every byte of the
-logs. So nothing is lost without a word that a broker would keep.
+logs. So nothing is lost without a word that a broker would keep. What Kafka's own load loses of the
+undamaged partition, preflight and the plan must name, if any file knows of it.
 """
 
 from __future__ import annotations
 
 import secrets
 import shutil
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,13 +32,16 @@ from kafkats.plans.operation import Planned
 from kafkats.plans.units import list_units
 from kafkats.recovery.look import RecoverOptions
 from kafkats.recovery.plan import look_and_plan
+from kafkats.recovery.start import predict_start
 from tests.builders.operations import applied_rows
 from tests.golden import Unpacked
 
 ENDS: Final = "a recovery that is not blocked ends as the broker's own"
 AGAIN: Final = "after a recovery there is nothing left to plan"
-_JUDGED: Final = ("4.3.1", "2.8.2")
-_LOADS: Final = {False: 60, True: 1000}
+SILENT: Final = "what a broker's load loses is named before it"
+_JUDGED: Final = {"4.3.1": (), "3.9.1": ("load",), "2.8.2": ()}
+"""The versions, and the words by which the judge serves them."""
+_LOADS: Final = {False: 40, True: 1000}
 _BLOCKED: Final = 0.8
 """If more are blocked, the comparison says little."""
 _P: Final = PartitionName("p", 0, "")
@@ -53,7 +59,8 @@ def conform(tally: Tally, work: Path) -> None:
 
 def _compare(version: str, numbers: range, unpacked: Unpacked, tally: Tally, work: Path) -> None:
     blocked = {False: 0, True: 0}
-    with Judge(version, temporary=work, log=work / f"judge-{version}.log") as ask:
+    log = work / f"judge-{version}.log"
+    with Judge(version, *_JUDGED[version], temporary=work, log=log) as ask:
         for number in numbers:
             for like_kafka in (False, True):
                 try:
@@ -88,6 +95,11 @@ def _compare_one(
     plan = _plan(root, one, like_kafka=like_kafka)
     if plan.plan.blocked:
         return False
+    if theirs is not None and not like_kafka:
+        lost = lost_batches(one.source, theirs)
+        if lost:
+            named = _names_a_loss(root, one, plan) or not knows_of(one.directory, theirs[1])
+            tally.same(SILENT, version, "random", f"{number}: {one}, lost {lost}", named, True)
     outcomes = set(applied_rows(plan.plan)["outcome"].to_pylist())
     point = read_offsets(root / paths.RECOVERY_POINT).get(_P, 0)
     ours = _loaded(ask, one, point, newest, work / "ours")
@@ -104,6 +116,44 @@ def _compare_one(
     else:
         tally.differs(f"{AGAIN}, Kafka {version}, {what}: {outcomes}")
     return True
+
+
+def lost_batches(source: Path, theirs: tuple[int, int, dict[int, bytes]]) -> list[int]:
+    """Return the last offsets of the batches of a sound partition that a broker's load lost."""
+    start, _, logs = theirs
+    left = {offset for data in logs.values() for offset in _last_offsets(data)}
+    sound = [offset for log in source.glob("*.log") for offset in _last_offsets(log.read_bytes())]
+    return sorted(offset for offset in sound if offset >= start and offset not in left)
+
+
+def _last_offsets(data: bytes) -> Iterator[int]:
+    position = 0
+    while position + 27 <= len(data):
+        offset, size = struct.unpack_from(">qi", data, position)
+        newer = data[position + 16] >= 2
+        yield offset + (struct.unpack_from(">i", data, position + 23)[0] if newer else 0)
+        position += 12 + max(size, 0)
+
+
+def knows_of(directory: Path, log_end: int) -> bool:
+    """Return whether a file names an offset at or above `log_end`: a snapshot, or the last log's index."""
+    if any(int(snapshot.stem) > log_end for snapshot in directory.glob("[0-9]*.snapshot")):
+        return True
+    last = max(log_bases(directory), default=0)
+    index = directory / paths.segment_file(last, paths.OFFSET_INDEX)
+    data = index.read_bytes() if index.exists() else b""
+    relative = (
+        struct.unpack_from(">i", data, len(data) - 8)[0] if len(data) % 8 == 0 < len(data) else -1
+    )
+    return relative >= 0 and log_end <= last + relative < log_end + 1000
+
+
+def _names_a_loss(root: Path, one: Damaged, plan: Planned) -> bool:
+    """Return whether both name it: an end that moves back, or bytes that are cut or deleted."""
+    [start] = predict_start(LocalExecutor(1), [root], "4.3", interval=one.interval).partitions
+    rows = plan.beside["recovery"].to_pylist()
+    named = [bool(row["lost"] or row["cut_bytes"] or row["dropped_segments"]) for row in rows]
+    return any(named) and (start.loses or start.cut_bytes > 0)
 
 
 def _plan(root: Path, one: Damaged, *, like_kafka: bool) -> Planned:

@@ -14,13 +14,16 @@ nothing is judged, since the files are of different moments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from kafkats import paths
 from kafkats.evidence.claims import Claims
 from kafkats.findings import Finding
 from kafkats.logdir.checkpoints import EpochStart
+
+_FAR: Final = 10_000
+"""Offsets by which a checkpoint may lie above all else without being taken for wrong itself."""
 
 
 class Witness(NamedTuple):
@@ -60,6 +63,46 @@ def end_findings(
         return
     above = [w for w in (*witnesses(claims, epochs), *indexes) if w.offset > log_end]
     yield from _missing(claims, log, log_end, above, f"the log ends at offset {log_end}")
+    if claims.log_start > log_end:
+        reason = (
+            f"the log ends at {log_end}, and {paths.LOG_START} says {claims.log_start}: a start"
+            " deletes the whole log"
+        )
+        yield Finding("segments-deleted", log, reason)
+
+
+def wrong_witness(claims: Claims, above: Collection[Witness], log_end: int) -> Witness | None:
+    """Return the checkpoint that is likely wrong itself, None without one.
+
+    It alone names an offset that lies further above the log end and all other files than the log is
+    long. `above` are the witnesses above the log end. An empty log proves nothing.
+    """
+    begin = max(claims.log_start, claims.first_base, 0)
+    if not above or log_end <= begin:
+        return None
+    highest = max(above, key=lambda w: w.offset)
+    others = [w.offset for w in above if w is not highest]
+    far = highest.offset - max(others, default=log_end) > max(log_end - begin, _FAR)
+    return highest if far and highest.file.endswith("-checkpoint") else None
+
+
+def known_end(claims: Claims, named: Collection[Witness], log_end: int) -> int:
+    """Return the largest offset up to which the log reached by its own end and what files name.
+
+    A checkpoint that is likely wrong itself does not count.
+    """
+    above = [w for w in named if w.offset > log_end]
+    wrong = wrong_witness(claims, above, log_end)
+    return max((w.offset for w in above if w != wrong), default=log_end)
+
+
+def behind_high_watermark(log_end: int, high_watermark: int) -> int:
+    """Return how many offsets below the high watermark a log lacks at its end.
+
+    `log_end` is that after a start, -1 for a log that no broker loads. Consumers may have read
+    these records.
+    """
+    return max(high_watermark - log_end, 0) if log_end >= 0 else 0
 
 
 def empty_findings(
@@ -80,6 +123,16 @@ def _missing(
     claims: Claims, file: str, begin: int, above: Sequence[Witness], ends: str
 ) -> Iterator[Finding]:
     if not above:
+        return
+    wrong = wrong_witness(claims, above, begin)
+    if wrong is not None:
+        reason = (
+            f"{wrong.file} says {wrong.offset}, far above all else that is known: {ends}. That file"
+            " is likely wrong itself, not the log"
+        )
+        kind = "missing-records" if begin < claims.flushed_to else "end-not-flushed"
+        yield Finding(kind, file, reason, expected=str(wrong.offset), found=str(begin))
+        yield from _missing(claims, file, begin, [w for w in above if w != wrong], ends)
         return
     end = max(w.offset for w in above)
     files = ", ".join(f"{w.file} says {w.offset}" for w in sorted(above, key=lambda w: -w.offset))

@@ -9,11 +9,16 @@ from typing import Final
 from kafkats import paths
 from kafkats.evidence.borders import empty_findings, end_findings, first_findings, gap_findings
 from kafkats.evidence.claims import Claims
-from kafkats.evidence.looking import epochs_of, index_witnesses, was_compacted
+from kafkats.evidence.looking import (
+    epochs_of,
+    highest_end,
+    index_witnesses,
+    was_compacted,
+)
 from kafkats.findings import Finding
 from kafkats.segment.facts import SegmentFacts, StopReason
 
-_NOTHING_BEHIND: Final = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+NOTHING_BEHIND: Final = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 """Stops after which no damaged record can follow.
 
 At any other stop the bytes that follow may be the records: they are damaged, not missing.
@@ -41,7 +46,7 @@ def segment_evidence(
     # an index entry led the tail look to a wrong position
     not_seen = facts.last_offset < base and facts.valid_bytes > 0
     settled = claims.end_settled if next_base_offset < 0 else not claims.unsettled
-    if claims.live or not settled or facts.stop not in _NOTHING_BEHIND or not_seen:
+    if claims.live or not settled or facts.stop not in NOTHING_BEHIND or not_seen:
         return
     end = max(facts.next_offset, base)
     if next_base_offset < 0:
@@ -54,9 +59,18 @@ def segment_evidence(
 
 
 def directory_evidence(directory: Path, claims: Claims) -> Iterator[Finding]:
-    """Yield what the files of a partition without any log state."""
-    if claims.first_base < 0:
-        yield from empty_findings(claims, epochs_of(directory), directory.name)
+    """Yield what the files of a partition state that has no log, or one whose end a start moves.
+
+    The last segment may give way to a replacement. The log then ends at most where the last log
+    and all replacements end. Raises StorageFailed.
+    """
+    moved = claims.replacing and (not claims.end_settled or claims.first_base < 0)
+    log, end = highest_end(directory) if moved and not claims.live else ("", 0)
+    settled = claims._replace(unsettled=claims.unsettled and not moved, end_settled=True)
+    if log:
+        yield from end_findings(settled, epochs_of(directory), log, end)
+    elif claims.first_base < 0:
+        yield from empty_findings(settled, epochs_of(directory), directory.name)
 
 
 def told_at(findings: Iterable[Finding], *, deep: bool) -> list[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats import paths
-from kafkats.errors import CorruptBatch, KafkatsError
+from kafkats.errors import CorruptBatch, KafkatsError, storage
 from kafkats.evidence.borders import Witness
 from kafkats.formats import dispatch
 from kafkats.index import offset_index, time_index
 from kafkats.index.entries import whole_entries
 from kafkats.index.structure import Structure, examine_offset_index, examine_time_index
 from kafkats.logdir.checkpoints import EpochStart, read_epochs
+from kafkats.segment.broker_walk import read_on
 from kafkats.segment.headers import Rows, batch_headers
 from kafkats.segment.reader import Source, open_source
 
@@ -65,6 +67,26 @@ def _believable(structure: Structure, offsets: NDArray[np.int64], log_end: int) 
         return None
     inside = bool(offsets[0] < log_end)
     return int(offsets[-1]) if inside or offsets[-1] - log_end < _BELIEVABLE else None
+
+
+def highest_end(directory: Path) -> tuple[str, int]:
+    """Return the log that ends highest by its batch headers, and its end; "" without a log.
+
+    The logs are the last one, and those of unfinished replacements. A log that cannot be read does
+    not count. Raises StorageFailed.
+    """
+    with storage(directory, "listing"):
+        names = sorted(path.name for path in directory.iterdir())
+    logs = [(f, name) for name in names if (f := paths.parse_segment_file(name))]
+    logs = [(f, name) for f, name in logs if f.kind == paths.LOG and f.suffix in ("", ".swap")]
+    last = max((f.base_offset for f, _ in logs if not f.suffix), default=-1)
+    found = ("", 0)
+    for file, name in logs:
+        if file.suffix or file.base_offset == last:
+            with suppress(KafkatsError), open_source(directory / name) as source:
+                end = read_on(source, file.base_offset, checksums=False).next_offset
+                found = max(found, (name, end), key=lambda one: (one[1], bool(one[0])))
+    return found
 
 
 def was_compacted(directory: Path) -> bool | None:

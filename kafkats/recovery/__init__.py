@@ -12,6 +12,7 @@ Predicted, per generation of brokers; nothing in a log directory changes:
     reading          logs as the loader reads them: the log end, a recovery
     load             the state of one load
     snapshots        the producer snapshots that a start deletes, loads and writes
+    kept             the ends of segments that a start does not read
     judging          what a start loses, as findings
     partition_start  one partition, in the order of Kafka's LogLoader
     ahead            the segments of large partitions, read side by side
@@ -24,6 +25,8 @@ Done offline, as a plan (`plan recover`):
 
     plan             which partitions, the plan and its totals
     look             one partition: its facts, its decision, its items
+    known            recoveries of segments from facts, for the prediction of their partition
+    stopping         files for which no broker loads the partition
     decide           which logs are cut, dropped, kept or left alone
     readable         good batches behind a bad one
     copying          copies of these, to a folder of the user

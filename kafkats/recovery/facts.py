@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from kafkats import paths
+from kafkats.evidence.borders import behind_high_watermark
 from kafkats.findings import Finding, worst
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ class PartitionStart:
     replay_bytes: int = 0
     """Bytes of the segments that the replay reads, at most."""
     known_end: int = -1
-    """The largest end offset that logs and other files know of, before the start."""
+    """The largest end offset that logs and other files know of, before the start.
+
+    A checkpoint that is likely wrong itself does not count (`borders.wrong_witness`)."""
     topic_id: str = ""
     set_aside: str = ""
     """Why the broker renames the directory to `-stray`, or deletes it (3.0 to 3.6), "" if it does
@@ -95,7 +98,9 @@ class PartitionStart:
 
     @property
     def cut_bytes(self) -> int:
-        return sum(one.cut_bytes for one in self.recovered)
+        """Bytes that recoveries cut from logs which the start keeps."""
+        kept = (one for one in self.recovered if one.base_offset not in self.deleted)
+        return sum(one.cut_bytes for one in kept)
 
     @property
     def lost_offsets(self) -> int:
@@ -109,10 +114,20 @@ class PartitionStart:
         return max(self.known_end - max(self.log_end_offset, 0), 0)
 
     @property
+    def behind_high_watermark(self) -> int:
+        """The number of offsets below the high watermark that the log lacks after the start."""
+        return (
+            behind_high_watermark(self.log_end_offset, self.high_watermark)
+            if self.outcome == "loads"
+            else 0
+        )
+
+    @property
     def loses(self) -> bool:
         """Return whether the start loses something here, or does not end well."""
         bad = worst(self.findings) in ("damage", "danger")
-        return self.outcome != "loads" or bad or bool(self.set_aside) or self.lost_offsets > 0
+        lacks = self.lost_offsets > 0 or self.behind_high_watermark > 0
+        return self.outcome != "loads" or bad or bool(self.set_aside) or lacks
 
 
 @dataclass(frozen=True)

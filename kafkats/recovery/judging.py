@@ -7,11 +7,20 @@ from typing import NamedTuple
 
 from kafkats import paths
 from kafkats.counts import counted
-from kafkats.evidence.borders import end_findings, gap_findings
+from kafkats.evidence.borders import (
+    Witness,
+    behind_high_watermark,
+    end_findings,
+    first_findings,
+    gap_findings,
+    missing_offsets,
+)
 from kafkats.evidence.claims import Claims
+from kafkats.evidence.judging import told_at
 from kafkats.findings import Finding, unknown_magic
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.recovery.facts import PartitionStart, Recovered
+from kafkats.recovery.kept import Borders
 from kafkats.recovery.reading import End
 
 
@@ -19,14 +28,15 @@ class Seen(NamedTuple):
     """Observations of the load besides its result."""
 
     claims: Claims
+    """With the first base offset after the start."""
     end: End
     stops: Mapping[int, str]
     """By base offset of recovered segments: why the log was cut."""
     emptied: bool
     """Producer state began empty."""
-    gaps: Sequence[tuple[int, int, int]]
-    """Base offset and end of each recovered segment that does not reach the next one, and the base
-    offset of that one."""
+    borders: Borders
+    indexes: Sequence[Witness]
+    """Indexes of the last segment that name offsets above the log end."""
     compacted: bool | None
     """Whether the cleaner removed offsets; None if it cannot be determined, or without gaps."""
     unknown_formats: Mapping[int, int]
@@ -68,14 +78,53 @@ def start_findings(
     if seen.emptied and start.log_end_offset > start.log_start_offset:
         reason = f"no snapshot in {start.partition_dir}: producer state begins empty"
         yield Finding("producers-forgotten", log, reason)
-    for base, end, behind in seen.gaps:
-        between = paths.segment_file(base, paths.LOG)
-        # The start flushes what it keeps, so that no later start can explain the gap.
-        claims = seen.claims._replace(recovery_point=start.log_end_offset)
-        found = gap_findings(claims, between, end, behind, compacted=seen.compacted)
-        yield from (finding for finding in found if finding.kind != "cannot-be-told")
+    yield from told_at(_at_borders(start, seen, epochs), deep=False)
     if name is None or not name.state:
-        yield from end_findings(seen.claims, epochs, log, max(start.log_end_offset, 0))
+        settled = seen.claims._replace(end_settled=True)
+        end = max(start.log_end_offset, 0)
+        yield from end_findings(settled, epochs, log, end, seen.indexes)
+
+
+def lost_at_end(start: PartitionStart, log_end: int) -> str:
+    """Return which records a log that ends at `log_end` lacks at least, "" for none.
+
+    `start` is the predicted start of its partition.
+    """
+    told = [
+        f.reason
+        for f in start.findings
+        if f.kind in ("missing-records", "end-not-flushed")
+        and f.found == str(log_end)
+        and int(f.expected) > log_end
+    ]
+    if told:
+        return "; ".join(told)
+    if behind_high_watermark(log_end, start.high_watermark):
+        return f"the log ends at {log_end}, and the high watermark is {start.high_watermark}"
+    if start.known_end > log_end >= 0:
+        lost = missing_offsets(log_end, start.known_end)
+        return f"{lost} lost: the log has batches of them that cannot be read"
+    return ""
+
+
+def _at_borders(
+    start: PartitionStart, seen: Seen, epochs: Sequence[EpochStart]
+) -> Iterator[Finding]:
+    """Yield what is missing before and between the segments, and the torn logs among them."""
+    # The start finishes every replacement, and flushes what it keeps: no later one explains a gap.
+    claims = seen.claims._replace(
+        recovery_point=start.log_end_offset, unsettled=False, end_settled=True
+    )
+    if start.segments and not start.deleted:
+        yield from first_findings(claims, epochs, paths.segment_file(claims.first_base, paths.LOG))
+    for torn in seen.borders.torn:
+        reason = f"{torn.bytes_behind} bytes behind the last batch, where no start reads"
+        yield Finding(str(torn.stop), paths.segment_file(torn.base_offset, paths.LOG), reason)
+    for gap in seen.borders.gaps:
+        log = paths.segment_file(gap.base_offset, paths.LOG)
+        yield from gap_findings(
+            claims, log, gap.end, gap.next_base_offset, compacted=seen.compacted
+        )
 
 
 def _unknown_format(formats: Mapping[int, int]) -> Finding:
@@ -87,12 +136,18 @@ def _unknown_format(formats: Mapping[int, int]) -> Finding:
 
 def _cuts(start: PartitionStart, seen: Seen) -> Iterator[Finding]:
     last = max((one.base_offset for one in start.recovered), default=-1)
+    gapped = {gap.base_offset for gap in seen.borders.gaps}
     for one in start.recovered:
         stop = seen.stops.get(one.base_offset, "")
-        if not one.cut_bytes or one.base_offset in start.deleted:
-            continue
         file = paths.segment_file(one.base_offset, paths.LOG)
-        if stop == "zero-tail" and one.base_offset == last:
+        if one.base_offset in start.deleted:
+            continue
+        if not one.cut_bytes:
+            if stop == "offsets-not-increasing":
+                reason = "a batch begins at or below an offset before it, and the start keeps it"
+                yield Finding(stop, file, reason)
+            continue
+        if stop == "zero-tail" and one.base_offset not in gapped:
             yield Finding("preallocated", file, _cut(one, "zeros"), one.cut_to)
         elif one.why in ("missing-index", "corrupt-index") and one.base_offset < last:
             yield Finding("hole-cut", file, _cut(one, "bytes"), one.cut_to)

@@ -46,6 +46,8 @@ class Load:
     files: Files
     snapshots: Snapshots
     epochs: list[EpochStart]
+    named: list[EpochStart]
+    """Those of the checkpoint before the start."""
     ahead: Mapping[int, Recovery]
     """Recoveries that were made before, by base offset."""
     bases: list[int] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -11,16 +11,20 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats import paths
 from kafkats.errors import BadInput, CorruptBatch, CorruptFile, StorageFailed
-from kafkats.evidence.borders import end_findings, first_findings, gap_findings
+from kafkats.evidence.borders import (
+    behind_high_watermark,
+    end_findings,
+    first_findings,
+    gap_findings,
+)
 from kafkats.evidence.claims import Claims
 from kafkats.evidence.looking import epochs_of, was_compacted
+from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.plans.missing import GAP_CURE, blocked_row, check_accepted
 from kafkats.plans.plan import ITEMS
 from kafkats.plans.rows import Item, SegmentRow
-from kafkats.recovery.checkpoints import EPOCHS, read_failure
 from kafkats.recovery.copying import copy_readable, place_of
 from kafkats.recovery.decide import (
     Blocked,
@@ -36,6 +40,7 @@ from kafkats.recovery.decide import (
     partition_blocked,
     valid_bytes,
 )
+from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.items import (
     cut_items,
     dropped,
@@ -43,12 +48,14 @@ from kafkats.recovery.items import (
     leftovers,
     small_items,
 )
+from kafkats.recovery.judging import lost_at_end
+from kafkats.recovery.known import recoveries
 from kafkats.recovery.log_end import empty_segment, recovery_point
 from kafkats.recovery.mending import mended_log
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.readable import batch_behind
-from kafkats.recovery.reading import Stops, transactions_defect
 from kafkats.recovery.rules import NEWEST
+from kafkats.recovery.stopping import refused_names, stopping_file, stops_after
 from kafkats.recovery.swaps import (
     Building,
     Swap,
@@ -58,7 +65,6 @@ from kafkats.recovery.swaps import (
     rows_after,
     swap_items,
 )
-from kafkats.recovery.topic_id import read_topic_id
 from kafkats.segment.broker_walk import unknown_magics
 from kafkats.segment.reader import open_source
 
@@ -68,7 +74,10 @@ RECOVERY: Final = pa.schema([
     ("recovery_point", pa.int64()),    # in the checkpoint; -1: none
     ("high_watermark", pa.int64()),
     ("log_start", pa.int64()),
-    ("log_end", pa.int64()),           # after the recovery; of a blocked partition: now
+    ("log_end", pa.int64()),           # after the recovery; of a blocked partition: as a broker's
+                                       # start leaves it, -1: no broker loads it
+    ("behind_high_watermark", pa.int64()),  # offsets below it that the log then lacks
+    ("lost", pa.string()),             # which records the log then lacks at its end at least, or ""
     ("segments", pa.int64()),          # that a broker would recover
     ("bytes", pa.int64()),             # of their logs
     ("cut_bytes", pa.int64()),         # behind the last good batch, but for zeros
@@ -134,7 +143,20 @@ class Partition(NamedTuple):
 
 def look_at_partition(partition: Partition, options: RecoverOptions) -> pa.RecordBatch:
     """Return the partition's row of FOUND. Raises Vanished, Changed, StorageFailed."""
-    found, copied, items = _found(partition, options)
+    start = None
+    try:
+        listed = scan_partition(partition.directory)
+        start = _start(partition, listed)
+        found, copied, items = _found(partition, listed, start, options)
+    except (CorruptBatch, CorruptFile) as e:
+        file = Path(e.path or partition.directory).name
+        why = f"{file}: {e.reason}; a broker does not load this partition"
+        found, copied, items = Blocked(file, why), 0, []
+    except (BadInput, StorageFailed) as e:
+        if not e.path or not Path(e.path).is_relative_to(partition.directory):
+            raise  # such as a folder for copies
+        file = Path(e.path).name
+        found, copied, items = Blocked(file, f"{file}: {e.reason}"), 0, []
     twice = [file for file, n in Counter(item["file"] for item in items).items() if n > 1]
     if twice and not isinstance(found, Blocked):
         found = Blocked(twice[0], f"{twice[0]}: kafkats found two changes for it; report this")
@@ -142,51 +164,57 @@ def look_at_partition(partition: Partition, options: RecoverOptions) -> pa.Recor
         rows = [*partition.rows, partition.own]
         row = next((r for r in partition.rows if log_of(r) == found.file), rows[0])
         items = [blocked_row(row, found.file, found.reason, options.rule)]
-    row_of_it = _summary(partition, found) | {"copied_bytes": copied, "items": items}
+    summary = _summary(partition, found, start)
+    row_of_it = summary | {"copied_bytes": copied, "items": items}
     return pa.RecordBatch.from_pylist([row_of_it], schema=FOUND)
 
 
+def _start(partition: Partition, listed: PartitionDir) -> PartitionStart:
+    """Return what a broker of the newest release makes of the partition, from the facts."""
+    return predict(
+        listed,
+        partition.claims,
+        NEWEST,
+        log_dir=partition.log_dir,
+        interval=partition.building.index_interval_bytes or INDEX_INTERVAL_BYTES,
+        ahead=recoveries(partition.directory, partition.rows),
+    )
+
+
 def _found(
-    partition: Partition, options: RecoverOptions
-) -> tuple[Decision | Blocked, int, list[Item]]:
-    """Return the decision, the bytes copied (see _copied), and the changes. Raises as
-    `look_at_partition`.
+    partition: Partition, listed: PartitionDir, start: PartitionStart, options: RecoverOptions
+) -> tuple[Decision | Blocked | None, int, list[Item]]:
+    """Return the decision, the bytes copied (see _copied), and the changes. Raises KafkatsError.
+
+    There is no decision about a partition without any log, which a broker begins.
     """
-    try:
-        listed = scan_partition(partition.directory)
-        swaps = read_swaps(partition.directory, listed.others, partition.building)
-        left = left_to_a_broker(swaps)
-        rows = partition.rows
-        if not left:
-            rows = rows_after(swaps, rows, partition.own, partition.claims)
-        refused = _not_loaded(listed)
-        if not rows:
-            none = Blocked(partition.partition_dir, "there is no log")
-            return refused or left or stopping_file(partition.directory, ()) or none, 0, []
-        found = refused or _decided(partition, rows, options)
-        copied = _copied(partition, found, options)
-        if isinstance(found, Blocked):
-            return found, copied, _mends(partition, found, options)
-        gap = gap_of(found)
-        if gap and not partition.compacted and not options.accept_loss:
-            left = left or Blocked(gap.file, _gap_reason(gap, partition.compacted))
-        left = left or left_by(found, swaps) or end_blocked(partition.claims, found.log_end)
-        if partition.claims.unsettled and not options.accept_loss:
-            left = left or _missing(partition, found)
-        if left:
-            return left, copied, []
-        items = list(_items(partition, listed, swaps, rows, found, options))
-        stops = _stops(partition, listed, {item["file"] for item in items}, rows)
-        return stops or found, copied, [] if stops else items
-    except (CorruptBatch, CorruptFile) as e:
-        file = Path(e.path or partition.directory).name
-        why = f"{file}: {e.reason}; a broker does not load this partition"
-        return Blocked(file, why), 0, []
-    except (BadInput, StorageFailed) as e:
-        if not e.path or not Path(e.path).is_relative_to(partition.directory):
-            raise  # such as a folder for copies
-        file = Path(e.path).name
-        return Blocked(file, f"{file}: {e.reason}"), 0, []
+    swaps = read_swaps(partition.directory, listed.others, partition.building)
+    left = left_to_a_broker(swaps)
+    rows = partition.rows
+    if not left:
+        rows = rows_after(swaps, rows, partition.own, partition.claims)
+    refused = refused_names(listed)
+    if not rows:
+        left = refused or left or stopping_file(partition.directory, ())
+        lost = Blocked(partition.partition_dir, partition.lost) if partition.lost else None
+        return left or lost, 0, []
+    found = refused or _decided(partition, rows, options)
+    copied = _copied(partition, found, options)
+    if isinstance(found, Blocked):
+        return found, copied, _mends(partition, found, options)
+    gap = gap_of(found)
+    if gap and not partition.compacted and not options.accept_loss:
+        left = left or Blocked(gap.file, _gap_reason(gap, partition.compacted))
+    left = left or left_by(found, swaps) or end_blocked(partition.claims, found.log_end)
+    if partition.claims.unsettled and not options.accept_loss:
+        left = left or _missing(partition, found)
+    if left:
+        return left, copied, []
+    items = list(_items(partition, listed, swaps, rows, found, options))
+    stops = None
+    if partition.newer:
+        stops = stops_after(partition.directory, start, {item["file"] for item in items}, rows)
+    return stops or found, copied, [] if stops else items
 
 
 def _mends(partition: Partition, found: Blocked, options: RecoverOptions) -> list[Item]:
@@ -232,65 +260,6 @@ def _gap_reason(gap: Gap, compacted: bool | None) -> str:
     return f"{said}, lost in the unclean stop, as the topic is not compacted: {GAP_CURE}"
 
 
-def _not_loaded(listed: PartitionDir) -> Blocked | None:
-    """Return what keeps a broker from loading the directory, or the plan from reading it."""
-    for finding in listed.findings:
-        if finding.kind in ("stops-the-broker", "unreadable"):
-            return Blocked(finding.file, f"{finding.file}: {finding.reason}")
-    return None
-
-
-def _stops(
-    partition: Partition,
-    listed: PartitionDir,
-    changed: Collection[str],
-    rows: Sequence[SegmentRow],
-) -> Blocked | None:
-    """Return what keeps a broker from loading the partition though the plan is applied.
-
-    `changed` are the files of the plan. The words are those of preflight for the newest release. A
-    partition without a segment to recover is read as a broker would read it. Raises StorageFailed.
-    """
-    if not partition.newer:
-        return None
-    directory = partition.directory
-    stops = stopping_file(directory, changed)
-    if stops is not None:
-        return stops
-    for row in rows:
-        file = paths.segment_file(row["base_offset"], paths.TXN_INDEX)
-        if row["txnindex"] and row["txnindex"]["size"] and file not in changed:
-            try:
-                transactions_defect(directory / file, row["base_offset"])
-            except Stops as e:
-                return Blocked(file, f"{_NOT_LOADED}: {e.words}; restore it from a replica")
-    if not any(map(is_recovered, rows)) and not changed:
-        start = predict(listed, partition.claims, NEWEST, log_dir=partition.log_dir)
-        if start.outcome in ("stops", "offline"):
-            return Blocked(log_of(rows[-1]), f"{_NOT_LOADED}: {start.words}")
-    return None
-
-
-def stopping_file(directory: Path, changed: Collection[str]) -> Blocked | None:
-    """Return the leader epochs or the topic id for which a broker does not load a partition.
-
-    `changed` are files that the plan writes again. Raises StorageFailed.
-    """
-    epochs = None
-    if paths.LEADER_EPOCH not in changed:
-        epochs = read_failure(NEWEST, directory / paths.LEADER_EPOCH, EPOCHS)
-    if epochs is not None:
-        return Blocked(paths.LEADER_EPOCH, f"{_NOT_LOADED}: {epochs.words}")
-    topic = read_topic_id(directory, NEWEST)
-    if topic.outcome != "loads":
-        cure = "write the topic's id into it again, as it is in the topic's other partitions"
-        return Blocked(paths.PARTITION_METADATA, f"{_NOT_LOADED}: {topic.words}; {cure}")
-    return None
-
-
-_NOT_LOADED: Final = "a broker does not load this partition"
-
-
 def _copied(partition: Partition, found: Decision | Blocked, options: RecoverOptions) -> int:
     """Copy the good batches that Kafka's recovery drops, if it is asked. Return their bytes."""
     if isinstance(found, Blocked):
@@ -327,17 +296,23 @@ def _decided(
     return decide(rows, behind, unknown, like_kafka=options.like_kafka, flushed=flushed)
 
 
-def _summary(partition: Partition, found: Decision | Blocked) -> dict[str, object]:
+def _summary(
+    partition: Partition, found: Decision | Blocked | None, start: PartitionStart | None
+) -> dict[str, object]:
     recovered = [row for row in partition.rows if is_recovered(row)]
     claims = partition.claims
     decision = found if isinstance(found, Decision) else None
+    ends = start.log_end_offset if start and start.outcome == "loads" else -1
+    log_end = decision.log_end if decision else ends
     return {
         "log_dir": partition.log_dir,
         "partition_dir": partition.partition_dir,
         "recovery_point": claims.recovery_point,
         "high_watermark": claims.high_watermark,
         "log_start": claims.log_start,
-        "log_end": decision.log_end if decision else max(map(end_of, partition.rows), default=0),
+        "log_end": log_end,
+        "behind_high_watermark": behind_high_watermark(log_end, claims.high_watermark),
+        "lost": lost_at_end(start, log_end) if start else "",
         "segments": len(recovered),
         "bytes": sum(map(log_bytes, recovered)),
         "cut_bytes": decision.cut_bytes - decision.zero_bytes if decision else 0,

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from kafkats import paths
 from kafkats.errors import CorruptFile, KafkatsError
-from kafkats.evidence.borders import witnesses
+from kafkats.evidence.borders import known_end, witnesses
 from kafkats.evidence.claims import Claims
 from kafkats.evidence.looking import epochs_of, was_compacted
 from kafkats.formats import v2
@@ -34,6 +33,7 @@ from kafkats.logdir.snapshot import read_snapshot
 from kafkats.recovery.checkpoints import EPOCHS, read_failure
 from kafkats.recovery.facts import Outcome, PartitionStart, Why
 from kafkats.recovery.judging import Seen, start_findings
+from kafkats.recovery.kept import borders_of, index_claims
 from kafkats.recovery.load import Load, recovered
 from kafkats.recovery.loading import Files, load_names, stopping_name
 from kafkats.recovery.reading import (
@@ -130,6 +130,7 @@ def _loaded(
             kept=_has_producers(directory, files, rule),
         ),
         assigned_anew(epochs) if rule.epochs_anew else list(epochs),
+        epochs,
         ahead,
     )  # fmt: skip
     _open_segments(load)
@@ -359,32 +360,25 @@ def _finished(load: Load, known: PartitionStart, end: End) -> PartitionStart:
         snapshot_offset=loaded.snapshot_offset,
         replay_from=loaded.replay_from,
         replay_bytes=_bytes_from(load, loaded.replay_from),
-        known_end=max(known.known_end, load.reached),
+        known_end=max(_named_end(load, known, end.offset), load.reached),
     )
+    borders, indexes = borders_of(load), index_claims(load, end.offset)
+    compacted = (load.claims.compacted or was_compacted(load.directory)) if borders.gaps else None
     stops = {base: done.stop for base, done in load.recoveries.items()}
-    gaps = _gaps(load)
-    compacted = (load.claims.compacted or was_compacted(load.directory)) if gaps else None
     seen = Seen(
-        load.claims,
-        end,
-        stops,
-        loaded.emptied,
-        gaps,
-        compacted,
-        _unknown_formats(load),
-        _unknown_magics(load),
-    )
-    return replace(start_of, findings=tuple(start_findings(start_of, seen, last, load.epochs)))
+        load.claims._replace(first_base=bases[0] if bases else -1), end, stops, loaded.emptied,
+        borders, indexes, compacted, _unknown_formats(load), _unknown_magics(load),
+    )  # fmt: skip
+    return replace(start_of, findings=tuple(start_findings(start_of, seen, last, load.named)))
 
 
-def _gaps(load: Load) -> list[tuple[int, int, int]]:
-    """Return base offset, end and next base offset of recovered segments that end before it."""
-    ends = {base: max(done.next_offset, base) for base, done in load.recoveries.items()}
-    return [
-        (base, ends[base], behind)
-        for base, behind in pairwise(load.bases)
-        if base in ends and ends[base] < behind
-    ]
+def _named_end(load: Load, known: PartitionStart, log_end: int) -> int:
+    """Return the largest offset that files around a partition's logs name, -1 for none."""
+    name = paths.parse_partition(known.partition_dir)
+    if name is not None and name.state:
+        return -1
+    named = [*witnesses(load.claims, load.named), *index_claims(load, log_end)]
+    return known_end(load.claims, named, log_end)
 
 
 def _unknown_magics(load: Load) -> dict[int, int]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ from kafkats.config import Policy
 from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import Refused, exists
+from kafkats.evidence.borders import behind_high_watermark
 from kafkats.plans.contradictions import interval_remarks
 from kafkats.plans.missing import (
     Missing,
@@ -41,7 +42,7 @@ from kafkats.recovery.seeing import Seen, find, partitions_in, see
 
 OPERATION: Final = "recover"
 _SHOWN: Final = 20
-"""Logs below their high watermark that are named."""
+"""Logs with lost records that are named."""
 _INSTEAD: Final = {
     paths.RECOVERY_POINT: "every log is recovered from its start, as by a broker",
     paths.HIGH_WATERMARK: "no log end is compared with it",
@@ -67,33 +68,35 @@ def look_and_plan(
     beside = {"recovery": found.select(RECOVERY.names)}
     remarks = [
         *_unreadable_checkpoints(segments),
-        *_below_high_watermarks(found),
+        *_losses(found),
         *_not_true(untrue),
         *interval_remarks(plan, segments),
     ]
     return Planned(plan, segments, beside, remarks)
 
 
-def _below_high_watermarks(found: pa.Table) -> Iterator[str]:
-    """Yield a remark per log, from rows of look.FOUND, that will end below its high watermark."""
-    below = found.filter(_is_below(found))
-    columns = ["log_dir", "partition_dir", "log_end", "high_watermark"]
-    for row in below.slice(0, _SHOWN).select(columns).to_pylist():
+def _losses(found: pa.Table) -> Iterator[str]:
+    """Yield a remark per log, from rows of look.FOUND, that will lack records at its end."""
+    losing = found.filter(pc.not_equal(found["lost"], ""))
+    columns = ["log_dir", "partition_dir", "log_end", "high_watermark", "lost", "blocked"]
+    for row in losing.slice(0, _SHOWN).select(columns).to_pylist():
+        yield f"{row['log_dir']}/{row['partition_dir']}: {_loss(row)}"
+    if losing.num_rows > _SHOWN:
         yield (
-            f"{row['log_dir']}/{row['partition_dir']}: the log ends at {row['log_end']}, below its"
-            f" high watermark {row['high_watermark']}: do not force leadership here"
-        )
-    if below.num_rows > _SHOWN:
-        yield (
-            f"and {counted(below.num_rows - _SHOWN, 'more log')} below their high watermark:"
+            f"and {counted(losing.num_rows - _SHOWN, 'more log')} with lost records:"
             " recovery.parquet in the plan's folder lists all"
         )
 
 
-def _is_below(found: pa.Table) -> pa.ChunkedArray:
-    """Return which logs the plan ends below their high watermark. A blocked one keeps its end."""
-    below = pc.less(found["log_end"], found["high_watermark"])
-    return pc.and_(below, pc.equal(found["blocked"], ""))
+def _loss(row: Mapping[str, Any]) -> str:
+    """Return what a log lacks, and what that means for its replicas."""
+    if not behind_high_watermark(row["log_end"], row["high_watermark"]):
+        return str(row["lost"])
+    ends = "a broker's start ends the log" if row["blocked"] else "the log ends"
+    return (
+        f"{ends} at {row['log_end']}, below its high watermark {row['high_watermark']}: do not"
+        " force leadership here"
+    )
 
 
 def _unreadable_checkpoints(segments: pa.Table) -> Iterator[str]:
@@ -227,5 +230,5 @@ def _totals(items: pa.Table, found: pa.Table, segments: pa.Table) -> Totals:
         "zero_bytes": sum_of(planned["zero_bytes"]),
         "dropped_segments": sum_of(planned["dropped_segments"]),
         "dropped_bytes": sum_of(planned["dropped_bytes"]),
-        "behind_high_watermark": sum_of(_is_below(found)),
+        "behind_high_watermark": sum_of(pc.greater(found["behind_high_watermark"], 0)),
     }

@@ -58,7 +58,9 @@ class Recovery(NamedTuple):
     highest_epoch: int
     """The highest leader epoch of a batch, -1 without one."""
     stop: str = ""
-    """Why the log ends at `cut_to`: a kind of findings.KINDS, "" for the end of the file."""
+    """Why the log ends at `cut_to`: a kind of findings.KINDS, "" for the end of the file.
+
+    `offsets-not-increasing` also of a log that is kept whole."""
     seen_to: int = -1
     """The offset after the last batch whose header can be read, also behind `cut_to`."""
     batches: int = 0
@@ -86,7 +88,7 @@ def read_end(log: Path, index: Path | None, base_offset: int, rule: StartRule) -
         )
         span = end.span
         _refuse_size(log, source, span, rule)
-        if end.misled and end.start:
+        if end.start and (end.misled or span.end == end.start):
             span = read_on(source, base_offset, checksums=False)
         elif rule.newest_magic < v2.MAGIC:
             span = read_on(source, base_offset, start=end.start, checksums=False)
@@ -120,13 +122,19 @@ def recover(
     interval: int = INDEX_INTERVAL_BYTES,
     *,
     newest_magic: int = v2.MAGIC,
+    start: int = 0,
+    reached: int = -1,
 ) -> Recovery:
     """Return what LogSegment.recover leaves of a log. Reads it whole.
 
-    `newest_magic` is the newest format that the broker knows. Raises Stops, StorageFailed.
+    `newest_magic` is the newest format that the broker knows. With `start` only what follows this
+    byte is read: the batches before it are good, and end at offset `reached`. Raises Stops,
+    StorageFailed.
     """
     with open_source(log) as source:
-        span = read_on(source, base_offset, checksums=True, newest_magic=newest_magic)
+        span = read_on(source, base_offset, start=start, checksums=True, newest_magic=newest_magic)
+        if span.end == start > 0:
+            span = span._replace(next_offset=reached)
         if newest_magic < v1.MAGIC and _has_wrappers_of_1(source, span.end):
             raise Stops(
                 f"{log} has compressed messages of magic 1: a broker that does not know them mostly"
@@ -152,7 +160,7 @@ def recover(
             span.next_offset,
             source.size,
             span.highest_epoch,
-            str(span.stop or ""),
+            str(span.stop or ("offsets-not-increasing" if span.not_increasing else "")),
             max(span.next_offset, _seen_to(source, span, base_offset)),
             span.batches,
             span.messages,

@@ -32,7 +32,8 @@ from kafkats.plans.rows import (
 from kafkats.plans.units import Unit
 from kafkats.recovery.decide import end_of, log_of
 from kafkats.recovery.loading import SWAP
-from kafkats.recovery.look import FOUND, Partition, RecoverOptions, look_at_partition, stopping_file
+from kafkats.recovery.look import FOUND, Partition, RecoverOptions, look_at_partition
+from kafkats.recovery.stopping import stopping_file
 from kafkats.recovery.swaps import Building, has_swapped_log
 from kafkats.segment.facts import StopReason
 from kafkats.segment.plain_budget import expect
@@ -208,10 +209,9 @@ def _partitions(
             continue
         stops = any(f.kind == "stops-the-broker" for f in unit.findings)
         swapped = has_swapped_log([f.file for f in unit.findings])
-        if where not in rows and not stops and not swapped:
-            stops = where in own and stopping_file(Path(*where), ()) is not None
-            if not stops:
-                continue
+        left = where in rows or stops or swapped
+        if not left and not (where in own and _is_told(own[where])):
+            continue
         if not wanted.matches(name.topic):
             continue
         settings = policy.settings(name.topic)
@@ -228,6 +228,14 @@ def _partitions(
         yield Partition(
             *where, unit.claims, here, of_it, building, remote, reason, compacted, newer=False
         )
+
+
+def _is_told(own: SegmentRow) -> bool:
+    """Return whether there is something to tell about a partition without any log."""
+    kinds = [finding["kind"] for finding in own["findings"]]
+    return bool({"missing-records", "end-not-flushed"} & {*kinds}) or (
+        stopping_file(Path(own["log_dir"], own["partition_dir"]), ()) is not None
+    )
 
 
 def _compacted(topic: str, settings: TopicSettings) -> bool | None:

@@ -29,6 +29,7 @@ _COLUMNS: Final = 100
 def summary(start: BrokerStart) -> dict[str, object]:
     """Return the totals of a start."""
     parts = start.partitions
+    zeros = sum(sum(_zeros(p)) for p in parts)
     return {
         "kafka": start.kafka,
         "outcome": start.outcome,
@@ -39,10 +40,12 @@ def summary(start: BrokerStart) -> dict[str, object]:
         "log_bytes": sum(p.log_bytes for p in parts),
         "recovered_segments": sum(len(p.recovered) for p in parts),
         "recovered_bytes": sum(p.recovered_bytes for p in parts),
-        "cut_bytes": sum(p.cut_bytes for p in parts),
+        "cut_bytes": sum(p.cut_bytes for p in parts) - zeros,
+        "zero_bytes": zeros,
         "deleted_segments": sum(len(p.deleted) for p in parts),
         "deleted_bytes": sum(p.deleted_bytes for p in parts),
         "lost_offsets": sum(p.lost_offsets for p in parts),
+        "behind_high_watermark": _below(start),
         "set_aside": sum(bool(p.set_aside) for p in parts),
         "partitions_with_loss": sum(p.loses for p in parts),
         "replay_bytes": sum(p.replay_bytes for p in parts),
@@ -361,10 +364,13 @@ def _told(start: BrokerStart) -> Iterator[str]:
         )
 
 
+def _below(start: BrokerStart) -> int:
+    """Return how many logs will end below their high watermark."""
+    return sum(p.behind_high_watermark > 0 for p in start.partitions)
+
+
 def _leadership(start: BrokerStart) -> Iterator[str]:
-    below = sum(
-        p.outcome == "loads" and p.log_end_offset < p.high_watermark for p in start.partitions
-    )
+    below = _below(start)
     if below:
         yield (
             f"{counted(below, 'log')} will end below the high watermark: records that consumers may"
@@ -386,8 +392,10 @@ def _partition_lines(one: PartitionStart, start: BrokerStart) -> Iterator[str]:
         yield f"  {done}: {one.set_aside}"
     for finding in one.findings:
         # What the high watermark knows of is in the lines above.
-        known = finding.kind == "missing-records" and one.known_end == one.high_watermark
-        if finding.severity in ("damage", "danger") and not known:
+        named = finding.kind == "missing-records" and one.known_end == one.high_watermark
+        known = named and finding.expected == str(one.known_end)
+        wrong = finding.kind == "end-not-flushed" and one.known_end < one.high_watermark
+        if (finding.severity in ("damage", "danger") or wrong) and not known:
             yield f"  {finding.file}: {finding.reason}"
 
 

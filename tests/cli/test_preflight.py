@@ -13,7 +13,7 @@ from kafkats.cli.command import run
 from kafkats.cli.session import Session
 from kafkats.recovery.rows import STARTS
 from tests.builders import locks
-from tests.golden import Unpacked
+from tests.golden import Unpacked, forget_others
 
 
 def _run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str], str]:
@@ -83,8 +83,11 @@ def test_what_is_known_of_lost_offsets_is_said_once(
         " gives them to new records 00000000000000000078.log: 51 bytes are cut from byte 1065 on:"
         f" the segment ends at offset 98 {root}/crc-middle-0: "
     ) in said
-    assert said.count(" missing: the log ends at offset ") == 1
-    assert "recovery-point-offset-checkpoint says 1000000" in said
+    assert (
+        "recovery-point-offset-checkpoint says 1000000, far above all else that is known: the log"
+        " ends at offset "
+    ) in said
+    assert "999999" not in said, "the checkpoint is wrong, and no record is lost"
     assert "00000000000000000075.log: deleted from offset 75 on: 1 segment, 1314 bytes" in said
 
 
@@ -122,10 +125,16 @@ def test_a_deleted_copy_loses_nothing(golden: Unpacked, capsys: pytest.CaptureFi
 
 
 def test_damage_without_a_lost_record_is_no_loss(
-    golden: Unpacked, capsys: pytest.CaptureFixture[str]
+    golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = golden("torn-append-4.3.1", "after")
     code, lines, _ = _run([str(root), "--kafka", "4.3"], capsys)
+    assert (code, lines[0]) == (1, "This broker (4.3) will start, and loses what is listed below.")
+    assert "offsets 30 to 35 are missing" in _unwrapped(lines), "a time index names them"
+    shutil.copytree(root, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "not-indexed-0")
+    forget_others(tmp_path)
+    code, lines, _ = _run([str(tmp_path), "--kafka", "4.3"], capsys)
     assert code == 1
     assert lines[0] == (
         "This broker (4.3) will start, and loses no stored record, but new ones as listed below."

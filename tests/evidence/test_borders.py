@@ -44,7 +44,7 @@ GAP = "gap-not-flushed"
         ),
         (CLEAN._replace(recovery_point=151), [DANGER]),
         (CLEAN._replace(high_watermark=151), [DANGER]),
-        (CLEAN._replace(log_start=151), [DANGER]),
+        (CLEAN._replace(log_start=151), [DANGER, "segments-deleted"]),
         (CLEAN._replace(last_snapshot=151), [DANGER]),
         (KILLED._replace(recovery_point=100, high_watermark=151), [STATE]),
         (KILLED._replace(recovery_point=100, last_snapshot=151), [STATE]),

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pydantic import BaseModel
 
+from kafkats.evidence.borders import behind_high_watermark
 from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of
 from kafkats_airflow.ui.reading.tables import table_of
 
@@ -104,7 +105,7 @@ def partitions_of(folder: Path) -> list[Partition] | Unreadable | None:
             row["cut_bytes"],
             row["dropped_segments"],
             row["dropped_bytes"],
-            max(row["high_watermark"] - row["log_end"], 0),
+            behind_high_watermark(row["log_end"], row["high_watermark"]),
             row["blocked"],
         )
         for row in table.to_pylist()

@@ -1,0 +1,93 @@
+"""The segments that a start keeps without reading them, and what their ends show.
+
+A broker does not look at them. So a prediction reads their ends as an inventory does, and compares
+them with the next segment: what is missing there is lost whether the broker notices it or not.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+from kafkats import paths
+from kafkats.errors import KafkatsError
+from kafkats.evidence.borders import Witness
+from kafkats.evidence.judging import NOTHING_BEHIND
+from kafkats.evidence.looking import index_witnesses
+from kafkats.index.tail import read_tail
+from kafkats.recovery.load import Load
+from kafkats.segment.broker_walk import read_on
+from kafkats.segment.facts import StopReason
+from kafkats.segment.reader import open_source
+
+
+class Gap(NamedTuple):
+    """Offsets that are missing between the segment at `base_offset` and the next one."""
+
+    base_offset: int
+    end: int
+    """The offset after the segment's last batch."""
+    next_base_offset: int
+
+
+class Torn(NamedTuple):
+    """Bytes behind the last batch of a segment that no recovery reads and that is not the last."""
+
+    base_offset: int
+    stop: StopReason
+    bytes_behind: int
+
+
+class Borders(NamedTuple):
+    """The gaps and the torn logs among the segments of one load, by base offset."""
+
+    gaps: tuple[Gap, ...]
+    torn: tuple[Torn, ...]
+
+
+def borders_of(load: Load) -> Borders:
+    """Return the gaps and torn logs. Reads the ends of logs that the load has not recovered.
+
+    A log that cannot be read has neither: no broker reads it here.
+    """
+    gaps, torn = [], []
+    for base, following in pairwise(load.bases):
+        done = load.recoveries.get(base)
+        if done is not None:
+            end = max(done.next_offset, base)
+        else:
+            try:
+                end, stop, behind = _end_of(load, base)
+            except KafkatsError:
+                continue
+            if stop is not None:
+                torn.append(Torn(base, stop, behind))
+            if stop not in NOTHING_BEHIND:
+                continue  # the bytes that follow may be the records
+        if end < following:
+            gaps.append(Gap(base, end, following))
+    return Borders(tuple(gaps), tuple(torn))
+
+
+def _end_of(load: Load, base: int) -> tuple[int, StopReason | None, int]:
+    """Return where a log ends, why reading it ended there, and the bytes behind. Raises as reading.
+
+    Where the index misleads, the log is read from its start.
+    """
+    log = load.log(base)
+    if log.name == paths.segment_file(base, paths.LOG):
+        facts, findings = read_tail(log)
+        if all(f.severity not in ("damage", "danger") for f in findings):
+            return max(facts.next_offset, base), facts.stop, facts.log_bytes - facts.valid_bytes
+    with open_source(log) as source:
+        span = read_on(source, base, checksums=False)
+        return max(span.next_offset, base), span.stop, source.size - span.end
+
+
+def index_claims(load: Load, log_end: int) -> tuple[Witness, ...]:
+    """Return the indexes of the last segment that name offsets at or above `log_end`."""
+    last = load.bases[-1] if load.bases else -1
+    own = load.files.sources.get(paths.segment_file(last, paths.LOG))
+    if own != paths.segment_file(last, paths.LOG):
+        return ()
+    return tuple(index_witnesses(load.directory, last, log_end))
