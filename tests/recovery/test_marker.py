@@ -18,15 +18,19 @@ from kafkats.errors import CorruptPlan, Refused
 from kafkats.execution import LocalExecutor
 from kafkats.flow.apply import partition_works
 from kafkats.flow.applying import undo
+from kafkats.flow.looking import LogStages
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.operations import OPERATIONS
 from kafkats.paths import PartitionName
 from kafkats.plans.plan import Plan, make_plan, read_plan
 from kafkats.plans.run import begin_run, finish_run, run_of
+from kafkats.plans.units import list_units
+from kafkats.recovery.look import RecoverOptions
+from kafkats.recovery.plan import look_and_plan
 from tests.builders.directories import contents
 from tests.builders.operations import applied_rows
 from tests.golden import Unpacked, case
-from tests.recovery.crashed import CRASHED, plan_of, some_of
+from tests.recovery.crashed import CRASHED, plan_of, policy_of, some_of
 
 TORN = case("torn-append-4.3.1")
 LOG = paths.segment_file(0, paths.LOG)
@@ -150,6 +154,37 @@ def test_partitions_that_are_not_asked_for_are_left_to_the_broker(
     code, rows = planned("indexed")
     assert code == 0 and paths.CLEAN_SHUTDOWN in {row["file"] for row in rows}
     assert {row["partition_dir"] for row in rows} == {".", "indexed-0"}
+
+
+def test_the_marker_of_another_log_directory_stays(
+    root: Path, golden: Unpacked, tmp_path: Path
+) -> None:
+    other = some_of(golden, CRASHED.name, ("untouched-0",), tmp_path / "other")
+    (other / paths.CLEAN_SHUTDOWN).touch()
+    stages, policy = LogStages(LocalExecutor(1)), policy_of(TORN)
+    plan, alone = (
+        look_and_plan(stages, list(list_units(roots)), policy, RecoverOptions()).plan
+        for roots in ([other, root], [other])
+    )
+    assert [row["log_dir"] for row in marker_rows(plan)] == [str(root)]
+    rows = plan.items.to_pylist()
+    assert [row for row in rows if row["log_dir"] == str(other)] == alone.items.to_pylist()
+    assert set(applied_rows(plan)["outcome"].to_pylist()) == {"done"}
+    assert (other / paths.CLEAN_SHUTDOWN).exists() and not (root / paths.CLEAN_SHUTDOWN).exists()
+
+
+def test_a_corrupt_batch_that_is_cut_like_kafka_counts_too(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    root = some_of(golden, CRASHED.name, ("crc-last-0",), tmp_path / "data")
+    name = PartitionName("crc-last", 0, "")
+    (root / paths.RECOVERY_POINT).write_bytes(encode_offsets({name: 100}))
+    (root / paths.CLEAN_SHUTDOWN).touch()
+    assert not marker_rows(plan_of(root, CRASHED).plan)
+    plan = plan_of(root, CRASHED, like_kafka=True).plan
+    assert len(marker_rows(plan)) == 1
+    assert set(applied_rows(plan)["outcome"].to_pylist()) == {"done"}
+    assert not (root / paths.CLEAN_SHUTDOWN).exists()
 
 
 def test_a_marker_that_is_no_file_stays(root: Path) -> None:
