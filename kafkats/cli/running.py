@@ -131,7 +131,7 @@ def _say_run(made: Plan, run_folder: Path, applied: Applied, as_json: bool, *, f
     )
     show_rows(together(made, shown, every_file=as_json or files), columns, as_json)
     proved = proof_sentences(proof) if proof else []
-    sentences = [*applied.remarks, *run_sentences(summary, run_folder, proved)]
+    sentences = [*applied.remarks, *run_sentences(summary, made, run_folder, proved)]
     if made.blocked:
         sentences.append(f"blocked rows, left alone: {made.blocked}; kafkats show names them")
     say_summary(summary | _partitions(rows) | {"run": str(run_folder)}, as_json, sentences)
