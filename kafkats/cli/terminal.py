@@ -188,8 +188,10 @@ def _after_run(made: Plan, run: str, *, failed: bool) -> list[str]:
     if failed or operation is None or not operation.starts_a_broker:
         return [f"next: kafkats undo {run} takes it back; kafkats purge {run} frees the old bytes"]
     log_dirs = " ".join(map(quote, dict.fromkeys(made.items["log_dir"].to_pylist())))
+    blocked = "next: restore the blocked partitions from a replica, or copy their directories"
     return [
-        f"next: kafkats preflight {log_dirs}, then start the broker",
+        *[blocked] * bool(made.blocked),
+        f"{'then' if made.blocked else 'next'}: kafkats preflight {log_dirs}, and start the broker",
         f"before that start: kafkats undo {run} takes it back",
         f"when the broker serves again: kafkats purge {run} frees the old bytes",
     ]

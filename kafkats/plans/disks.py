@@ -61,7 +61,7 @@ def room_of(plan: Plan) -> list[Room]:
 
 
 def _tails(plan: Plan) -> Counter[str]:
-    """Return the bytes of cut tails by log directory, at most the cut bytes that the plan counts."""
+    """Return the bytes of cut tails by log directory, at most what the plan counts as cut."""
     cut = plan.items.filter(pc.equal(plan.items["action"], "truncate"))
     tails: Counter[str] = Counter()
     for row in cut.select(["log_dir", "before", "after_bytes"]).to_pylist():
