@@ -109,7 +109,7 @@ def _compare(cluster: Cluster, seed: int, tally: Tally) -> None:
     _recover(cluster, tally)
     ours = _rejoined(cluster, alone=alone)
     case = f"seed {seed}"
-    _compare_runs(cluster.version, case, ours, theirs, tally)
+    compare_runs(cluster.version, case, ours, theirs, tally)
     _compare_facts(cluster, case, theirs, alone=alone, tally=tally)
     cut = [line for line in ours.truncations if _EFFECT in line]
     tally.console.print(
@@ -249,7 +249,8 @@ def _append(cluster: Cluster) -> dict[str, Answer]:
     return {name: _send(port, name, b"appended", 1, acks=-1)[0] for name in _names()}
 
 
-def _compare_runs(version: str, case: str, ours: Rejoined, theirs: Rejoined, tally: Tally) -> None:
+def compare_runs(version: str, case: str, ours: Rejoined, theirs: Rejoined, tally: Tally) -> None:
+    """Compare a start after kafkats with one without it."""
     tally.same(CUT, version, case, f"{case}: lines", ours.truncations, theirs.truncations)
     for name in theirs.logs:
         what = f"{case}: {name}"

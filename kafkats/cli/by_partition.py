@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kafkats import paths
 from kafkats.counts import counted
+from kafkats.logdir.workarea import ROOT
 
 Row = Mapping[str, Any]
 
@@ -55,8 +56,14 @@ def _reasons(rows: Sequence[Row]) -> list[str]:
     told += [f"{row['file']}: {row['reason']}" for row in logs if row["action"] in _CHANGES_LOG]
     gone = sum(row["action"] == "remove" for row in logs)
     told += [f"{counted(gone, 'segment')} deleted"] if gone else []
-    told += [row["reason"] for row in rows if row["file"] in _TOLD]
+    shared = [row for row in rows if row["file"] in _TOLD]
+    told += [_of_log_dir(row) if row["partition_dir"] == ROOT else row["reason"] for row in shared]
     return told or list(dict.fromkeys(row["reason"] for row in rows))
+
+
+def _of_log_dir(row: Row) -> str:
+    """Return the reason of a file that all partitions of a log directory share."""
+    return f"{row['file']}: {row['reason']}"
 
 
 _CHANGES_LOG: Final = ("truncate", "replace")

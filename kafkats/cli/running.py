@@ -64,7 +64,7 @@ class _Rows(Show):
     def __init__(self, *, as_json: bool, files: bool = False) -> None:
         self.as_json, self.files = as_json, files
         self.proved: list[str] = []
-        self.blocked = 0
+        self.plan: Plan | None = None
 
     def applied(self, plan: Plan, applied: Applied) -> None:
         rows = applied.actions.to_pylist()
@@ -76,7 +76,7 @@ class _Rows(Show):
         every_file = self.as_json or self.files
         show_rows(together(plan, shown, every_file=every_file), _RAN, self.as_json)
         self.proved = proof_sentences(applied.proof) if applied.proof else []
-        self.blocked = plan.blocked
+        self.plan = plan
 
     def ended(self, verb: str, ended: Ended) -> None:
         show_rows(ended.rows, _ENDED[verb], self.as_json)
@@ -115,9 +115,11 @@ def apply(folder: Path, given: Given, executor: Executor, files: bool, as_json: 
     rows = _Rows(as_json=as_json, files=files)
 
     def sentences(result: Result) -> list[str]:
-        told = run_sentences(result.summary(), Path(result.runs[0].folder), rows.proved)
-        blocked = f"blocked rows, left alone: {rows.blocked}; kafkats show names them"
-        return [*result.remarks, *told, *([blocked] if rows.blocked else [])]
+        assert rows.plan is not None
+        run, blocked = Path(result.runs[0].folder), rows.plan.blocked
+        told = run_sentences(result.summary(), rows.plan, run, rows.proved)
+        left = f"blocked rows, left alone: {blocked}; kafkats show names them"
+        return [*result.remarks, *told, *([left] if blocked else [])]
 
     def code_of(result: Result) -> int:
         left = in_shell and any(run.left for run in result.runs)  # a DAG run reports that itself

@@ -163,7 +163,7 @@ def retention_sentences(totals: Mapping[str, Any]) -> list[str]:
 
 
 def run_sentences(
-    summary: Mapping[str, Any], folder: Path, proved: Sequence[str] = ()
+    summary: Mapping[str, Any], made: Plan, folder: Path, proved: Sequence[str] = ()
 ) -> list[str]:
     """Return what a run did, what its proof found, and the next commands."""
     words = {"already": "done before", "nothing": "already as planned"}
@@ -179,11 +179,24 @@ def run_sentences(
     sentences += [summary["note"]] if "note" in summary else []
     sentences += proved
     if summary["outcomes"].keys() & {"done", "already"}:
-        run = quote(str(folder))
-        sentences.append(
-            f"next: kafkats undo {run} takes it back; kafkats purge {run} frees the old bytes"
-        )
+        sentences += _after_run(made, quote(str(folder)), failed=bool(summary["errors"]))
     return [*sentences, f"run {folder}"]
+
+
+def _after_run(made: Plan, run: str, *, failed: bool) -> list[str]:
+    """Return the commands that may follow a run, in the order in which they make sense."""
+    operation = OPERATIONS.get(made.operation)
+    if failed or operation is None or not operation.starts_a_broker:
+        return [f"next: kafkats undo {run} takes it back; kafkats purge {run} frees the old bytes"]
+    log_dirs = " ".join(map(quote, dict.fromkeys(made.items["log_dir"].to_pylist())))
+    blocked = "next: restore the blocked partitions from a replica, or copy their directories"
+    return [
+        *[blocked] * bool(made.blocked),
+        f"{'then' if made.blocked else 'next'}: kafkats preflight {log_dirs} --kafka RELEASE,"
+        " and start the broker",
+        f"before that start: kafkats undo {run} takes it back",
+        f"when the broker serves again: kafkats purge {run} frees the old bytes",
+    ]
 
 
 def freed_sentences(freed: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -40,9 +41,13 @@ class Room(NamedTuple):
 
 
 def room_of(plan: Plan) -> list[Room]:
-    """Return the space that a plan needs in each log directory beside its old files."""
+    """Return the space that a plan needs in each log directory beside its old files.
+
+    What a log is cut by in place is copied first, but for zeros at its end.
+    """
     new = pc.is_in(plan.items["action"], pa.array(["add", "replace"]))
     written = plan.items.select(["log_dir", "after_bytes"]).filter(new)
+    tails = _tails(plan)
     sums = written.group_by(["log_dir"], use_threads=False).aggregate([("after_bytes", "sum")])
     found = []
     for row in sums.to_pylist():
@@ -50,8 +55,19 @@ def room_of(plan: Plan) -> list[Room]:
             free = shutil.disk_usage(row["log_dir"]).free
         except (OSError, ValueError):
             free = -1
-        found.append(Room(row["log_dir"], max(row["after_bytes_sum"], 0), free))
+        needed = max(row["after_bytes_sum"], 0) + tails[row["log_dir"]]
+        found.append(Room(row["log_dir"], needed, free))
     return found
+
+
+def _tails(plan: Plan) -> Counter[str]:
+    """Return the bytes of cut tails by log directory, at most what the plan counts as cut."""
+    cut = plan.items.filter(pc.equal(plan.items["action"], "truncate"))
+    tails: Counter[str] = Counter()
+    for row in cut.select(["log_dir", "before", "after_bytes"]).to_pylist():
+        tails[row["log_dir"]] += row["before"]["size"] - row["after_bytes"]
+    most = plan.header["totals"].get("cut_bytes", 0)
+    return Counter({log_dir: min(size, most) for log_dir, size in tails.items()})
 
 
 def keep_disks(log_dirs: Iterable[Path], folder: Path) -> None:

@@ -180,6 +180,8 @@ class Operation:
     """Whether an undo is refused as a whole if one directory has changed since the run, and begins
     with the log directories' own files.
     """
+    starts_a_broker: bool = False
+    """Whether a broker starts after its apply: only until then can the run be undone."""
     flushes: bool = False
     """Whether its apply mostly waits until the disk has flushed (execution.Work.flushes)."""
     truncates: bool = False

@@ -67,8 +67,8 @@ def _sentences(header: Header) -> list[str]:
     ]
     if totals["cut_bytes"]:
         sentences.append(
-            f"{size_text(totals['cut_bytes'])} behind the last good batches are cut; undo keeps"
-            " them"
+            f"{size_text(totals['cut_bytes'])} behind the last good batches are cut, as by a broker"
+            " at its start; undo restores them"
         )
     if totals.get("zero_bytes"):
         sentences.append(
@@ -128,6 +128,7 @@ OPERATION: Final = Operation(
     ),
     proves_log_end=True,
     undone_together=True,
+    starts_a_broker=True,
     flushes=True,
     truncates=True,
     by_partition=True,

@@ -24,6 +24,7 @@ _REASONS: Final[Mapping[Why, str]] = {
     "swap": "of an unfinished cleaning",
 }
 _COLUMNS: Final = 100
+_NEXT: Final = "next: "
 
 
 def summary(start: BrokerStart) -> dict[str, object]:
@@ -83,10 +84,14 @@ def sentences(
 ) -> Iterator[str]:
     """Yield the lines for an operator, of up to 100 columns where no word is longer.
 
+    A line with a command to copy is not broken.
     `recovery_rate` is in bytes per second and log directory, None for the measured one.
     `read_seconds` is the time in which the prediction has read the logs here, None if unknown.
     """
     for line in _lines(start, recovery_rate, read_seconds):
+        if line.startswith(_NEXT):
+            yield line
+            continue
         inner = " " * (len(line) - len(line.lstrip()) + 2)
         yield from textwrap.wrap(
             line, _COLUMNS, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False
@@ -160,13 +165,15 @@ def _next(start: BrokerStart) -> Iterator[str]:
         return
     log_dirs = " ".join(shlex.quote(root.log_dir) for root in start.roots)
     if start.outcome == "stops":
-        yield "next: mend what stops the broker, and predict again"
+        yield f"{_NEXT}mend what stops the broker, and predict again"
     elif any(one.log_bytes for p in start.partitions for one in p.recovered):
-        yield f"next: kafkats plan recover {log_dirs} -o PLAN, or start the broker"
+        if any(p.cut_bytes > sum(_zeros(p)) for p in start.partitions):
+            yield "A recovery by kafkats keeps what it cuts until purge, the broker's keeps nothing"
+        yield f"{_NEXT}kafkats plan recover {log_dirs} -o PLAN, or start the broker"
     elif any(map(_hides_records, start.partitions)):
-        yield f"next: kafkats plan recover {log_dirs} -o PLAN"
+        yield f"{_NEXT}kafkats plan recover {log_dirs} -o PLAN"
     elif not loses(start):
-        yield "next: start the broker"
+        yield f"{_NEXT}start the broker"
 
 
 def _own(start: BrokerStart, root: RootStart) -> Sequence[PartitionStart]:
@@ -194,7 +201,7 @@ def _verdict(start: BrokerStart) -> Iterator[str]:
     elif loses(start):
         yield f"{broker} will start, and loses no record; what is listed below is damaged."
     else:
-        yield f"{broker} will start, and loses nothing."
+        yield f"{broker} will start, and loses nothing that is stored now."
 
 
 def _missing(root: RootStart) -> str:

@@ -35,7 +35,10 @@ def test_a_start_that_loses_nothing(golden: Unpacked, capsys: pytest.CaptureFixt
     root = golden("adopt-4.3.1-unclean", "before")
     before = _state(root)
     code, lines, _ = _run([str(root), "--kafka", "4.3", "--recovery-rate", "100KiB"], capsys)
-    assert (code, lines[0]) == (0, "This broker (4.3) will start, and loses nothing.")
+    assert (code, lines[0]) == (
+        0,
+        "This broker (4.3) will start, and loses nothing that is stored now.",
+    )
     assert "  recovers 40 segments, 150.4 KiB" in lines
     assert not any("high watermark" in line for line in lines)
     assert "  that takes about 1.5 s, at 100.0 KiB a second as given" in lines
@@ -244,7 +247,18 @@ def test_both_outages_and_the_next_command(
     said = _unwrapped(lines)
     assert "if kafkats recovers it first" in said
     assert "if the broker recovers itself with 2 threads per log directory" in said
+    assert "kafkats keeps what it cuts until purge" in said
     assert said.endswith(f"next: kafkats plan recover {root} -o PLAN, or start the broker")
+
+
+def test_a_command_to_copy_is_not_broken(
+    golden: Unpacked, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    long = tmp_path / ("a" * 60) / "data"
+    shutil.copytree(golden("crash-4.3.1", "before"), long)
+    _, lines, _ = _run([str(long), "--kafka", "4.3"], capsys)
+    assert len(lines[-1]) > 100
+    assert lines[-1] == f"next: kafkats plan recover {long} -o PLAN, or start the broker"
 
 
 def test_zeros_that_were_set_aside_are_no_loss(

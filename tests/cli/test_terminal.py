@@ -6,10 +6,14 @@ import os
 import pty
 import sys
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from kafkats.cli.terminal import progress_bar, say_summary
+from kafkats.cli.terminal import progress_bar, run_sentences, say_summary
+from kafkats.plans.plan import Plan
 
 
 @pytest.mark.parametrize(
@@ -53,3 +57,31 @@ def test_sentences_fit_a_terminal_and_stay_whole_in_a_pipe(
     assert (last, unbroken) == (command, "x" * 50), "what a person copies is never broken"
     assert len(lines) == 2 and all(len(line) <= 40 for line in lines)
     assert lines[1].startswith("    t") and " ".join(lines).split() == long.split()
+
+
+def _after(operation: str, *, blocked: bool = False, errors: tuple[str, ...] = ()) -> list[str]:
+    """Return the last lines of an apply, from its next step on."""
+    summary = {"files": 1, "written_bytes": 1, "outcomes": {"done": 1}, "errors": errors}
+    header: dict[str, Any] = {"operation": operation}
+    actions = ["blocked" if blocked else "update", "update", "update"]
+    items = pa.table({"log_dir": ["/data/a b", "/data/c", "/data/c"], "action": actions})
+    made = Plan(header, items, "")
+    lines = run_sentences(summary, made, Path("p.run"))
+    return lines[next(n for n, line in enumerate(lines) if line.startswith("next: ")) : -1]
+
+
+def test_the_steps_after_a_recovery_are_in_the_order_in_which_they_are_safe() -> None:
+    """Without a broker that has started, a purge would free what an undo needs."""
+    starts = "kafkats preflight '/data/a b' /data/c --kafka RELEASE, and start the broker"
+    ends = [
+        "before that start: kafkats undo p.run takes it back",
+        "when the broker serves again: kafkats purge p.run frees the old bytes",
+    ]
+    assert _after("recover") == [f"next: {starts}", *ends]
+    first = "next: restore the blocked partitions from a replica, or copy their directories"
+    assert _after("recover", blocked=True) == [first, f"then: {starts}", *ends]
+
+
+def test_after_a_failed_recovery_and_other_operations_no_broker_is_started() -> None:
+    both = "next: kafkats undo p.run takes it back; kafkats purge p.run frees the old bytes"
+    assert _after("rebuild") == _after("recover", errors=("a disk failed",)) == [both]

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from kafkats.cli import cli
-from kafkats.plans.disks import NAME, read_disks
+from kafkats.plans.disks import NAME, read_disks, room_of
+from kafkats.plans.plan import read_plan
 from tests.golden import Unpacked
 
 
@@ -35,3 +36,18 @@ def test_a_file_that_is_none_tells_nothing(tmp_path: Path, content: str) -> None
     assert read_disks(tmp_path)["/a"] == (5, 4)
     (tmp_path / NAME).unlink()
     assert read_disks(tmp_path) == {}
+
+
+def test_the_space_counts_the_tails_that_are_copied_but_no_zeros(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    root = tmp_path / "killed"
+    shutil.copytree(golden("crash-4.3.1", "before"), root)
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    words = ["plan", "recover", str(root), "-o", str(tmp_path / "plan"), "--go-on"]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    plan = read_plan(tmp_path / "plan")
+    [room] = room_of(plan)
+    totals = plan.header["totals"]
+    assert totals["cut_bytes"] > 0 and totals["zero_bytes"] > 0
+    assert room.needed_bytes == totals["write_bytes"]
