@@ -14,7 +14,7 @@ BY_NAME = "called by name, by the framework that loads it"
 ALLOWED = {
     "kafkats.cli.startup._NoPandas.find_spec": BY_NAME,
     "kafkats.index.build.build": "one log in memory: what bench/ and the judge's programs build indexes with",
-    "kafkats.index.minute_index.size_bytes": "arithmetic of the format, for bench/ and its page",
+    "kafkats_model.index.minute_index.size_bytes": "arithmetic of the format, for bench/ and its page",
     "kafkats.index.reference.build_reference": REFERENCE,
     "kafkats.index.reference.untrue_entries": REFERENCE,
     "kafkats.logdir.root.scan_root": "a whole log dir at once: what the conformance programs look at",
