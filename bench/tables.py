@@ -37,9 +37,9 @@ from bench.segments import write_indexes
 from kafkats import search, tables
 from kafkats.formats import v2
 from kafkats.formats.model import Record, TimestampType
-from kafkats.index import minute_index
 from kafkats.paths import LOG, segment_file
 from kafkats.tables.cells import build_cells
+from kafkats_model.index import minute_index
 
 PARTITIONS = 3500
 PER_TOPIC = 50

@@ -17,8 +17,7 @@ from conformance.conversion import described
 from conformance.judge import Judge
 from conformance.tally import Tally
 from kafkats.compression import compress
-from kafkats.errors import Rejected
-from kafkats.formats import kip228, v0, v1, v2
+from kafkats.formats import v0, v1, v2
 from kafkats.formats.build import Target
 from kafkats.formats.message_set import encode_message
 from kafkats.formats.model import Codec, Header, Record, TimestampType
@@ -27,6 +26,8 @@ from kafkats.rolling.rules import Settings
 from kafkats_model.broker.generation import generation
 from kafkats_model.broker.settings import Topic
 from kafkats_model.broker.validate import validate
+from kafkats_model.errors import Rejected
+from kafkats_model.formats import kip228
 
 CHECK: Final = "a leader's append: bytes, offsets and largest timestamp, or the error"
 KIP228_CHECK: Final = "an old leader's append of a set with KIP-228's bit: the same"

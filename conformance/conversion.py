@@ -25,13 +25,13 @@ from kafkats.compression import decompress
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import convert, dispatch, v2
 from kafkats.formats.convert import Target
-from kafkats.formats.fetch import fetch
 from kafkats.formats.message_set import KEY_AT
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
-from kafkats.formats.produce import produce
 from kafkats.primitives import read_int32, view
 from kafkats.segment.convert import convert_source
 from kafkats.segment.reader import open_source
+from kafkats_model.formats.fetch import fetch
+from kafkats_model.formats.produce import produce
 from tests.golden import Segment
 
 CLEANED = "the cleaner's rewrite to magic 2"

@@ -22,7 +22,7 @@ from rich.console import Console
 from conformance.judge import Judge
 from conformance.tally import Tally
 from kafkats import paths
-from kafkats.errors import BadInput, CorruptBatch, Rejected
+from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import v0, v1, v2
 from kafkats.formats.framing import frames
 from kafkats.formats.model import Codec, Record, TimestampType
@@ -36,6 +36,7 @@ from kafkats_model.broker.markers import EndMarker
 from kafkats_model.broker.partition_log import DUPLICATE, PartitionLog, create
 from kafkats_model.broker.settings import settings_from, topic_of
 from kafkats_model.broker.starting import start
+from kafkats_model.errors import Rejected
 
 CHECK: Final = (
     "a sequence of requests, stops and starts: each answer, the state after it, and the files"

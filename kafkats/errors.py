@@ -7,7 +7,6 @@ KafkatsError                where, reason, holders, numbers, exit code, retryabl
 │   ├── CorruptIndex        an .index, .timeindex or .txnindex
 │   ├── CorruptFile         a checkpoint, snapshot, meta.properties, journal
 │   ├── CorruptPlan         a plan or run folder
-│   ├── Rejected            a request that a broker answers with an error
 │   └── NotConvertible      valid bytes that the target format cannot express
 ├── Refused                 refused for safety until the situation changes          exit 3
 │   ├── Locked              a broker, or another writer, holds the directory        retryable
@@ -136,18 +135,6 @@ class CorruptFile(BadInput):
 
 class CorruptPlan(BadInput):
     """A plan or run folder that is incomplete or was edited."""
-
-
-class Rejected(BadInput):
-    """A request that a broker answers with an error.
-
-    The reason begins with Kafka's name of the error and a colon.
-    """
-
-    @property
-    def error(self) -> str:
-        """Kafka's name of the error, such as INVALID_TIMESTAMP."""
-        return self.reason.partition(":")[0]
 
 
 class NotConvertible(BadInput):

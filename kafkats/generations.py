@@ -23,8 +23,6 @@ INDEX_INTERVAL_BYTES: Final = 4096
 SEGMENT_INDEX_BYTES: Final = 10 * 1024 * 1024
 """Kafka's default of `segment.index.bytes`."""
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
-NO_TIMESTAMP_EXTENDED: Final = -(2**63)
-"""KIP-228's value for "no timestamp"."""
 PRODUCER: Final = "producer"
 """Value of `compression.type`: every batch keeps its own codec."""
 LOSSES: Final = (
@@ -43,9 +41,9 @@ ALL_LOSSES: Final = "all"
 OFFSETS_LOSS: Final = "offsets"
 """Value of `--accept-loss` that allows changes to partitions with `missing-records`."""
 KIP228: Final = "kip228"
-"""The dialect of KIP-228's text, see formats/kip228.py."""
+"""The dialect of KIP-228's text, see kafkats_model/formats/kip228.py."""
 ENRICHED: Final = "enriched"
-"""The dialect of the proposal of enriched metadata, see formats/enriched.py."""
+"""The dialect of the proposal of enriched metadata, see kafkats_model/formats/enriched.py."""
 DIALECTS: Final = (ENRICHED, KIP228)
 """Formats that were proposed and never shipped. They are named with `--dialect`, never guessed:
 their bytes are legal in the format that shipped with the same magic, with other content.

@@ -35,6 +35,8 @@ LEADER_EPOCH: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLUSTER_METADATA: Final = "__cluster_metadata-0"
 REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
+PROPOSED_INDEXES: Final = (".time.index", ".enriched.index")
+"""Ends of names of index files that never were Kafka's. They are not its .index."""
 DIALECT: Final = "kafkats-dialect"
 """Ours: names the dialect of the logs, in a log directory that a replay wrote."""
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.seeds.estimates import Estimate
-from kafkats.formats import dispatch, enriched, v0
+from kafkats.formats import dispatch, v0
 from kafkats.formats.build import Target
-from kafkats.formats.enriched import MessageType, Tags
-from kafkats.formats.enriched_convert import convert_batch
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.paths import LOG
+from kafkats_model.formats import enriched
+from kafkats_model.formats.enriched import MessageType, Tags
+from kafkats_model.formats.enriched_convert import convert_batch
 
 REAL: Final = Path(__file__).parents[2] / "tests/real-logs/matrix-0.8.2.2-v0/data.tar.xz"
 _ITEM: Final = "ENR-21"

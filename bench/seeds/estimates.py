@@ -14,10 +14,11 @@ from bench.tables import write_day
 from kafkats.formats import v0, v1, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
-from kafkats.index import enriched_index, minute_index, offset_index, time_index
+from kafkats.index import offset_index, time_index
 from kafkats.index.build import build_from
 from kafkats.paths import LOG, segment_file
 from kafkats.segment.reader import open_source
+from kafkats_model.index import enriched_index, minute_index
 
 PARTITIONS: Final = 3500
 GB: Final = 10**9

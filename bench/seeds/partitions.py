@@ -8,7 +8,6 @@ from typing import Final, Protocol
 
 from bench.seeds.patterns import DAY, HOUR, Message
 from bench.seeds.rejected import RejectedPartition
-from kafkats.errors import Rejected
 from kafkats.formats import dispatch
 from kafkats.formats.model import NO_TIMESTAMP, Codec, Record, TimestampType
 from kafkats.logdir.partition import log_bases
@@ -18,6 +17,7 @@ from kafkats_model.broker.active import create_active
 from kafkats_model.broker.generation import generation
 from kafkats_model.broker.partition_log import PartitionLog
 from kafkats_model.broker.settings import settings_from, topic_of
+from kafkats_model.errors import Rejected
 
 RETENTION_MS: Final = 12 * HOUR
 SEGMENT_MS: Final = 2 * HOUR

@@ -127,6 +127,7 @@ def _decorator(one: Declared, more: dict[str, Any]) -> Callable[[F], F]:
     option, kind = one.option, one.kind
     names = [*option.flags.split(), more.pop("dest", one.name)]
     given: dict[str, Any] = {"help": _help(one), "metavar": option.metavar or None}
+    given["hidden"] = option.hidden
     if isinstance(kind.text, Worded):
         given["metavar"] = kind.text.metavar
     if kind.base is bool:

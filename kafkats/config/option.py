@@ -46,6 +46,7 @@ class Option:
     that heading, which a person opens.
 
     A plan stores the value as `stored`, if that is not the field's name (kafkats.config.given).
+    A `hidden` option is in no help and no form: operators do not need it.
     """
 
     sentence: str
@@ -60,6 +61,7 @@ class Option:
     title: str = ""
     section: str = ""
     examples: tuple[str, ...] = ()
+    hidden: bool = False
 
 
 FILES: Final = "Files and folders"

@@ -54,6 +54,7 @@ class Dialect(Options):
             "Read the log in a format that was proposed and never shipped; it is never guessed",
             "--dialect",
             unset="the formats that shipped",
+            hidden=True,
         ),
     ] = None
 

@@ -26,11 +26,6 @@ class Target(NamedTuple):
     dialect: str | None = None
     source: str | None = None
 
-    @property
-    def shipped(self) -> bool:
-        """True if neither side is a dialect."""
-        return self.dialect is None and self.source is None
-
 
 def target_codec(codec: int, target: Target) -> int:
     """Return the codec to write a batch of `codec` with.

@@ -1,14 +1,10 @@
 """Convert a log to another magic or codec: the reference rules for the kernels.
 
-    cleaner    what the log cleaner of Kafka 4 does to magic 0 and 1 (KIP-724, KAFKA-13093), in
-               every direction: one batch in, one batch out; offsets and their holes are kept. It is
-               the only rule for segments that a broker will load.
-    produce    what a leader does to a producer's message set (formats/produce.py): for comparison
-    fetch      what a broker sends to an old consumer (formats/fetch.py): for comparison
-
-Stored segments use neither `produce` nor `fetch`. `produce` merges a message set into one batch and
-assigns new offsets; a follower whose log ends inside a merged batch could not continue. `fetch`
-drops records that its reader did not request.
+The rule is what the log cleaner of Kafka 4 does to magic 0 and 1 (KIP-724, KAFKA-13093), in every
+direction: one batch in, one batch out; offsets and their holes are kept. Brokers convert by other
+rules what a producer sends and what an old consumer fetches; neither is for stored segments. A
+leader merges a message set into one batch and assigns new offsets, so a follower whose log ends
+inside a merged batch could not continue. A fetch drops records that its reader did not request.
 
 The cleaner's rule:
 
@@ -30,30 +26,24 @@ The user page is docs/formats/conversion.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kafkats.compression import compress, decompress
 from kafkats.errors import BadInput, CorruptBatch, NotConvertible
 from kafkats.formats import dispatch, v2
 from kafkats.formats.build import Target, append_time, build, target_codec
-from kafkats.formats.fetch import fetch
 from kafkats.formats.losses import add_losses, count_losses
 from kafkats.formats.model import Batch
-from kafkats.formats.produce import produce
 from kafkats.generations import LOSSES, MAX_RELATIVE_OFFSET
 from kafkats.primitives import Buffer, view
 
 __all__ = [
     "LOSSES",
     "MAX_SEGMENT_BYTES",
-    "RULES",
     "Converted",
     "Target",
     "convert_batch",
     "convert_segment",
-    "fetch",
-    "produce",
 ]
 
 MAX_SEGMENT_BYTES: Final = 2**31 - 1
@@ -172,11 +162,3 @@ def _check_offsets(data: bytes, base_offset: int, source: Batch) -> None:
                     f"offset {offset} cannot be in a segment of base offset {base_offset}",
                     position=source.position,
                 )
-
-
-RULES: Final[dict[str, Callable[..., Converted | bytes]]] = {
-    "cleaner": convert_segment,
-    "produce": produce,
-    "fetch": fetch,
-}
-"""Name -> rule. Only `cleaner` is for segments that a broker will load."""

@@ -1,26 +1,18 @@
 """The formats that each version of a produce and a fetch request carries.
 
     produce    0, 1: a producer sends magic 0      2: magic 1      3 and later: one batch of magic 2
-               zstd from 7 on
     fetch      0, 1: at most magic 0      2, 3: at most magic 1      4 and later: as stored
 
-Brokers judge the format of a produce from version 3 on. Before, they take each one that they know.
-
-Source: ReplicaManager, KafkaApis, ProduceRequest of Kafka 0.8 to 4.3; KIP-31, KIP-32, KIP-98,
-KIP-110.
+Source: ReplicaManager, KafkaApis, ProduceRequest of Kafka 0.8 to 4.3; KIP-31, KIP-32, KIP-98.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from kafkats.formats.model import Codec
-
 MAGIC_1_SINCE: Final = 2
 """Of produce and of fetch. A produce from this version on has a timestamp in its answer."""
 BATCHES_SINCE: Final = 3
-"""Of produce."""
-ZSTD_SINCE: Final = 7
 """Of produce."""
 AS_STORED_SINCE: Final = 4
 """Of fetch."""
@@ -29,16 +21,6 @@ AS_STORED_SINCE: Final = 4
 def produced_magic(version: int) -> int:
     """Return the format that a producer sends with this version."""
     return 2 if version >= BATCHES_SINCE else int(version >= MAGIC_1_SINCE)
-
-
-def carries(version: int, magic: int) -> bool:
-    """Return whether brokers take the format from a produce of this version."""
-    return magic == 2 or version < BATCHES_SINCE
-
-
-def last_codec(version: int) -> Codec:
-    """Return the last codec, by its number, that brokers take from a produce of this version."""
-    return Codec.LZ4 if BATCHES_SINCE <= version < ZSTD_SINCE else Codec.ZSTD
 
 
 def fetched_magic(version: int) -> int:

@@ -13,11 +13,9 @@ Every row is a dict for json.dumps. Its `kind` determines the fields:
                                          unfinished write
     .index                  offset-entry entry relative_offset offset position
     .timeindex              time-entry   entry timestamp relative_offset offset
-    .time.index             time-entry   as for .timeindex; never shipped, by `kafkats layouts -o`
-    .enriched.index         enriched-entry  entry relative_offset offset timestamp position; also
     .txnindex               aborted-txn  entry version producer_id first_offset last_offset
                                          last_stable_offset
-    the last five           zeros        entry position size: zeros to the end, a preallocated file
+    the last three          zeros        entry position size: zeros to the end, a preallocated file
                                          that was never truncated
     .snapshot               producer     producer_id producer_epoch last_sequence last_offset
                                          offset_delta timestamp coordinator_epoch txn_first_offset
@@ -33,8 +31,7 @@ appear as `key_hex` and `value_hex` instead. `offset` of an index entry is null 
 does not contain the base offset. Files with `.deleted`, `.cleaned` or `.swap` are read as the file
 before, and a `.checkpoint` of KRaft as a log.
 
-In the dialect `enriched` a batch has other columns (dump_enriched), a .index enriched-entries. In
-the dialect `kip228` a batch has `timestamp_extended` too, and no delete horizon.
+A dialect has other columns of a batch, and perhaps other entries of a .index (plans.dialect_hook).
 """
 
 from __future__ import annotations
@@ -46,14 +43,11 @@ from typing import Final
 
 from kafkats import paths
 from kafkats.errors import CorruptBatch, UsageError, storage
-from kafkats.formats import kip228
+from kafkats.formats import dispatch
 from kafkats.formats.control import ControlType, decode_control_type
-from kafkats.formats.dialects import reader
 from kafkats.formats.dispatch import check_crc
 from kafkats.formats.model import Batch, Codec, Header, Record
-from kafkats.generations import KIP228
-from kafkats.index import enriched_index
-from kafkats.inspect import dump_enriched, dump_index
+from kafkats.inspect import dump_index
 from kafkats.inspect.dump_index import WINDOW, Row
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
 from kafkats.logdir.properties import (
@@ -62,6 +56,8 @@ from kafkats.logdir.properties import (
     read_partition_metadata,
 )
 from kafkats.logdir.snapshot import read_snapshot
+from kafkats.plans.dialect_hook import DialectHook, proposed_file
+from kafkats.plans.dialect_hook import dialect as dialect_of
 from kafkats.segment.reader import open_file
 
 LEFT: Final = frozenset({"tail", "zeros"})
@@ -86,19 +82,21 @@ def dump(
             raise UsageError(reason or "does not exist", path=where)
     if where.name in _BY_NAME:
         return _BY_NAME[where.name](where)
-    for suffix, (dtype, row) in dump_index.PROPOSED.items():
+    for suffix in paths.PROPOSED_INDEXES:
         if where.name.endswith(suffix):
             digits = where.name.partition(".")[0]
-            return dump_index.rows(where, dtype, row, int(digits) if digits.isdecimal() else None)
+            base = int(digits) if digits.isdecimal() else None
+            return dump_index.rows(where, *proposed_file(suffix), base)
+    hook = dialect_of(dialect) if dialect else None
     parsed = paths.parse_segment_file(where.name)
     kind = parsed.kind if parsed else _kind(where.name)
     if kind in {paths.LOG, _KRAFT_CHECKPOINT}:
-        return _log(where, deep, dialect)
-    if kind == paths.OFFSET_INDEX and dialect == "enriched":
-        kind = enriched_index.SUFFIX
+        return _log(where, deep, hook)
     if kind in dump_index.INDEXES:
-        dtype, row = dump_index.INDEXES[kind]
-        return dump_index.rows(where, dtype, row, parsed.base_offset if parsed else None)
+        entries = dump_index.INDEXES[kind]
+        if hook and hook.index_entries and kind == paths.OFFSET_INDEX:
+            entries = hook.index_entries
+        return dump_index.rows(where, *entries, parsed.base_offset if parsed else None)
     if kind == paths.SNAPSHOT:
         return _snapshot(where)
     raise UsageError(
@@ -117,8 +115,8 @@ def _kind(name: str) -> str:
     return _kind(stem) if dot + suffix in paths.TRANSIENT_SUFFIXES else dot + suffix
 
 
-def _log(path: Path, deep: bool, dialect: str | None) -> Iterator[Row]:
-    batches = reader(dialect).batches
+def _log(path: Path, deep: bool, hook: DialectHook | None) -> Iterator[Row]:
+    batches = hook.batches if hook else dispatch.batches
     later: list[CorruptBatch] = []
     with open_file(path) as fd:
         size = os.fstat(fd).st_size
@@ -130,7 +128,7 @@ def _log(path: Path, deep: bool, dialect: str | None) -> Iterator[Row]:
             done = 0
             try:
                 for batch in batches(data, verify=False):
-                    yield from _batch(data, batch, position, path, deep, later, dialect)
+                    yield from _batch(data, batch, position, path, deep, later, hook)
                     done = batch.end
             except CorruptBatch as e:
                 raise _moved(e, position, path) from None
@@ -154,7 +152,7 @@ def _batch(
     path: Path,
     deep: bool,
     later: list[CorruptBatch],
-    dialect: str | None,
+    hook: DialectHook | None,
 ) -> Iterator[Row]:
     """Yield the rows of one batch in the window at `origin`.
 
@@ -169,14 +167,10 @@ def _batch(
         later.append(_moved(e, origin, path))
     if deep and crc_valid:
         try:
-            decoded = reader(dialect).records(data, batch)
+            decoded = (hook.records if hook else dispatch.records)(data, batch)
         except CorruptBatch as e:
             later.append(_moved(e, origin, path))
-    more: Row = {}
-    if dialect == "enriched":
-        more = dump_enriched.columns(data, batch, decoded)
-    elif dialect == KIP228:
-        more = {"timestamp_extended": kip228.is_extended(batch)}
+    more: Row = hook.columns(data, batch, decoded) if hook else {}
     yield _batch_row(batch, origin, crc_valid, decoded) | more
     for record in decoded:
         yield _record_row(record, batch, origin)

@@ -11,7 +11,7 @@ import numpy as np
 
 from kafkats import paths
 from kafkats.errors import CorruptIndex, storage
-from kafkats.index import enriched_index, minute_index, offset_index, time_index, txn_index
+from kafkats.index import offset_index, time_index, txn_index
 from kafkats.logdir.strict_json import Json
 from kafkats.segment.reader import open_file
 
@@ -70,7 +70,8 @@ def _zeros_from(fd: int, end: int, width: int) -> int:
     return 1 if end == width else 0
 
 
-def _offset_row(n: int, base: int | None, relative: int, position: int) -> Row:
+def offset_row(n: int, base: int | None, relative: int, position: int) -> Row:
+    """Return the row of an entry of an offset index."""
     offset = None if base is None else base + relative
     return {
         "kind": "offset-entry",
@@ -81,7 +82,8 @@ def _offset_row(n: int, base: int | None, relative: int, position: int) -> Row:
     }
 
 
-def _time_row(n: int, base: int | None, timestamp: int, relative: int) -> Row:
+def time_row(n: int, base: int | None, timestamp: int, relative: int) -> Row:
+    """Return the row of an entry of a time index."""
     offset = None if base is None else base + relative
     return {
         "kind": "time-entry",
@@ -89,13 +91,6 @@ def _time_row(n: int, base: int | None, timestamp: int, relative: int) -> Row:
         "timestamp": timestamp,
         "relative_offset": relative,
         "offset": offset,
-    }
-
-
-def _enriched_row(n: int, base: int | None, relative: int, timestamp: int, position: int) -> Row:
-    return _offset_row(n, base, relative, position) | {
-        "kind": "enriched-entry",
-        "timestamp": timestamp,
     }
 
 
@@ -114,15 +109,8 @@ def _txn_row(
 
 
 INDEXES: Final[dict[str, tuple[np.dtype[np.void], Callable[..., Row]]]] = {
-    paths.OFFSET_INDEX: (offset_index.ENTRY, _offset_row),
-    paths.TIME_INDEX: (time_index.ENTRY, _time_row),
+    paths.OFFSET_INDEX: (offset_index.ENTRY, offset_row),
+    paths.TIME_INDEX: (time_index.ENTRY, time_row),
     paths.TXN_INDEX: (txn_index.ENTRY, _txn_row),
-    enriched_index.SUFFIX: (enriched_index.ENTRY, _enriched_row),
 }
 """The entries of index files, and what makes a row of one, by the file's suffix."""
-
-PROPOSED: Final[dict[str, tuple[np.dtype[np.void], Callable[..., Row]]]] = {
-    minute_index.SUFFIX: (minute_index.ENTRY, _time_row),
-    enriched_index.SUFFIX: (enriched_index.ENTRY, _enriched_row),
-}
-"""The same of files that Kafka never shipped: their names end so."""

@@ -20,15 +20,15 @@ import pyarrow.compute as pc
 from kafkats import paths, search
 from kafkats.config import Policy, magic_of, parse_time
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, KIP228, SEARCH_RULES
+from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES
 from kafkats.logdir.location import locate
 from kafkats.logdir.steady import steady
 from kafkats.logdir.volume import refuse_copies
 from kafkats.lookup.options import HIGH_WATERMARKS, HOW
+from kafkats.plans.dialect_hook import dialect as dialect_of
 from kafkats.plans.dialects import read_as
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.units import Unit, list_units, unseen
-from kafkats.search import dialects
 
 LOOKUP: Final = pa.schema([
     *DIRECTORY,
@@ -91,7 +91,7 @@ class LookupOptions:
     dialect: str | None = None
 
     def __post_init__(self) -> None:
-        if self.dialect not in (None, KIP228):
+        if self.dialect and dialect_of(self.dialect).find_exact is None:
             raise UsageError(f"no search in logs of the dialect {self.dialect!r}")
         if self.dialect and self.how != "exact":
             raise UsageError(f"the dialect {self.dialect} has the exact answers only")
@@ -341,8 +341,8 @@ def _answer(partition: search.Partition, target: search.Target, options: LookupO
 def _exact(
     partition: search.Partition, target: search.Target, options: LookupOptions
 ) -> search.Answer:
-    if options.dialect:
-        return dialects.find_exact(partition, target, options.dialect)
+    if options.dialect and (find := dialect_of(options.dialect).find_exact):
+        return find(partition, target)
     return search.find_exact(partition, target, depth=options.depth)
 
 

@@ -21,6 +21,7 @@ from kafkats.generations import COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.logdir.identity import FileIdentity, FileRow, file_row
 from kafkats.logdir.partition import UNFINISHED, FileFacts, scan_partition, unfinished_swaps
 from kafkats.logdir.snapshot import read_snapshot
+from kafkats.plans.dialect_hook import migration_of
 from kafkats.plans.facts import DIRECTORY, FILE
 from kafkats.plans.rows import SegmentKey
 from kafkats.plans.units import Unit
@@ -120,10 +121,10 @@ def _row(unit: Unit, file: str, action: str, reason: str = "") -> ForecastRow:
 
 def _segment_row(unit: Unit, target: Target) -> ForecastRow:
     # numba takes 0.4 s to import: only where something is converted
-    from kafkats.segment import dialects
     from kafkats.segment.convert import convert_source
 
-    convert = convert_source if target.shipped else dialects.convert_source
+    dialect = target.dialect or target.source
+    convert = migration_of(dialect).convert if dialect else convert_source
     log = paths.segment_file(unit.base_offset, paths.LOG)
     if unit.active and not unit.clean:
         return _row(

@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
 def _prepare(given: Given, policy: Policy) -> Decide:
     from kafkats.migration.client_estimate import estimate, read_mix
-    from kafkats.migration.dialect import refuse_broker, target_magic, trusted
     from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
     from kafkats.migration.plan import MigrateOptions, check_phase, check_rule, plan_migrate
     from kafkats.plans.contradictions import interval_remarks
+    from kafkats.plans.dialect_hook import migration_of
+    from kafkats.plans.dialects import refuse_broker
 
     migrate, step, to = given.of(Migrate), given.of(Step), given.of(ToDialect).to
     source = given.of(Dialect).dialect
-    magic = target_magic(migrate, given.of(ToDialect), source, step, given.of(Back))
+    magic = _magic(given, migrate.to_magic, to, source)
     target = target_of(magic, migrate.compression_type, to, source)
     ledger = str(step.ledger.absolute()) if step.ledger else ""
     instead = {"to_magic": magic, "ledger": ledger, "to": to or "", "dialect": source or ""}
@@ -57,7 +58,7 @@ def _prepare(given: Given, policy: Policy) -> Decide:
         forecast = stages.executor.map(
             "forecast", units, do, FORECAST, size=lambda unit: unit.bytes
         )
-        segments = trusted(segments) if source else segments
+        segments = migration_of(source).trusted(segments) if source else segments
         plan = plan_migrate(segments, forecast, options)
         remarks = interval_remarks(plan, segments)
         planned = Planned(plan, segments, {"forecast": forecast}, remarks)
@@ -69,14 +70,30 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     return decide
 
 
+def _magic(given: Given, to_magic: int | None, to: str | None, source: str | None) -> int:
+    """Return the magic to write. Raises UsageError, Refused as the dialect's `check`."""
+    from kafkats.errors import UsageError
+    from kafkats.plans.dialect_hook import dialect
+
+    if (to_magic is None) == (to is None):
+        raise UsageError("name the format to convert to: --to-magic")
+    name = to or source
+    if name is None:
+        assert to_magic is not None
+        return to_magic
+    migration = dialect(name).migration
+    if migration is None:
+        raise UsageError(f"--dialect {name}: logs of this dialect are not converted")
+    migration.check(given)
+    return migration.magic if to_magic is None else to_magic
+
+
 def _prove(request: Proving) -> Proof:
+    from kafkats.plans.dialect_hook import migration_of
     from kafkats.plans.proof import prove_written
 
-    if not request.plan.header["options"].get("to"):
-        return prove_written(request)
-    from kafkats.migration.dialect import prove_dialect
-
-    return prove_dialect(request)
+    to = request.plan.header["options"].get("to")
+    return migration_of(str(to)).prove_written(request) if to else prove_written(request)
 
 
 def _writer() -> Writer:

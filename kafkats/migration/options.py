@@ -76,7 +76,7 @@ class Migrate(Options):
             " later (4.x writes no other)",
             "--to-magic",
             "0|1|2",
-            unset="an error, unless --to is given",
+            unset="an error",
         ),
     ] = None
     compression_type: Annotated[
@@ -107,11 +107,14 @@ class ToDialect(Options):
         Option(
             "Instead of --to-magic: convert to a format that was proposed and never shipped",
             "--to",
+            hidden=True,
         ),
     ] = None
     not_for_a_broker: Annotated[
         bool,
-        Option("Allow --to, in a copy that no broker ever reads", "--not-for-a-broker"),
+        Option(
+            "Allow --to, in a copy that no broker ever reads", "--not-for-a-broker", hidden=True
+        ),
     ] = False
 
 

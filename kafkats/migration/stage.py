@@ -26,20 +26,19 @@ from kafkats.errors import (
 from kafkats.formats.convert import Target
 from kafkats.generations import ENRICHED
 from kafkats.hashes import algorithm_of
-from kafkats.index.enriched_index import build_dialect
 from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.families import stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.journal import Note
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import refuse_unfinished_swaps, scan_partition
-from kafkats.migration.dialect import refuse_broker
 from kafkats.migration.forecast import target_of
+from kafkats.plans.dialect_hook import migration_of
+from kafkats.plans.dialects import refuse_broker
 from kafkats.plans.plan import check_settings, kind_of
 from kafkats.plans.planned_indexes import build_planned
 from kafkats.plans.rows import Item, replaced_file
 from kafkats.plans.run import PartitionWork, Staged, about, by_segment, refuse_full_disk
-from kafkats.segment.dialects import prove as prove_dialect
 from kafkats.segment.parity import Parity, digest_records, first_difference
 from kafkats.segment.reader import Source, open_source
 
@@ -76,6 +75,8 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         kind_of(item) == paths.TIME_INDEX and item["action"] == "remove" for item in work.items
     ):
         raise CorruptPlan("a time index is deleted only where a dialect is written", path=directory)
+    if dialect := target.dialect or target.source:
+        migration_of(dialect)
     refuse_full_disk(work)
     changes: list[Change] = []
     unchanged: dict[str, FileIdentity] = {}
@@ -164,7 +165,8 @@ def _convert(log: Path, item: Item, target: Target, staged: Path) -> _Converted:
             before, after = _prove(old, new, target, log)
             if target.dialect:
                 interval = item["index_interval_bytes"]
-                index = build_dialect(new, base, index_interval_bytes=interval)
+                build = migration_of(target.dialect).build_index
+                index = build(new, base, index_interval_bytes=interval)
                 return _Converted({paths.OFFSET_INDEX: index}, before, after)
             built = build_planned(new, item)
     if built.facts.stop:
@@ -182,13 +184,12 @@ def _write(
     old: Source, base: int, target: Target, write: Callable[[memoryview], object], log_end: bool
 ) -> None:
     # numba takes 0.4 s to import: only where something is converted
-    from kafkats.segment import dialects
     from kafkats.segment.convert import convert_source
 
-    if target.shipped:
-        convert_source(old, base, target, write, log_end=log_end, digest=False)
+    if dialect := target.dialect or target.source:
+        migration_of(dialect).convert(old, base, target, write, log_end=log_end)
     else:
-        dialects.convert_source(old, base, target, write, log_end=log_end)
+        convert_source(old, base, target, write, log_end=log_end, digest=False)
 
 
 def _stage_segment(
@@ -229,8 +230,8 @@ def _prove(old: Source, new: Source, target: Target, log: Path) -> tuple[Parity,
     This covers offsets, order, keys, values and, depending on the target, timestamps, headers and
     control records.
     """
-    if not target.shipped:
-        return prove_dialect(old, new, target)
+    if dialect := target.dialect or target.source:
+        return migration_of(dialect).prove(old, new, target)
     kept = {
         "timestamps": target.magic > 0,
         "headers": target.magic == 2,

@@ -1,8 +1,13 @@
-"""Refuse logs of a dialect (formats/dialects.py) where they would be read as what shipped.
+"""Refuse logs of a dialect, a format that never shipped, where they would be read as what shipped.
 
 No bytes tell `kip228`. A replay names it in a file of the log directory, paths.DIALECT. Logs of
-`enriched` have no time indexes, and their messages tell (formats/enriched_proof.py). Messages
-without tags do not; but without tags the records are the same in both formats.
+`enriched` have no time indexes, and their messages tell where they have tags:
+
+    shipped     timestamp int64                      key  value
+    enriched    timestamp int32  tags length int32   tags  key  value
+
+Key and value fill the rest of a message. So one with tags fits one layout only, but for chance.
+One without tags, whose tags length is -1, fits both, and has the same key and value in both.
 """
 
 from __future__ import annotations
@@ -14,25 +19,41 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats import paths
-from kafkats.errors import CorruptFile, Refused, StorageFailed, Vanished, storage
-from kafkats.formats import enriched
-from kafkats.formats.enriched_proof import are_enriched
-from kafkats.formats.framing import FRAME, MAGIC_AT, MIN_LEFT, OVERHEAD
+from kafkats.compression.checksums import crc32
+from kafkats.errors import (
+    CorruptBatch,
+    CorruptFile,
+    Refused,
+    StorageFailed,
+    Vanished,
+    exists,
+    storage,
+)
+from kafkats.formats.framing import FRAME, MAGIC_AT, MIN_LEFT, OVERHEAD, Frame, frames
+from kafkats.formats.message_set import CRC_FROM
 from kafkats.generations import ENRICHED, KIP228
 from kafkats.logdir.partition import PartitionDir
 from kafkats.logdir.text import read_small
 from kafkats.plans.units import Unit
+from kafkats.primitives import INT32, Buffer, view
 
 _HEAD: Final = 1 << 20
 """Bytes of a log that are looked at, unless its first message is larger."""
 _LARGEST: Final = 8 << 20
 """Of a first message."""
 _LONGEST_NAME: Final = 40
+_MAGIC: Final = 1
+_SMALLEST: Final = 34
+"""Bytes of a message of the dialect, with its frame."""
+_TAGS_LENGTH_AT: Final = 22
+_BODY_AT: Final = 26
+"""Of the tags, or of the key where there are none: the same in both layouts."""
 _TIME_INDEX: Final = paths.SEGMENT_KINDS.index(paths.TIME_INDEX)
 _HOW: Final = {
-    ENRICHED: "kafkats dump --dialect enriched shows them, and kafkats plan migrate --dialect"
-    " enriched converts them",
-    KIP228: "kafkats dump and kafkats lookup --at read them with --dialect kip228",
+    ENRICHED: "with kafkats-model installed, kafkats dump --dialect enriched shows them, and"
+    " kafkats plan migrate --dialect enriched converts them",
+    KIP228: "with kafkats-model installed, kafkats dump and kafkats lookup --at read them with"
+    " --dialect kip228",
 }
 
 
@@ -99,7 +120,7 @@ def refuse_enriched(partition: Path, segments: Iterable[Listed]) -> None:
     # who reads the log as a whole reports what cannot be read
     with suppress(StorageFailed), storage(log, "reading"), log.open("rb") as file:
         head = file.read(MIN_LEFT)
-        if len(head) == MIN_LEFT and head[MAGIC_AT] == enriched.MAGIC:
+        if len(head) == MIN_LEFT and head[MAGIC_AT] == _MAGIC:
             size = OVERHEAD + int(FRAME.unpack_from(head)[1])
             head += file.read(min(max(size, _HEAD), _LARGEST))
     if are_enriched(head):
@@ -110,3 +131,56 @@ def _refusal(path: Path, dialect: str) -> Refused:
     return Refused(
         f"has logs of the dialect {dialect}, which never shipped: {_HOW[dialect]}", path=path
     )
+
+
+def are_enriched(buf: Buffer) -> bool:
+    """Return whether the first messages of a log prove the dialect: the first one with tags does.
+
+    Its checksum must be right, and it must not fit the layout that shipped.
+    """
+    data = view(buf)
+    try:
+        for frame in frames(data):
+            if frame.magic != _MAGIC or frame.size < _SMALLEST:
+                return False
+            (tags,) = INT32.unpack_from(data, frame.position + _TAGS_LENGTH_AT)
+            if not _fills(data, frame, _BODY_AT):
+                return tags >= 0 and _fills(data, frame, _BODY_AT + tags) and _sound(data, frame)
+            if tags != -1:
+                return False
+    except CorruptBatch:
+        pass
+    return False
+
+
+def _fills(data: memoryview, frame: Frame, at: int) -> bool:
+    """Return whether a key and a value, each behind its length, fill a message from `at` on."""
+    for _ in range(2):
+        if at + INT32.size > frame.size:
+            return False
+        (length,) = INT32.unpack_from(data, frame.position + at)
+        if length < -1:
+            return False
+        at += INT32.size + max(length, 0)
+    return at == frame.size
+
+
+def _sound(data: memoryview, frame: Frame) -> bool:
+    """Return whether the checksum of a message is right."""
+    message = data[frame.position + OVERHEAD : frame.position + frame.size]
+    stored = int.from_bytes(message[: CRC_FROM - OVERHEAD], "big")
+    return stored == crc32(message[CRC_FROM - OVERHEAD :])
+
+
+def refuse_broker(log_dir: Path, dialect: str) -> None:
+    """Raise Refused for a log directory that a broker owns, which would misread logs of a dialect.
+
+    Raises StorageFailed.
+    """
+    mark = log_dir / paths.META_PROPERTIES
+    if exists(mark, "looking for a broker"):
+        raise Refused(
+            f"a broker owns this log directory, and would misread logs of the dialect {dialect}:"
+            f" work on a copy without {paths.META_PROPERTIES}",
+            path=log_dir,
+        )

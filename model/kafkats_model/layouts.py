@@ -24,9 +24,8 @@ from kafkats.config import Policy
 from kafkats.errors import CorruptBatch, KafkatsError, UsageError
 from kafkats.findings import Finding, failure
 from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
-from kafkats.index import enriched_index, minute_index, offset_index, time_index
+from kafkats.index import offset_index, time_index
 from kafkats.index.build import Built, build_from
-from kafkats.index.compared import Compared, compare
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.files import make_folder, write_bytes
 from kafkats.plans.settling import settled
@@ -34,6 +33,8 @@ from kafkats.plans.units import Unit
 from kafkats.segment.columns import columns
 from kafkats.segment.reader import Source, open_source
 from kafkats.segment.walk import walk_points
+from kafkats_model.index import enriched_index, minute_index
+from kafkats_model.index.compared import Compared, compare
 
 LAYOUTS: Final = pa.schema([
     *DIRECTORY,

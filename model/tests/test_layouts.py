@@ -13,10 +13,11 @@ from kafkats.cli import main
 from kafkats.errors import UsageError
 from kafkats.formats import dispatch
 from kafkats.generations import INDEX_INTERVAL_BYTES
-from kafkats.index import build, enriched_index, minute_index
+from kafkats.index import build
 from kafkats.inspect.dump import dump
 from kafkats.plans.units import list_units
 from kafkats.segment.reader import array_source
+from kafkats_model.index import enriched_index, minute_index
 from kafkats_model.layouts import STEPS, LayoutOptions, by_partition, layouts_unit
 from tests.builders.partitions import T0, Grown, batch, grown
 from tests.golden import Unpacked, case

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kafkats.formats.model import Codec
-from kafkats.formats.versions import carries, fetched_magic, last_codec, produced_magic
+from kafkats.formats.versions import fetched_magic, produced_magic
+from kafkats_model.formats.versions import carries, last_codec
 
 
 def test_the_latest_format() -> None:

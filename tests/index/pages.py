@@ -1,4 +1,4 @@
-"""The pages of docs/formats on indexes, and the rows of their tables of fields."""
+"""The pages of docs/formats on indexes, and the rows of tables of fields."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats import paths
-from kafkats.errors import Rejected
 from kafkats.formats import v2
 from kafkats.formats.model import NO_TIMESTAMP, Batch
 from kafkats.generations import MAX_RELATIVE_OFFSET
@@ -33,6 +32,7 @@ from kafkats_model.broker.error_names import UNKNOWN_ERROR
 from kafkats_model.broker.generation import Generation
 from kafkats_model.broker.places import places
 from kafkats_model.broker.validate import Largest, largest_of_batches
+from kafkats_model.errors import Rejected
 
 _END_BYTES: Final = 8192
 """The end of an index that brokers from 2.1 on search first."""

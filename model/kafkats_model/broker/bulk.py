@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats import paths
-from kafkats.errors import Rejected
 from kafkats.formats import dispatch, v2
 from kafkats.formats.framing import MAGIC_AT, MIN_SIZE, OVERHEAD
 from kafkats.formats.model import Codec
@@ -30,6 +29,7 @@ from kafkats_model.broker.active import ActiveSegment
 from kafkats_model.broker.partition_log import PartitionLog
 from kafkats_model.broker.set_judge import ALL_MAGICS, Judged, SetJudge
 from kafkats_model.broker.validate import Largest
+from kafkats_model.errors import Rejected
 from kafkats_model.kernels import append_checks as c
 from kafkats_model.kernels import appends as k
 

@@ -1,4 +1,4 @@
-"""Search by time of a broker that writes a dialect (formats/dialects.py).
+"""Search by time of a broker that writes a dialect (formats/readers.py).
 
 The same steps as in `search.broker`, for which a negative number is no timestamp: the first segment
 whose largest timestamp is not below the target, its time index, its offset index, its batches. A

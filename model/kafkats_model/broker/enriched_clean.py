@@ -21,11 +21,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkats.formats import enriched
 from kafkats.formats.model import Batch, Codec, Record
-from kafkats.index import enriched_index
 from kafkats_model.broker import files
 from kafkats_model.broker.enriched_log import EnrichedLog, ends_of, time_of
+from kafkats_model.formats import enriched
+from kafkats_model.index import enriched_index
 
 MERGED_BYTES: Final = 1_000_012
 """Kafka's default of max.message.bytes: consumers could not fetch a larger wrapper."""

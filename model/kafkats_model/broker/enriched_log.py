@@ -17,13 +17,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats import paths
-from kafkats.errors import CorruptBatch, Rejected
-from kafkats.formats import enriched
-from kafkats.formats.dialects import reader
+from kafkats.errors import CorruptBatch
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec
 from kafkats.generations import ENRICHED, MAX_RELATIVE_OFFSET
-from kafkats.index import enriched_index
-from kafkats.index.enriched_index import Point
 from kafkats.index.entries import Entries
 from kafkats.logdir.partition import log_bases
 from kafkats.primitives import view
@@ -37,6 +33,11 @@ from kafkats_model.broker.error_names import (
 from kafkats_model.broker.generation import Generation
 from kafkats_model.broker.settings import Topic
 from kafkats_model.broker.validate import whole_batches
+from kafkats_model.errors import Rejected
+from kafkats_model.formats import enriched
+from kafkats_model.formats.readers import reader
+from kafkats_model.index import enriched_index
+from kafkats_model.index.enriched_index import Point
 
 _MESSAGES_TAG: Final = 32
 

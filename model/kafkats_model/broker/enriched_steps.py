@@ -12,18 +12,19 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from kafkats.counts import counted
-from kafkats.errors import CorruptBatch, Rejected, UsageError
-from kafkats.formats import enriched
-from kafkats.formats.enriched import MessageType, Tags
+from kafkats.errors import CorruptBatch, UsageError
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.generations import ENRICHED
-from kafkats.index import enriched_index
 from kafkats_model.broker import enriched_clean, script
 from kafkats_model.broker.enriched_log import EnrichedLog, time_of
 from kafkats_model.broker.error_names import CORRUPT_MESSAGE
 from kafkats_model.broker.generation import Generation
 from kafkats_model.broker.requests import check_offset
 from kafkats_model.broker.settings import Config, Topic, settings_from, topic_of
+from kafkats_model.errors import Rejected
+from kafkats_model.formats import enriched
+from kafkats_model.formats.enriched import MessageType, Tags
+from kafkats_model.index import enriched_index
 
 Row: TypeAlias = dict[str, str | int]
 LogOf: TypeAlias = Callable[[str, str], EnrichedLog]

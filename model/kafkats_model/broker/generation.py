@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kafkats.errors import UsageError
-from kafkats.formats.dialects import Reader, reader
 from kafkats.generations import (
     ENRICHED,
     KIP228,
-    NO_TIMESTAMP_EXTENDED,
     RETENTION_RULES,
     ROLL_RULES,
     RULES,
@@ -26,6 +24,8 @@ from kafkats_model.broker.compaction_rules import CLEANING_RULES, SINCE, Cleanin
 from kafkats_model.broker.leader_rules import LEADER_RULES, LeaderRule
 from kafkats_model.broker.log_rules import LOG_RULES, LogRule
 from kafkats_model.broker.log_rules import SINCE as LOG_SINCE
+from kafkats_model.formats.kip228 import NO_TIMESTAMP_EXTENDED
+from kafkats_model.formats.readers import Reader, reader
 
 _LATEST_PATCH: Final = 999
 KIPS: Final = "kip"

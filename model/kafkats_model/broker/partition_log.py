@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from kafkats import paths
-from kafkats.errors import Rejected
 from kafkats.formats import v2
 from kafkats.formats.model import Batch
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs
@@ -48,6 +47,7 @@ from kafkats_model.broker.places import place_of, places, read_batches
 from kafkats_model.broker.producers import producer_state
 from kafkats_model.broker.settings import Topic, limits_of, loads_timestamps
 from kafkats_model.broker.validate import Largest, Validated, largest_of_batches, validate
+from kafkats_model.errors import Rejected
 
 DUPLICATE: Final = "duplicate"
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kafkats import paths
-from kafkats.errors import CorruptBatch, CorruptFile, Rejected
+from kafkats.errors import CorruptBatch, CorruptFile
 from kafkats.formats.model import Batch
 from kafkats.formats.v2 import CONTROL_BIT, MAGIC
 from kafkats.index.txn_index import ENTRY
@@ -44,6 +44,7 @@ from kafkats_model.broker.known_producers import MOST, Producer, Sent, loaded, u
 from kafkats_model.broker.log_rules import LogRule
 from kafkats_model.broker.places import places
 from kafkats_model.broker.settings import Topic
+from kafkats_model.errors import Rejected
 
 
 class Judged(NamedTuple):

@@ -16,9 +16,7 @@ from typing import Final, TypeAlias, TypeVar
 from kafkats import paths
 from kafkats.config.values import parse_time
 from kafkats.counts import counted
-from kafkats.errors import KafkatsError, Refused, Rejected, UsageError
-from kafkats.formats.dialects import reader
-from kafkats.formats.kip228 import time_text
+from kafkats.errors import KafkatsError, Refused, UsageError
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.generations import ENRICHED, KIP228
 from kafkats_model.broker import enriched_log, enriched_steps, files, requests, script
@@ -32,6 +30,9 @@ from kafkats_model.broker.sent import sets_of_log
 from kafkats_model.broker.settings import PROTOCOL, Topic, fetch_version_of
 from kafkats_model.broker.starting import adopt, start
 from kafkats_model.compaction.cleaner import compact
+from kafkats_model.errors import Rejected
+from kafkats_model.formats.kip228 import time_text
+from kafkats_model.formats.readers import reader
 
 BEGIN_MS: Final = parse_time("2024-01-01T00:00:00Z")
 """The clock before the script sets it."""

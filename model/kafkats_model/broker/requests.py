@@ -16,19 +16,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.errors import CorruptBatch, NotConvertible, Rejected, UsageError
-from kafkats.formats import dispatch, kip228, v0, v1, v2
-from kafkats.formats.dialects import reader
-from kafkats.formats.fetch import fetch as converted
+from kafkats.errors import CorruptBatch, NotConvertible, UsageError
+from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import NO_TIMESTAMP, Codec, Record, TimestampType
 from kafkats.formats.versions import (
     AS_STORED_SINCE,
     BATCHES_SINCE,
     MAGIC_1_SINCE,
-    ZSTD_SINCE,
-    carries,
     fetched_magic,
-    last_codec,
     produced_magic,
 )
 from kafkats.generations import SEARCH_RULES
@@ -45,6 +40,11 @@ from kafkats_model.broker.error_names import (
 from kafkats_model.broker.generation import Generation, Versions
 from kafkats_model.broker.partition_log import DUPLICATE, PartitionLog
 from kafkats_model.broker.validate import MOST_RECORDS, Validated
+from kafkats_model.errors import Rejected
+from kafkats_model.formats import kip228
+from kafkats_model.formats.fetch import fetch as converted
+from kafkats_model.formats.readers import reader
+from kafkats_model.formats.versions import ZSTD_SINCE, carries, last_codec
 
 if TYPE_CHECKING:
     from kafkats_model.broker.bulk import SetsAppended

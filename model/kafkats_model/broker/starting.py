@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from kafkats import paths
-from kafkats.errors import BadInput, Rejected, UsageError, storage
+from kafkats.errors import BadInput, UsageError, storage
 from kafkats.evidence.claims import Claims, claims_of
 from kafkats.index import offset_index
 from kafkats.index.build import Built, build_from
@@ -29,6 +29,7 @@ from kafkats_model.broker.generation import Generation
 from kafkats_model.broker.partition_log import PartitionLog
 from kafkats_model.broker.producers import ProducerState, producer_state
 from kafkats_model.broker.settings import Topic, loads_timestamps
+from kafkats_model.errors import Rejected
 
 
 def start(

@@ -30,12 +30,10 @@ from typing import Final, NamedTuple
 from kafkats.compression.checksums import crc32
 from kafkats.compression.limit import allowed
 from kafkats.counts import counted
-from kafkats.errors import CorruptBatch, NotConvertible, OversizedBatch, Rejected, UsageError
+from kafkats.errors import CorruptBatch, NotConvertible, OversizedBatch, UsageError
 from kafkats.formats import message_set, v2
-from kafkats.formats.dialects import Reader, reader
 from kafkats.formats.framing import OVERHEAD
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
-from kafkats.formats.produce import Assigned, MessageSet, contiguous
 from kafkats.primitives import Buffer, view, wrap_int64
 from kafkats_model.broker.error_names import (
     CORRUPT_MESSAGE,
@@ -45,6 +43,9 @@ from kafkats_model.broker.error_names import (
 )
 from kafkats_model.broker.leader_rules import LeaderRule
 from kafkats_model.broker.settings import Topic
+from kafkats_model.errors import Rejected
+from kafkats_model.formats.produce import Assigned, MessageSet, contiguous
+from kafkats_model.formats.readers import Reader, reader
 
 MOST_RECORDS: Final = 1 << 20
 """Of one batch: a few KB of zstd can hold tens of millions, which take minutes to judge."""

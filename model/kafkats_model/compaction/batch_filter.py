@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from kafkats.errors import Rejected
 from kafkats.formats import dispatch, message_set, v2
 from kafkats.formats.build import append_time, build
 from kafkats.formats.model import Batch, Codec, Record
@@ -25,6 +24,7 @@ from kafkats_model.broker.error_names import UNCLEANABLE
 from kafkats_model.broker.validate import Largest
 from kafkats_model.compaction.splice import Part, spliced
 from kafkats_model.compaction.transactions import Transactions
+from kafkats_model.errors import Rejected
 
 
 class Offsets(Protocol):

@@ -1,9 +1,9 @@
 """Compact a partition by key, as one round of the broker's log cleaner does.
 
-1. the dirty section, and whether it is dirty enough     compaction_plan.section
-2. the offset map of the section                         compaction_map
-3. the segments from the log's begin to the section's end, in groups   compaction_plan.groups
-4. each group becomes one segment: what stays of each batch            compaction_filter
+1. the dirty section, and whether it is dirty enough     section.section
+2. the offset map of the section                         offset_map
+3. the segments from the log's begin to the section's end, in groups   section.groups
+4. each group becomes one segment: what stays of each batch            batch_filter
 5. the cleaner's checkpoint
 
 The limits of a broker are Kafka's defaults: one thread, its buffers, its map. Source: LogCleaner,

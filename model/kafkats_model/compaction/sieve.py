@@ -1,6 +1,6 @@
 """Go over the segments of a group, and append what stays of them to the cleaned segment.
 
-The kernels take plain batches, `compaction_filter.keep` all others. Both give the same.
+The kernels take plain batches, `batch_filter.keep` all others. Both give the same.
 """
 
 from __future__ import annotations

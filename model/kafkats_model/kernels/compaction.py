@@ -9,7 +9,7 @@ of 64 bits, and the offset plus 1, 0 where the slot is free; `slots` is a power 
 are seeded, so that nobody can choose keys that collide. `seen` is int64, shape (n, SEEN): the
 records of one batch. The kernels take uncompressed batches of magic 2 outside of transactions, and
 return OTHER at any other, at a defect, and where a batch is rebuilt that has record headers or
-LogAppendTime, or would become empty but may have to stay. `broker.compaction_filter.keep` is the
+LogAppendTime, or would become empty but may have to stay. `compaction.batch_filter.keep` is the
 readable rule, and decides those.
 """
 

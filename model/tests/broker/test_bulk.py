@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from conformance.appended import NOW, draw, encoded
-from kafkats.errors import CorruptBatch, Rejected
+from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch, v2
 from kafkats.formats.build import Target
 from kafkats.formats.model import Codec, Record, TimestampType
@@ -28,6 +28,7 @@ from kafkats_model.broker.markers import EndMarker
 from kafkats_model.broker.partition_log import PartitionLog, create
 from kafkats_model.broker.settings import Topic, settings_from, topic_of
 from kafkats_model.broker.validate import Validated
+from kafkats_model.errors import Rejected
 
 RELEASES = (
     "0.8.2",

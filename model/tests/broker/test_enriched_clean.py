@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats.formats import enriched
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats_model.broker import files
 from kafkats_model.broker.enriched_clean import clean, compact
@@ -17,6 +16,7 @@ from kafkats_model.broker.enriched_log import create
 from kafkats_model.broker.enriched_log import start as restarted
 from kafkats_model.broker.enriched_steps import topic
 from kafkats_model.broker.generation import generation
+from kafkats_model.formats import enriched
 from model.tests.builders.enriched import (
     BEGIN_MS,
     INDEX,

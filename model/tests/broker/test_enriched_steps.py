@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from kafkats.compression import compress
-from kafkats.errors import Rejected
-from kafkats.formats import enriched
-from kafkats.formats.enriched import MessageType, Tags
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats_model.broker.enriched_log import create
 from kafkats_model.broker.enriched_steps import topic
 from kafkats_model.broker.generation import generation
+from kafkats_model.errors import Rejected
+from kafkats_model.formats import enriched
+from kafkats_model.formats.enriched import MessageType, Tags
 from model.tests.builders.enriched import (
     BEGIN_MS,
     INDEX,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafkats import paths
-from kafkats.errors import BadInput, CorruptBatch, Rejected
+from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import dispatch, v1, v2
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.logdir.checkpoints import EpochStart, read_epochs
@@ -19,6 +19,7 @@ from kafkats_model.broker.partition_log import PartitionLog, create
 from kafkats_model.broker.requests import list_offsets
 from kafkats_model.broker.settings import settings_from, topic_of
 from kafkats_model.broker.starting import start
+from kafkats_model.errors import Rejected
 from tests.golden import Unpacked, case
 
 NOW = 1_700_000_000_000

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.appended import NOW, draw
-from kafkats.errors import CorruptBatch, Rejected
+from kafkats.errors import CorruptBatch
 from kafkats_model.broker.generation import generation
 from kafkats_model.broker.partition_log import PartitionLog, create
+from kafkats_model.errors import Rejected
 
 
 def state(log: PartitionLog) -> tuple[bytes, int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkats import paths
-from kafkats.errors import BadInput, Rejected, UsageError
+from kafkats.errors import BadInput, UsageError
 from kafkats.formats import v1, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.index import txn_index
@@ -22,6 +22,7 @@ from kafkats_model.broker.replay import BEGIN_MS, Row, replay
 from kafkats_model.broker.requests import fetch
 from kafkats_model.broker.settings import settings_from, topic_of
 from kafkats_model.broker.starting import start
+from kafkats_model.errors import Rejected
 from model.tests.builders.replays import broker, step
 
 NOW = 1_700_000_000_000

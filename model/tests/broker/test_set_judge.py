@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from conformance.appended import NOW, draw, encoded
 from kafkats.compression import compress
-from kafkats.errors import Rejected
 from kafkats.formats import v1, v2
 from kafkats.formats.build import Target
 from kafkats.formats.message_set import encode_message
@@ -28,6 +27,7 @@ from kafkats_model.broker.leader_rules import LEADER_RULES, LeaderRule
 from kafkats_model.broker.set_judge import SetJudge
 from kafkats_model.broker.settings import Topic
 from kafkats_model.broker.validate import validate
+from kafkats_model.errors import Rejected
 
 RULES = [rule for rule in LEADER_RULES.values() if rule.dialect is None]
 LEGACY = list(Codec)[:4]

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.appended import draw
-from kafkats.errors import Rejected, UsageError
+from kafkats.errors import UsageError
 from kafkats.formats import dispatch, message_set, v0, v1, v2
 from kafkats.formats.message_set import encode_message
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats_model.broker.generation import generation
 from kafkats_model.broker.settings import Topic, settings_from, topic_of
 from kafkats_model.broker.validate import Largest, validate
+from kafkats_model.errors import Rejected
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

@@ -16,7 +16,7 @@ from kafkats_model.broker.generation import generation
 from kafkats_model.broker.partition_log import PartitionLog, create
 from kafkats_model.broker.settings import settings_from, topic_of
 from kafkats_model.compaction import cleaner as compaction
-from kafkats_model.compaction import sieve as compaction_pass
+from kafkats_model.compaction import sieve
 from kafkats_model.compaction.cleaner import compact
 from kafkats_model.kernels import compaction as k
 
@@ -84,8 +84,8 @@ def test_kernels_and_rule_agree(
 ) -> None:
     folder = tmp_path_factory.mktemp("both")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(compaction_pass, "IO_BYTES", 300)
-        patched.setattr(compaction_pass, "MESSAGE_BYTES", 500)
+        patched.setattr(sieve, "IO_BYTES", 300)
+        patched.setattr(sieve, "MESSAGE_BYTES", 500)
         fast = cleaned(folder / "kernels", logs, kafka, most)
         patched.setattr(k, "fill", lambda *_: k.OTHER)
         patched.setattr(k, "sift", lambda *_: k.OTHER)
@@ -255,7 +255,7 @@ def test_a_wrong_count_stops_a_cleaning_without_memory_for_it(
 
 
 def test_a_batch_larger_than_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction_pass, "_OUT_BYTES", 200)
+    monkeypatch.setattr(sieve, "_OUT_BYTES", 200)
     small = ([(b"a", b"v", NOW, ())], Codec.NONE, None, -1, 0)
     large = ([(b"b", b"v" * 400, NOW, ()), (b"a", b"v", NOW, ())], Codec.NONE, None, -1, 0)
     found = cleaned(tmp_path, [[small, large, small, small]], "4.3", 10)

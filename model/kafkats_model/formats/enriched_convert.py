@@ -23,15 +23,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from kafkats.errors import BadInput, CorruptBatch, NotConvertible
-from kafkats.formats import dispatch, enriched, v1
+from kafkats.formats import dispatch, v1
 from kafkats.formats.build import Target, append_time, build, target_codec
 from kafkats.formats.control import ControlType, decode_control_type
 from kafkats.formats.convert import Converted
-from kafkats.formats.enriched import MessageType, Tags
 from kafkats.formats.losses import count_losses
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.generations import LOSSES
 from kafkats.primitives import Buffer
+from kafkats_model.formats import enriched
+from kafkats_model.formats.enriched import MessageType, Tags
 
 _MARKERS: Final[Mapping[int, MessageType]] = {
     ControlType.ABORT: MessageType.ABORT_TRANSACTION,

@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkats.errors import CorruptBatch, NotConvertible
-from kafkats.formats import dispatch, enriched
+from kafkats.formats import dispatch
 from kafkats.formats.build import Target, build
 from kafkats.formats.convert import Converted
-from kafkats.formats.enriched_convert import convert_batch
 from kafkats.formats.losses import add_losses
 from kafkats.formats.model import Codec, Header, Record, TimestampType
 from kafkats.primitives import Buffer
+from kafkats_model.formats import enriched
+from kafkats_model.formats.enriched_convert import convert_batch
 
 TO = Target(1, dialect="enriched")
 CREATE = TimestampType.CREATE_TIME

@@ -21,12 +21,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.formats import enriched
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.index.entries import Entries, read_entries
-from kafkats.segment.dialects import read_batches
 from kafkats.segment.reader import Source
 from kafkats.segment.walk import walk_points
+from kafkats_model.formats import enriched
+from kafkats_model.segment import read_batches
 
 ENTRY_SIZE: Final = 16
 ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("timestamp", ">i8"), ("position", ">i4")])

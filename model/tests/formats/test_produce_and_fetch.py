@@ -8,8 +8,10 @@ from kafkats.compression import compress
 from kafkats.errors import CorruptBatch, NotConvertible
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.control import ControlType, encode_end_marker
-from kafkats.formats.convert import RULES, Target, convert_segment, fetch, produce
+from kafkats.formats.convert import Target
 from kafkats.formats.model import Batch, Codec, Header, Record, TimestampType
+from kafkats_model.formats.fetch import fetch
+from kafkats_model.formats.produce import produce
 from tests.formats.logs import NULL, nullable, raw_message
 
 T = 1700000000000
@@ -53,10 +55,6 @@ def only(log: bytes) -> Batch:
 def only_magic(log: bytes) -> int:
     (magic,) = {batch.magic for batch in dispatch.batches(log)}
     return magic
-
-
-def test_rules_by_name() -> None:
-    assert {"cleaner": convert_segment, "produce": produce, "fetch": fetch} == RULES
 
 
 class TestProduce:

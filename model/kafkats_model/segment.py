@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 
 from kafkats.errors import CorruptBatch, NotConvertible, NotEqual
 from kafkats.formats.convert import MAX_SEGMENT_BYTES, Target
-from kafkats.formats.dialects import reader
-from kafkats.formats.enriched_convert import convert_batch
 from kafkats.formats.framing import MIN_LEFT, MIN_SIZE, OVERHEAD
 from kafkats.formats.losses import add_losses
 from kafkats.formats.model import Batch, Record
@@ -22,6 +20,8 @@ from kafkats.hashes import Hash
 from kafkats.segment.convert import Conversion, Write
 from kafkats.segment.parity import Parity
 from kafkats.segment.reader import Source
+from kafkats_model.formats.enriched_convert import convert_batch
+from kafkats_model.formats.readers import reader
 
 _UNKNOWN: Final = -1
 """The first or last offset of a wrapper that only its content tells."""

@@ -4,59 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.errors import Refused, UsageError, exists
-from kafkats.generations import ENRICHED, INDEX_INTERVAL_BYTES
+from kafkats.config.given import Given
+from kafkats.config.options import Dialect
+from kafkats.errors import Refused, UsageError
+from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.hashes import algorithm_of, hash_file
-from kafkats.index.enriched_index import build_dialect
-from kafkats.migration.options import Back, Migrate, Step, ToDialect
+from kafkats.migration.options import Back, Step, ToDialect
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.operation import Proving
 from kafkats.plans.proof import Proof, writes_of, wrong_files
 from kafkats.plans.rows import Item, SegmentRow, segment_rows
 from kafkats.segment.reader import open_source
-
-MAGIC: Final = 1
-"""The magic of the dialect `enriched`."""
+from kafkats_model.index.enriched_index import build_dialect
 
 
-def target_magic(
-    migrate: Migrate, asked: ToDialect, source: str | None, step: Step, back: Back
-) -> int:
-    """Return the magic to write, after a check of the options that name a format.
+def check(given: Given) -> None:
+    """Check the options that name the dialect, read or written.
 
     Raises UsageError for options that do not go together, Refused for a dialect where a broker may
     read it.
     """
-    if (migrate.to_magic is None) == (asked.to is None):
-        raise UsageError("name the format to convert to: either --to-magic, or --to for a dialect")
+    asked, source = given.of(ToDialect), given.of(Dialect).dialect
+    step, back = given.of(Step), given.of(Back)
     if asked.to and source:
         raise UsageError("--to and --dialect: one side of a migration is a format that shipped")
-    if source not in {None, ENRICHED}:
-        raise UsageError(f"--dialect {source}: only logs of the dialect {ENRICHED} are converted")
-    if (asked.to or source) and (step.ledger or back.only_newer or back.runs):
+    if step.ledger or back.only_newer or back.runs:
         raise UsageError("a dialect has no part in a cluster's migration, and none in a rollback")
     if asked.to and not asked.not_for_a_broker:
         raise Refused(
             f"every broker would misread logs of the dialect {asked.to};"
             " if none ever reads these files, in a copy: --not-for-a-broker"
-        )
-    return MAGIC if migrate.to_magic is None else migrate.to_magic
-
-
-def refuse_broker(log_dir: Path, dialect: str) -> None:
-    """Raise Refused for a log directory that a broker owns. Raises StorageFailed."""
-    mark = log_dir / paths.META_PROPERTIES
-    if exists(mark, "looking for a broker"):
-        raise Refused(
-            f"a broker owns this log directory, and would misread logs of the dialect {dialect}:"
-            f" work on a copy without {paths.META_PROPERTIES}",
-            path=log_dir,
         )
 
 

@@ -1,7 +1,7 @@
 """Choose the reader of a log by the name of its dialect: a format that never shipped.
 
 Without a name it is `dispatch`, which reads the formats that shipped. A dialect is never guessed,
-and only this package knows it: the kernels read every log as Kafka does.
+and no kernel knows it: the kernels read every log as Kafka does.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from kafkats.formats import dispatch, enriched, kip228, produce
+from kafkats.formats import dispatch
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Record
-from kafkats.generations import KIP228, NO_TIMESTAMP_EXTENDED
+from kafkats.generations import KIP228
+from kafkats_model.formats import enriched, kip228, produce
+from kafkats_model.formats.kip228 import NO_TIMESTAMP_EXTENDED
 
 
 class Reader(NamedTuple):

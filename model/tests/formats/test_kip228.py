@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from kafkats.compression import Codec
 from kafkats.errors import BadInput, CorruptBatch, NotConvertible
-from kafkats.formats import dispatch, kip228, v1, v2
+from kafkats.formats import dispatch, v1, v2
 from kafkats.formats.build import Target
 from kafkats.formats.model import Batch, Record, TimestampType
-from kafkats.formats.produce import Assigned, MessageSet
+from kafkats_model.formats import kip228
+from kafkats_model.formats.produce import Assigned, MessageSet
 
 LONG_MIN: Final = -(2**63)
 TIMES = st.lists(

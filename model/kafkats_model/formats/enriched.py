@@ -16,12 +16,12 @@ CRC does not cover offset and size.
 
 Source: the proposal "Kafka Enriched Message Metadata" (KAFKA-527, KAFKA-979, KAFKA-1001). The
 proposal leaves some numbers open; kafkats defines those itself: see MessageType, the tags 33 and
-34, and docs/formats/enriched.md, which lists every such choice.
+34, and model/docs/formats/enriched.md, which lists every such choice.
 
 Never guess this format from bytes, and never write it for a broker. The magic 1 that shipped
 (KIP-31, KIP-32) has a 64-bit timestamp where this format has a 32-bit timestamp and a 32-bit
 length, so the same bytes are legal in both. A user names it as the dialect `enriched`
-(formats/dialects.py); dispatch does not know it.
+(formats/readers.py); dispatch does not know it.
 
 Purpose of the proposal: offsets inside a wrapper are relative to the wrapper's own offset, which is
 that of its first record. A leader therefore assigns offsets by writing one number outside the CRC
@@ -42,11 +42,11 @@ from kafkats.compression import compress, decompress
 from kafkats.counts import counted
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import message_set
-from kafkats.formats.enriched_tags import Tags, encode_tags, parse_tags
 from kafkats.formats.framing import FRAME, Frame, check_offsets, decompressed, frames
 from kafkats.formats.message_set import check_crc
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.primitives import Buffer, encode_bytes, read_bytes, read_int32, view, wrap_int64
+from kafkats_model.formats.enriched_tags import Tags, encode_tags, parse_tags
 
 __all__ = [
     "HEADER",

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from kafkats.compression import compress
 from kafkats.errors import BadInput, CorruptBatch
-from kafkats.formats import dispatch, enriched, framing, v1
-from kafkats.formats.enriched import MessageType, Tags
+from kafkats.formats import dispatch, framing, v1
 from kafkats.formats.model import Batch, Codec, Header, Record, TimestampType
+from kafkats_model.formats import enriched
+from kafkats_model.formats.enriched import MessageType, Tags
 from tests.formats.logs import NULL, nullable
 
 T = 1700000000123

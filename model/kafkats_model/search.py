@@ -1,4 +1,4 @@
-"""The exact answer in a log of a dialect (formats/dialects.py): every record is read, no index.
+"""The exact answer in a log of a dialect (formats/readers.py): every record is read, no index.
 
 The kernels know only what shipped. So this reads whole segments through `formats`.
 """
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkats.errors import CorruptBatch
-from kafkats.formats.dialects import reader
 from kafkats.search import exact
 from kafkats.search.answers import MAX_TIMESTAMP, Answer, Target, Word
 from kafkats.search.partition import Partition
+from kafkats_model.formats.readers import reader
 
 
 class _Timed(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +12,14 @@ from hypothesis import strategies as st
 
 from kafkats.errors import UsageError
 from kafkats.formats import dispatch
-from kafkats.index import enriched_index, minute_index
-from kafkats.index.compared import compare
 from kafkats.segment.reader import array_source
+from kafkats_model.index import enriched_index, minute_index
+from kafkats_model.index.compared import compare
 from tests.golden import Unpacked
 from tests.index.generated import BASE, logs
-from tests.index.pages import PAGES, ROW
+from tests.index.pages import ROW
+
+PAGES = Path(__file__).parents[2] / "docs" / "formats"
 
 
 @pytest.mark.parametrize(

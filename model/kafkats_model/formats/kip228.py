@@ -11,7 +11,7 @@ into Long.MIN_VALUE. Source: the text of KIP-228 (KAFKA-6048).
 
 Never guess this dialect from bytes, and never write it for a broker. Kafka 3.1 gave the same bit
 another meaning, the delete horizon (KIP-534; see v2), which a log of this dialect cannot have.
-Callers choose it by name (`dialects`); dispatch does not know it.
+Callers choose it by name (`readers`); dispatch does not know it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from kafkats.errors import BadInput, NotConvertible
 from kafkats.formats import dispatch, v2
 from kafkats.formats.build import Target, target_codec
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
-from kafkats.formats.produce import Assigned, MessageSet, contiguous
-from kafkats.generations import NO_TIMESTAMP_EXTENDED
 from kafkats.primitives import Buffer, view
+from kafkats_model.formats.produce import Assigned, MessageSet, contiguous
 
 EXTENDED_BIT: Final = 0x40
+NO_TIMESTAMP_EXTENDED: Final = -(2**63)
+"""The value for "no timestamp"."""
 
 
 def is_extended(batch: Batch) -> bool:

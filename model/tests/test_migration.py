@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from kafkats.formats import dispatch, enriched, v2
+from kafkats.formats import dispatch, v2
 from kafkats.formats.control import ControlType, encode_end_marker
 from kafkats.formats.model import Record, TimestampType
+from kafkats.plans import dialect_hook
+from kafkats_model.formats import enriched
 from model.tests.builders.enriched import LOG, Dump, dump, of_kind, offsets
 from tests.builders.commands import run
 from tests.golden import Unpacked
@@ -195,7 +197,7 @@ def test_losses_are_told(tmp_path: Path, dump: Dump, capsys: pytest.CaptureFixtu
         (("--to", "enriched", "--dialect", "enriched", FOR_NO_BROKER), "one side of a migration"),
         (("--to", "enriched", FOR_NO_BROKER, "--compression-type", "zstd"), "zstd needs magic 2"),
         (("--to", "unheard"), "enriched"),
-        (("--dialect", "kip228", "--to-magic", 0), "only logs of the dialect enriched"),
+        (("--dialect", "kip228", "--to-magic", 0), "logs of this dialect are not converted"),
         (("--dialect", "enriched", "--to-magic", 0, "--only-newer"), "none in a rollback"),
     ],
 )
@@ -306,3 +308,28 @@ def test_unknown_tags_and_control_messages_are_losses(
     applied(capsys, tmp_path / "plan")
     records = read(root / "t-0" / LOG)
     assert [(r.offset, r.timestamp, r.key) for r in records] == [(0, -1, b"a"), (2, 5, b"b")]
+
+
+def test_without_this_distribution_a_run_is_undone(
+    old: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And a plan is shown; to apply and to prove it is refused."""
+    before = contents(old)
+    for name in ("applied", "planned"):
+        root = old if name == "applied" else shutil.copytree(old, tmp_path / "copy")
+        code, said = migrate(capsys, root, tmp_path / name, "--to", "enriched", FOR_NO_BROKER)
+        assert code == 0, said
+    applied(capsys, tmp_path / "applied")
+    assert contents(old) != before
+    monkeypatch.setattr(dialect_hook, "_loaded", lambda _group, _name: None)
+    assert run(capsys, "show", tmp_path / "planned")[0] == 0
+    code, out, err = run(capsys, "apply", tmp_path / "planned", "--digest", "any")
+    assert code == 3 and "install kafkats-model" in out + err
+    assert contents(tmp_path / "copy") == before
+    code, _, err = run(capsys, "verify", old, "--of-run", tmp_path / "applied.run")
+    assert code == 3 and "install kafkats-model" in err, err
+    assert run(capsys, "undo", tmp_path / "applied.run")[0] == 0
+    assert contents(old) == before

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkats.errors import CorruptBatch
-from kafkats.formats import enriched
-from kafkats.formats.enriched import Tags
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.inspect.dump import dump
+from kafkats_model.formats import enriched
+from kafkats_model.formats.enriched import Tags
 from tests.builders.commands import objects, run
 
 RECORDS = [

@@ -1,0 +1,1 @@
+"""Indexes by time that were proposed and never shipped, and `compared`: how well they answer."""
