@@ -123,6 +123,11 @@ class PartitionStart:
         )
 
     @property
+    def has_wrong_high_watermark(self) -> bool:
+        """Return whether the checkpoint with the high watermark is likely wrong, not the log."""
+        return self.behind_high_watermark > 0 and self.known_end < self.high_watermark
+
+    @property
     def loses(self) -> bool:
         """Return whether the start loses something here, or does not end well."""
         bad = worst(self.findings) in ("damage", "danger")

@@ -77,6 +77,8 @@ RECOVERY: Final = pa.schema([
     ("log_end", pa.int64()),           # after the recovery; of a blocked partition: as a broker's
                                        # start leaves it, -1: no broker loads it
     ("behind_high_watermark", pa.int64()),  # offsets below it that the log then lacks
+    ("known_end", pa.int64()),         # the largest offset that files know of; not that of a
+                                       # checkpoint that is likely wrong itself
     ("lost", pa.string()),             # which records the log then lacks at its end at least, or ""
     ("segments", pa.int64()),          # that a broker would recover
     ("bytes", pa.int64()),             # of their logs
@@ -312,6 +314,7 @@ def _summary(
         "log_start": claims.log_start,
         "log_end": log_end,
         "behind_high_watermark": behind_high_watermark(log_end, claims.high_watermark),
+        "known_end": start.known_end if start else -1,
         "lost": lost_at_end(start, log_end) if start else "",
         "segments": len(recovered),
         "bytes": sum(map(log_bytes, recovered)),

@@ -14,7 +14,6 @@ from kafkats.config import Policy
 from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import Refused, exists
-from kafkats.evidence.borders import behind_high_watermark
 from kafkats.plans.contradictions import interval_remarks
 from kafkats.plans.missing import (
     Missing,
@@ -78,8 +77,7 @@ def look_and_plan(
 def _losses(found: pa.Table) -> Iterator[str]:
     """Yield a remark per log, from rows of look.FOUND, that will lack records at its end."""
     losing = found.filter(pc.not_equal(found["lost"], ""))
-    columns = ["log_dir", "partition_dir", "log_end", "high_watermark", "lost", "blocked"]
-    for row in losing.slice(0, _SHOWN).select(columns).to_pylist():
+    for row in losing.slice(0, _SHOWN).select(RECOVERY.names).to_pylist():
         yield f"{row['log_dir']}/{row['partition_dir']}: {_loss(row)}"
     if losing.num_rows > _SHOWN:
         yield (
@@ -89,8 +87,11 @@ def _losses(found: pa.Table) -> Iterator[str]:
 
 
 def _loss(row: Mapping[str, Any]) -> str:
-    """Return what a log lacks, and what that means for its replicas."""
-    if not behind_high_watermark(row["log_end"], row["high_watermark"]):
+    """Return what a log lacks, and what that means for its replicas.
+
+    A high watermark above all that is known is likely wrong itself.
+    """
+    if not row["behind_high_watermark"] or row["known_end"] < row["high_watermark"]:
         return str(row["lost"])
     ends = "a broker's start ends the log" if row["blocked"] else "the log ends"
     return (

@@ -377,12 +377,13 @@ def _below(start: BrokerStart) -> int:
 
 
 def _leadership(start: BrokerStart) -> Iterator[str]:
-    below = _below(start)
-    if below:
+    wrong = sum(p.has_wrong_high_watermark for p in start.partitions)
+    if below := _below(start):
+        by_it = f" ({wrong} by a checkpoint that is likely wrong itself)" if wrong else ""
         yield (
-            f"{counted(below, 'log')} will end below the high watermark: records that consumers may"
-            " have read are gone here. Let a replica that has them lead, and do not force an"
-            " unclean leader election"
+            f"{counted(below, 'log')} will end below the high watermark{by_it}: records that"
+            " consumers may have read are gone here. Let a replica that has them lead, and do not"
+            " force an unclean leader election"
         )
 
 
@@ -401,7 +402,7 @@ def _partition_lines(one: PartitionStart, start: BrokerStart) -> Iterator[str]:
         # What the high watermark knows of is in the lines above.
         named = finding.kind == "missing-records" and one.known_end == one.high_watermark
         known = named and finding.expected == str(one.known_end)
-        wrong = finding.kind == "end-not-flushed" and one.known_end < one.high_watermark
+        wrong = finding.kind == "end-not-flushed" and one.has_wrong_high_watermark
         if (finding.severity in ("damage", "danger") or wrong) and not known:
             yield f"  {finding.file}: {finding.reason}"
 
