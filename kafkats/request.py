@@ -8,7 +8,6 @@ is ignored.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -157,23 +156,3 @@ def read_request(path: Path) -> Request:
         raise UsageError(f"{where}: {first['msg']}" if where else first["msg"], path=path) from e
     except ValueError as e:
         raise UsageError(f"is no request: {e}", path=path) from e
-
-
-def write_request(path: Path, request: Request) -> None:
-    """Write a request, readable by this user alone. Raises StorageFailed."""
-    write_private(path, request.model_dump_json(exclude_defaults=True, by_alias=True))
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace a small file in one step, with mode 0600. Raises StorageFailed."""
-    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with storage(path, "writing"):
-        try:
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)

@@ -6,15 +6,17 @@ It has paths, digests and numbers, never rows, and no sentences but those of err
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
 from kafkats import __version__, errors
-from kafkats.errors import Holder, KafkatsError
+from kafkats.errors import Holder, KafkatsError, storage
 from kafkats.request import LogDirectory, Request
 
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
@@ -198,6 +200,21 @@ class Result(Part):
     def summary(self) -> dict[str, Any]:
         """Return the stable JSON fields of what was done: the summary that --json prints."""
         return _SUMMARIES[self.verb](self)
+
+
+def write_result(path: Path, result: Result) -> None:
+    """Write a result in one step, readable by this user alone. Raises StorageFailed."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with storage(path, "writing the result"):
+        try:
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(result.model_dump_json(exclude_none=True) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 def _applied(result: Result) -> dict[str, Any]:

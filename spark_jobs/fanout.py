@@ -1,11 +1,15 @@
 """Run a command of kafkats as a Spark job: same words, same result, its stages in Spark tasks.
 
+Instead of words a job of a verb that requests have (kafkats.request) takes two files:
+
+    spark-submit spark_jobs/apply.py --request REQUEST.json --result RESULT.json
+
 Standard output carries, besides people's lines, one JSON object per marker line:
 
     KAFKATS_PROGRESS    done and total units and bytes, bytes per second, seconds left, failed
                         tasks, the Spark UI
-    KAFKATS_RESULT      the command's summary, or {"error", "kind", "retryable"}; the last line of a
-                        job
+    KAFKATS_RESULT      the command's summary; after an error {"error", "kind", "retryable"}, the
+                        fields of the error, and what was done before it; the last line of a job
 """
 
 from __future__ import annotations
@@ -19,9 +23,10 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
+from pathlib import Path
 from typing import Final
 
-from kafkats.cli import LazyExecutor, Session, run
+from kafkats.cli import LazyExecutor, Session, run, run_request
 from pyspark_kafkats.execution import PROGRESS_SECONDS, Progress, SparkExecutor
 from pyspark_kafkats.session import SETTINGS, open_executor
 
@@ -39,12 +44,20 @@ def run_job(*command: str) -> int:
     rates: dict[str, Progress] = {}
     with LazyExecutor(partial(started, " ".join(["kafkats", *command]), rates)) as executor:
         session = Session(executor, scheduled=True)
-        code = run(words_of(command, sys.argv[1:]), session)
+        code = _run(command, sys.argv[1:], session)
     if session.error is None:
         say(RESULT, {**session.result(), "rates": rates})
     else:
         say(RESULT, session.result())
     return code
+
+
+def _run(command: Sequence[str], given: Sequence[str], session: Session) -> int:
+    """Run the command with the given words, or the request in the given files."""
+    match given:
+        case ["--request", request, "--result", result]:
+            return run_request(Path(request), Path(result), session, " ".join(command))
+    return run(words_of(command, given), session)
 
 
 def words_of(command: Sequence[str], given: Sequence[str]) -> list[str]:

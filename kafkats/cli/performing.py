@@ -3,17 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
 
 from kafkats import flow
-from kafkats.cli.session import session
-from kafkats.cli.terminal import say_summary
+from kafkats.cli.making import follows, together
+from kafkats.cli.proving import proof_sentences
+from kafkats.cli.session import Session, session
+from kafkats.cli.streams import ready_streams, warn
+from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.given import Given
-from kafkats.request import MODELS, Request, Verb
+from kafkats.errors import KafkatsError, UsageError
+from kafkats.request import MODELS, Request, Verb, read_request
+from kafkats.result import Result, write_result
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
-    from kafkats.result import Result
+    from kafkats.flow.applying import Applied, Ended
+    from kafkats.plans.plan import Plan
+
+
+_RAN: Final = (
+    "outcome",
+    "action",
+    "partition_dir",
+    "files",
+    "file",
+    "after_bytes",
+    "reason",
+    "error",
+)
+_ENDED: Final = {
+    "undo": ("outcome", "partition_dir", "files", "error"),
+    "purge": ("outcome", "partition_dir", "files", "freed_bytes", "error"),
+}
+
+
+class Rows(flow.Show):
+    """Shows the rows of runs on the terminal, and keeps what the sentences about a run need."""
+
+    def __init__(self, *, as_json: bool, files: bool = False) -> None:
+        self.as_json, self.files = as_json, files
+        self.proved: list[str] = []
+        self.plan: Plan | None = None
+
+    def applied(self, plan: Plan, applied: Applied) -> None:
+        rows = applied.actions.to_pylist()
+        shown = [
+            row
+            for row in rows
+            if self.as_json or (row["outcome"] != "already" and not follows(plan, row))
+        ]
+        every_file = self.as_json or self.files
+        show_rows(together(plan, shown, every_file=every_file), _RAN, self.as_json)
+        self.proved = proof_sentences(applied.proof) if applied.proof else []
+        self.plan = plan
+
+    def ended(self, verb: str, ended: Ended) -> None:
+        show_rows(ended.rows, _ENDED[verb], self.as_json)
 
 
 def request_of(verb: Verb, given: Given, **fields: Any) -> Request:
@@ -50,3 +99,32 @@ def perform(
     if result.error is not None:
         raise result.error.as_error()
     return code
+
+
+def run_request(asked: Path, told: Path, session: Session, verb: str = "") -> int:
+    """Do what the request in the file `asked` says, write its result to the file `told`, and return
+    the exit code. `session` then has the summary, and the error if there is one.
+
+    With a `verb` a request for another one is refused. Raises StorageFailed if the result cannot be
+    written.
+    """
+    ready_streams()
+    assert session.executor is not None
+    try:
+        request = read_request(asked)
+        if verb not in ("", request.verb):
+            raise UsageError(f"is a request to {request.verb}, not to {verb}", path=asked)
+        deployment = session.deployment
+        with click.Context(click.Command("request"), obj=session):
+            rows = Rows(as_json=False)
+            result = flow.run(request, session.executor, show=rows, deployment=deployment)
+    except KafkatsError as e:
+        result = Result(verb=verb)
+        result.fail(e)
+    write_result(told, result)
+    if result.did_something:
+        session.summary.update(result.summary())
+    if result.error is not None:
+        session.error = result.error.as_error()
+        warn(f"kafkats: {session.error}")
+    return result.exit_code

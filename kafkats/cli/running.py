@@ -12,10 +12,9 @@ import click
 
 from kafkats.cli.formats import certificate_sentences
 from kafkats.cli.generated import Spreading, taking
-from kafkats.cli.making import follows, show_plan, together
+from kafkats.cli.making import show_plan
 from kafkats.cli.options import FILES, JOBS, JSON, LOG_DIRS, PLAN
-from kafkats.cli.performing import perform, request_of
-from kafkats.cli.proving import proof_sentences
+from kafkats.cli.performing import Rows, perform, request_of
 from kafkats.cli.session import LazyExecutor, session
 from kafkats.cli.streams import warn
 from kafkats.cli.terminal import (
@@ -35,51 +34,11 @@ from kafkats.request import ApprovalAsked, LogDirectory, PlanName, ReservationAs
 if TYPE_CHECKING:
     from kafkats.config.given import Given
     from kafkats.execution import Executor
-    from kafkats.flow.applying import Applied, Ended
-    from kafkats.plans.plan import Plan
     from kafkats.result import Result
 
 _RUNS = click.argument(
     "folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-_RAN: Final = (
-    "outcome",
-    "action",
-    "partition_dir",
-    "files",
-    "file",
-    "after_bytes",
-    "reason",
-    "error",
-)
-_ENDED: Final = {
-    "undo": ("outcome", "partition_dir", "files", "error"),
-    "purge": ("outcome", "partition_dir", "files", "freed_bytes", "error"),
-}
-
-
-class _Rows(Show):
-    """Shows the rows of runs on the terminal, and keeps what the sentences about a run need."""
-
-    def __init__(self, *, as_json: bool, files: bool = False) -> None:
-        self.as_json, self.files = as_json, files
-        self.proved: list[str] = []
-        self.plan: Plan | None = None
-
-    def applied(self, plan: Plan, applied: Applied) -> None:
-        rows = applied.actions.to_pylist()
-        shown = [
-            row
-            for row in rows
-            if self.as_json or (row["outcome"] != "already" and not follows(plan, row))
-        ]
-        every_file = self.as_json or self.files
-        show_rows(together(plan, shown, every_file=every_file), _RAN, self.as_json)
-        self.proved = proof_sentences(applied.proof) if applied.proof else []
-        self.plan = plan
-
-    def ended(self, verb: str, ended: Ended) -> None:
-        show_rows(ended.rows, _ENDED[verb], self.as_json)
 
 
 @click.command()
@@ -112,7 +71,7 @@ def apply(folder: Path, given: Given, executor: Executor, files: bool, as_json: 
         named=(given.named | {"prove"}) - {"digest"},
     )
     request = request_of("apply", given, plan=PlanName(folder=folder, digest=digest), **_who(given))
-    rows = _Rows(as_json=as_json, files=files)
+    rows = Rows(as_json=as_json, files=files)
 
     def sentences(result: Result) -> list[str]:
         assert rows.plan is not None
@@ -143,7 +102,7 @@ def undo(folders: tuple[Path, ...], given: Given, executor: Executor, as_json: b
         certified = result.certificate
         return [*result.remarks, *(certificate_sentences(certified) if certified else ())]
 
-    rows = _Rows(as_json=as_json)
+    rows = Rows(as_json=as_json)
     return perform(request, executor, rows, sentences, as_json=as_json)
 
 
@@ -163,7 +122,7 @@ def purge(folders: tuple[Path, ...], given: Given, executor: Executor, as_json: 
         left = [f"{folder}: ended too recently, left alone" for folder in not_due]
         return [*freed, *result.remarks, *left]
 
-    rows = _Rows(as_json=as_json)
+    rows = Rows(as_json=as_json)
     return perform(request, executor, rows, sentences, as_json=as_json)
 
 

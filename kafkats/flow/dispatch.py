@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.config.approvers import NAME, Approver, read_approvers
 from kafkats.config.options import BatchLimit
@@ -87,10 +87,6 @@ class Work(NamedTuple):
     done: Result
 
 
-class _Module(Protocol):
-    def perform(self, work: Work) -> None: ...
-
-
 def run(
     request: Request, executor: Executor, *, show: Show = NOTHING, deployment: Deployment = OPEN
 ) -> Result:
@@ -99,7 +95,7 @@ def run(
     try:
         _check(request)
         module = import_module(f"kafkats.flow.verbs.{request.verb}")  # each needs other packages
-        cast("_Module", module).perform(work)
+        module.perform(work)
     except KafkatsError as e:
         work.done.fail(e)
     except Exception as e:

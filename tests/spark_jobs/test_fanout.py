@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import stat
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
 import fanout
 import pytest
+
+from kafkats.execution import LocalExecutor
+from kafkats.logdir.reservation import reservation_area, reserve
+from kafkats.request import Request
+from kafkats.reserving import now_ms
+from kafkats.result import Result
+from tests.golden import case
 
 
 @pytest.mark.parametrize(
@@ -19,3 +34,81 @@ import pytest
 def test_a_holder_may_be_named_by_its_old_name(given: list[str], words: list[str]) -> None:
     assert fanout.words_of(["plan"], given) == ["plan", *words]
     assert fanout.words_of(["apply"], given) == ["apply", *given]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A log directory that somebody has reserved."""
+    (root := tmp_path / "disk" / "data").mkdir(parents=True)
+    case("matrix-4.3.1-v2").unpack("data", root)
+    reserve(reservation_area(root), "ada@host plan", now_ms() + 3_600_000, now_ms=now_ms())
+    return root
+
+
+def run_job(monkeypatch: pytest.MonkeyPatch, script: str, *words: object) -> int:
+    """Run a job with its words in this process; its stages too."""
+
+    @contextmanager
+    def here(*_: object) -> Generator[LocalExecutor]:
+        yield LocalExecutor(1)
+
+    monkeypatch.setattr(fanout, "started", here)
+    monkeypatch.setattr(fanout, "end_with_the_jvm", lambda: None)
+    monkeypatch.setattr(sys, "argv", [script, *map(str, words)])
+    return fanout.run_job(script)
+
+
+def marked(text: str) -> dict[str, Any]:
+    """Return the result line of a job."""
+    last = text.splitlines()[-1]
+    assert last.startswith(f"{fanout.RESULT} ")
+    return dict(json.loads(last.removeprefix(fanout.RESULT)))
+
+
+def test_a_request_in_a_file_does_what_the_words_do(
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked, told = tmp_path / "request.json", tmp_path / "result.json"
+    request = Request.model_validate({
+        "verb": "release",
+        "made_ms": 0,
+        "log_dirs": [{"path": root}],
+        "reservation": {"holder": "bob"},
+    })
+    asked.write_text(request.model_dump_json(exclude_defaults=True))
+    assert run_job(monkeypatch, "release", root, "--holder", "bob") == 0
+    by_words = marked(capsys.readouterr().out)
+    assert run_job(monkeypatch, "release", "--request", asked, "--result", told) == 0
+    assert marked(capsys.readouterr().out) == by_words and by_words["kept"]
+    result = Result.model_validate_json(told.read_text())
+    summary = {name: value for name, value in result.summary().items() if name != "exit_code"}
+    assert summary | {"rates": {}} == by_words
+    assert stat.S_IMODE(told.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"verb": "release", "made_ms": 0}', "is a request to release, not to purge"),
+        ('{"verb": "purge", "made_ms": 0, "force": true}', "force"),
+        ("", "no request"),
+    ],
+)
+def test_a_request_that_is_none_of_the_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    content: str,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked, told = tmp_path / "request.json", tmp_path / "result.json"
+    asked.write_text(content)
+    assert run_job(monkeypatch, "purge", "--request", asked, "--result", told) == 2
+    result = Result.model_validate_json(told.read_text())
+    assert result.error is not None
+    assert said in f"{result.error.path}: {result.error.reason}"
+    line = marked(capsys.readouterr().out)
+    assert line["kind"] == result.error.kind == "UsageError"
