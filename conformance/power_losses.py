@@ -130,9 +130,11 @@ def _last_offsets(data: bytes) -> Iterator[int]:
     position = 0
     while position + 27 <= len(data):
         offset, size = struct.unpack_from(">qi", data, position)
+        if size <= 0:
+            return  # zeros of a preallocated file
         newer = data[position + 16] >= 2
         yield offset + (struct.unpack_from(">i", data, position + 23)[0] if newer else 0)
-        position += 12 + max(size, 0)
+        position += 12 + size
 
 
 def knows_of(directory: Path, log_end: int) -> bool:
@@ -145,7 +147,7 @@ def knows_of(directory: Path, log_end: int) -> bool:
     relative = (
         struct.unpack_from(">i", data, len(data) - 8)[0] if len(data) % 8 == 0 < len(data) else -1
     )
-    return relative >= 0 and log_end <= last + relative < log_end + 1000
+    return relative > 0 and log_end <= last + relative < log_end + 1000
 
 
 def _names_a_loss(root: Path, one: Damaged, plan: Planned) -> bool:
