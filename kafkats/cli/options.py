@@ -20,7 +20,6 @@ from kafkats.config.options import (
     EveryFile,
     IndexSettings,
     Json,
-    MissingRecords,
     Processes,
     Report,
     Settings,
@@ -54,7 +53,6 @@ REPORT = options(Report)
 TOPICS = options(Topics)
 POLICY = options(Settings)
 RULE = options(IndexSettings)
-ACCEPT_OFFSETS = options(MissingRecords)
 STOPPED = options(Vouched)
 
 
