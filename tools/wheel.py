@@ -144,7 +144,19 @@ def try_model(wheel: Path, model: Path, *, folder: Path, logs: Path, constraints
     root, log = out / "broker-1", out / "broker-1/t-0" / f"{0:020}.log"
     results = [run(kafkats, "replay", script, "-o", out), run(kafkats, "layouts", logs)]
     before = log.read_bytes()
-    run(kafkats, "plan", "migrate", root, "--to", "enriched", "--not-for-a-broker", "-o", plan)
+    run(
+        kafkats,
+        "plan",
+        "migrate",
+        root,
+        "--to",
+        "enriched",
+        "--not-for-a-broker",
+        "--accept-loss",
+        "timestamps",
+        "-o",
+        plan,
+    )
     run(kafkats, "apply", plan, "--digest", "any")
     assert '"type": "normal"' in run(kafkats, "dump", "--dialect", "enriched", log)
     run(uv, "pip", "uninstall", "--quiet", *python, "kafkats-model")
