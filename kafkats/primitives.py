@@ -23,7 +23,6 @@ from kafkats.errors import CorruptBatch
 Buffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | npt.NDArray[np.uint8]
 """Any object with contiguous bytes. Positions count from its start."""
 
-INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
 INT64: Final = struct.Struct(">q")
 

@@ -1,4 +1,7 @@
-"""The wheel in empty environments: `kafkats` verifies, `kafkats[spark]` reads segments, `kafkats[airflow]` reads the DAGs.
+"""The wheels in empty environments: `kafkats` verifies, `kafkats[spark]` reads segments, `kafkats[airflow]` reads the DAGs.
+
+`kafkats` alone knows no command and no dialect of kafkats-model; with the second wheel it plays a script, reads its logs,
+and undoes a migration to a dialect after the second wheel is gone.
 
 The versions of other packages are those of requirements.lock.
 """
@@ -40,18 +43,26 @@ print(len(bag.dags), "DAGs")
 """
 
 
-def run(*words: object, cwd: Path = Path("/"), **environment: str) -> str:
-    """The last line that a command prints. Ends with its errors when it fails."""
+SCRIPT: Final = """\
+{"do": "broker", "broker": "1", "kafka": "0.10.2"}
+{"do": "create", "broker": "1", "partition": "t-0"}
+{"do": "produce", "broker": "1", "partition": "t-0", "version": 2, "records": [{"timestamp": "2024-01-01T00:00:00Z", "key": "a", "value": "b"}]}
+"""
+
+
+def run(*words: object, cwd: Path = Path("/"), code: int = 0, **environment: str) -> str:
+    """The last line that a command prints. Ends with its errors when it does not exit with `code`."""
     keep = {k: v for k, v in os.environ.items() if k not in {"VIRTUAL_ENV", "PYTHONPATH"}}
     command = [str(word) for word in words]
     ended = subprocess.run(
         command, env=keep | environment, cwd=cwd, capture_output=True, text=True, check=False
     )
-    if ended.returncode:
+    if ended.returncode != code:
         sys.exit(
             f"scripts/wheel: FAILED: {' '.join(command[:4])}\n{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}"
         )
-    return ended.stdout.strip().splitlines()[-1] if ended.stdout.strip() else ""
+    printed = (ended.stdout if code == 0 else ended.stderr).strip()
+    return printed.splitlines()[-1] if printed else ""
 
 
 def pins(lock: str) -> str:
@@ -59,9 +70,9 @@ def pins(lock: str) -> str:
     return "\n".join(re.findall(r"^(\S+==[^\\\n]*?) *\\?$", lock, re.MULTILINE)) + "\n"
 
 
-def build(folder: Path) -> Path:
-    """The wheel, from the files of this clone."""
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+def build(source: Path, folder: Path) -> Path:
+    """The wheel of one distribution, from the files of this clone."""
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=source)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -93,11 +104,15 @@ def main() -> None:
             golden.extractall(logs, filter="data")
         constraints = folder / "constraints.txt"
         constraints.write_text(pins((ROOT / "requirements.lock").read_text()))
-        wheel = build(folder)
+        wheel, model = (build(ROOT / name, folder / f"dist{name}") for name in ("", "model"))
         with ThreadPoolExecutor(2) as pool:
             tried = partial(try_out, wheel, folder=folder, logs=logs, constraints=constraints)
+            beside = pool.submit(
+                try_model, wheel, model, folder=folder, logs=logs, constraints=constraints
+            )
             for result in pool.map(tried, ("[airflow]", "[spark]", "")):
                 print(result, flush=True)
+            print(beside.result(), flush=True)
 
 
 def try_out(wheel: Path, extra: str, *, folder: Path, logs: Path, constraints: Path) -> str:
@@ -113,6 +128,44 @@ def try_out(wheel: Path, extra: str, *, folder: Path, logs: Path, constraints: P
         told |= {"AIRFLOW_HOME": str(folder / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
         results.append(run(bin_ / "python", "-c", DAGS, PYTHONPATH=str(ROOT / "plugins"), **told))
     return f"kafkats{extra}: {'; '.join(results)} ({time.monotonic() - began:.0f} s)"
+
+
+def try_model(wheel: Path, model: Path, *, folder: Path, logs: Path, constraints: Path) -> str:
+    """Install both wheels, use the second, and uninstall it: what it wrote can be undone."""
+    began = time.monotonic()
+    bin_ = install(wheel, "", folder / "with-model", constraints)
+    kafkats, uv = bin_ / "kafkats", Path(sys.executable).parent / "uv"
+    script, out, plan = folder / "script.jsonl", folder / "replayed", folder / "to-enriched"
+    script.write_text(SCRIPT)
+    refused = run(kafkats, "replay", script, "-o", out, code=2)
+    assert "replay is a command of kafkats-model" in refused, refused
+    python = ("--python", bin_ / "python")
+    run(uv, "pip", "install", "--quiet", *python, "--no-deps", model)
+    root, log = out / "broker-1", out / "broker-1/t-0" / f"{0:020}.log"
+    results = [run(kafkats, "replay", script, "-o", out), run(kafkats, "layouts", logs)]
+    before = log.read_bytes()
+    run(
+        kafkats,
+        "plan",
+        "migrate",
+        root,
+        "--to",
+        "enriched",
+        "--not-for-a-broker",
+        "--accept-loss",
+        "timestamps",
+        "-o",
+        plan,
+    )
+    run(kafkats, "apply", plan, "--digest", "any")
+    assert '"type": "normal"' in run(kafkats, "dump", "--dialect", "enriched", log)
+    run(uv, "pip", "uninstall", "--quiet", *python, "kafkats-model")
+    refused = run(kafkats, "dump", "--dialect", "enriched", log, code=2)
+    assert "install kafkats-model" in refused, refused
+    assert "has logs of the dialect enriched" in run(kafkats, "verify", root, code=3)
+    run(kafkats, "undo", f"{plan}.run")
+    assert log.read_bytes() == before
+    return f"kafkats with kafkats-model: {'; '.join(results)} ({time.monotonic() - began:.0f} s)"
 
 
 if __name__ == "__main__":

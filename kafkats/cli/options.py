@@ -20,7 +20,6 @@ from kafkats.config.options import (
     EveryFile,
     IndexSettings,
     Json,
-    MissingRecords,
     Processes,
     Report,
     Settings,
@@ -53,7 +52,6 @@ REPORT = options(Report)
 TOPICS = options(Topics)
 POLICY = options(Settings)
 RULE = options(IndexSettings)
-ACCEPT_OFFSETS = options(MissingRecords)
 
 
 def _executor(context: click.Context, _parameter: click.Parameter, jobs: int | None) -> Executor:

@@ -115,7 +115,6 @@ def facts_of(log: bytes, base_offset: int) -> SegmentFacts:
         max_timestamp=max(newest, -1),
         offset_of_max_timestamp=holder.last_offset if newest > -1 else -1,
         highest_leader_epoch=max([-1, *epochs]),
-        last_batch_position=last.position,
     )
 
 

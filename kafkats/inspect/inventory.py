@@ -25,7 +25,6 @@ from kafkats.plans.rows import SegmentRow, segment_rows
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, unit_columns
 
-GROUPS: Final = ("segment", "partition", "topic")
 Row = dict[str, str | int | None]
 _KEYS: Final = {"partition": ["log_dir", "partition_dir"], "topic": ["log_dir", "topic"]}
 
@@ -88,7 +87,7 @@ def _of_directory(unit: Unit) -> list[Finding]:
 
 
 def group(segments: pa.Table, by: str) -> list[Row]:
-    """Return one row per segment, partition or topic (`GROUPS`)."""
+    """Return one row per segment, partition or topic."""
     real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
     if by == "segment":
         return [_segment(row) for row in segment_rows(real)]

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 from kafkats import errors, paths
 from kafkats.findings import Finding
 from kafkats.logdir.checkpoints import read_offsets
-from kafkats.logdir.partition import PartitionDir, gone_or_unreadable, printable, scan_partition
+from kafkats.logdir.partition import PartitionDir, gone_or_unreadable, printable
 from kafkats.logdir.properties import MetaProperties, read_meta_properties
 from kafkats.paths import PartitionName
 
@@ -95,36 +95,11 @@ class RootNames:
         return tuple(sorted((*self.partitions, *self.linked)))
 
 
-def scan_root(path: str | os.PathLike[str]) -> LogDir:
-    """List the root at `path` and every partition in it.
-
-    A partition of 100 000 segments takes 100 MB of memory. To hold one partition at a time use
-    `read_root`, `list_root` and `scan_partition`. Raises Vanished, or another StorageFailed, when
-    the root itself cannot be listed.
-    """
-    names = list_root(path)
-    root = read_root(path, names)
-    partitions: list[PartitionDir] = []
-    findings = list(root.findings)
-    for name in names.partitions:
-        try:
-            partitions.append(scan_partition(root.path / name))
-        except errors.Vanished:
-            findings.append(Finding("vanished", name, "was listed, and was gone a moment later"))
-        except errors.StorageFailed as e:
-            findings.append(Finding("unreadable", name, e.reason))
-    return LogDir(
-        root.path,
-        root.meta,
-        root.checkpoints,
-        root.clean_shutdown,
-        tuple(partitions),
-        tuple(sorted(findings)),
-    )
-
-
 def read_root(path: str | os.PathLike[str], names: RootNames | None = None) -> LogDir:
-    """Read the root's own files and leave `partitions` empty. Raises as `scan_root`."""
+    """Read the root's own files and leave `partitions` empty.
+
+    Raises Vanished, or another StorageFailed, when the root itself cannot be listed.
+    """
     folder = Path(path)
     names = names or list_root(folder)
     findings = list(names.findings)

@@ -28,7 +28,7 @@ def build_planned(log: Source, item: Item) -> Built:
     )
 
 
-def stage_planned(log: Path, item: Item, content: bytes, lease: Lease) -> Replace:
+def stage_checked(log: Path, item: Item, content: bytes, lease: Lease) -> Replace:
     """Stage the content of an item's file, which was made from `log`.
 
     Raises Changed if it is not what the plan says, StorageFailed.

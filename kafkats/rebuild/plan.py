@@ -36,7 +36,7 @@ from kafkats.plans.missing import (
     with_blocked,
 )
 from kafkats.plans.plan import ITEMS, Plan, check_settings, item_of, make_plan, sum_of, totals_of
-from kafkats.plans.planned_indexes import build_planned, stage_planned
+from kafkats.plans.planned_indexes import build_planned, stage_checked
 from kafkats.plans.rows import (
     Item,
     PartitionKey,
@@ -339,4 +339,4 @@ def _stage_segment(work: PartitionWork, items: Sequence[Item], lease: Lease) -> 
         built = build_planned(source, first)
     for item in items:
         content = built.time_index if item["file"].endswith(TIME_INDEX) else built.offset_index
-        yield stage_planned(log, item, content, lease)
+        yield stage_checked(log, item, content, lease)

@@ -25,7 +25,7 @@ from kafkats.logdir.text import read_small
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.paths import PartitionName, SegmentFile
 from kafkats.plans.plan import check_settings, kind_of
-from kafkats.plans.planned_indexes import build_planned, stage_planned
+from kafkats.plans.planned_indexes import build_planned, stage_checked
 from kafkats.plans.rows import Item, replaced_file, source_log
 from kafkats.plans.run import PartitionWork, Staged, refuse_full_disk
 from kafkats.recovery.loading import SWAP
@@ -124,7 +124,7 @@ def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Chan
         elif item["action"] == "truncate":
             yield _cut(directory / item["file"], item)
         elif item["file"] in small and item["file"] not in swapped:
-            yield stage_planned(directory / item["file"], item, small[item["file"]], lease)
+            yield stage_checked(directory / item["file"], item, small[item["file"]], lease)
         elif name is None:
             continue  # the recovery point, which the log directory's own file holds
         elif not item["after_bytes"] and item["after_sha256"] == EMPTY_SHA256:
@@ -138,7 +138,7 @@ def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Chan
                 continue
             if source not in indexes:
                 indexes[source] = _build(source, item)
-            yield stage_planned(source, item, indexes[source][name.kind], lease)
+            yield stage_checked(source, item, indexes[source][name.kind], lease)
 
 
 def _swap_of(directory: Path, item: Item) -> Path | None:

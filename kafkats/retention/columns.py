@@ -1,9 +1,7 @@
-"""Decide for all partitions at once what a broker would delete, in columns.
+"""The kernel of rules.decide: what a broker would delete, for all partitions at once, in columns.
 
-`rules.decide` decides the same by row.
-
-Read rules.decide first. A pass deletes a prefix of a partition's rows, so this module only has
-to find the first row at which it stops.
+Read rules.decide first; property tests hold this module to it. A pass deletes a prefix of a
+partition's rows, so this module only has to find the first row at which it stops.
 """
 
 from __future__ import annotations

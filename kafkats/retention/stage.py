@@ -24,7 +24,7 @@ from kafkats.logdir.workarea import ROOT
 from kafkats.plans.rows import Item, replaced_file
 from kafkats.plans.run import PartitionWork, Staged, refuse_early, refuse_full_disk
 from kafkats.retention.preconditions import check_prefix
-from kafkats.split.stage import check_planned, stage_planned
+from kafkats.split.stage import check_planned, stage_parts
 
 NEW_FAMILY: Final = (paths.LOG, paths.OFFSET_INDEX, paths.TIME_INDEX)
 """The files of an empty segment at the log end, if all others are deleted."""
@@ -71,7 +71,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         planned = check_prefix(Path(work.log_dir), directory, work.items)
         if planned.rest:
             refuse_full_disk(work)
-            rest = stage_planned(directory, max(planned.removed), planned.rest, unchanged, lease)
+            rest = stage_parts(directory, max(planned.removed), planned.rest, unchanged, lease)
     for item in work.items:
         if item["action"] == "remove":
             changes.append(Remove(item["file"], replaced_file(item)))

@@ -46,7 +46,6 @@ class Conversion(NamedTuple):
     batches_out: int
     records: int
     """Number of records in rebuilt batches."""
-    unchanged_batches: int
     losses: dict[str, int]
     """Word of LOSSES -> count; zero counts are left out."""
     kept_last: bool
@@ -91,7 +90,6 @@ def convert_source(
         batches_in=batches_in,
         batches_out=s[k.BATCHES_OUT],
         records=s[k.RECORDS],
-        unchanged_batches=unchanged,
         losses={word: s[k.LOSSES + n] for n, word in enumerate(LOSSES) if s[k.LOSSES + n]},
         kept_last=run.kept_last,
         changed=unchanged != batches_in,

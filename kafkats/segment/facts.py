@@ -85,7 +85,6 @@ class SegmentFacts(NamedTuple):
     transactional_batches: int = -1
     delete_horizon_batches: int = -1
     highest_leader_epoch: int = -1
-    last_batch_position: int = -1
     not_increasing_position: int = -1
     """First batch that begins at or below an earlier offset."""
     out_of_range_position: int = -1

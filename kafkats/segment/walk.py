@@ -259,7 +259,6 @@ def _facts(
         transactional_batches=transactional,
         delete_horizon_batches=horizons,
         highest_leader_epoch=s[k.HIGHEST_EPOCH],
-        last_batch_position=s[k.LAST_BATCH],
         not_increasing_position=s[k.NOT_INCREASING],
         out_of_range_position=s[k.OUT_OF_RANGE],
         bad_header_position=s[k.BAD_HEADER],

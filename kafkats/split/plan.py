@@ -43,7 +43,7 @@ from kafkats.plans.rows import (
 from kafkats.plans.run import PartitionWork, Staged, refuse_full_disk
 from kafkats.split.items import blocked_item, part_items, why_not
 from kafkats.split.parts import PartRow, SplitOptions, check_options
-from kafkats.split.stage import check_planned, stage_planned
+from kafkats.split.stage import check_planned, stage_parts
 
 OPERATION: Final = "split"
 
@@ -143,4 +143,4 @@ def _stage_segment(
         raise CorruptPlan(
             "the parts of a log are not the whole of it", path=directory / logs[0]["file"]
         )
-    return stage_planned(directory, logs[0]["base_offset"], items, unchanged, lease)
+    return stage_parts(directory, logs[0]["base_offset"], items, unchanged, lease)

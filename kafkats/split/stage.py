@@ -26,7 +26,7 @@ def check_planned(item: Item) -> None:
     check_settings(item)
 
 
-def stage_planned(
+def stage_parts(
     directory: Path,
     source: int,
     items: Sequence[Item],

@@ -97,7 +97,6 @@ def convert_source(
         batches_in=batches_in,
         batches_out=batches_out,
         records=records,
-        unchanged_batches=0,
         losses={word: count for word, count in losses.items() if count},
         kept_last=False,
         changed=batches_in > 0,

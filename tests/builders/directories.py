@@ -7,6 +7,10 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+from kafkats import errors
+from kafkats.findings import Finding
+from kafkats.logdir.partition import PartitionDir, scan_partition
+from kafkats.logdir.root import LogDir, list_root, read_root
 from tests.golden import case
 
 
@@ -45,3 +49,31 @@ def another_volume(root: Path, number: int = 1) -> None:
     lines = meta.read_text().splitlines()
     kept = [line for line in lines if not line.startswith("directory.id=")]
     meta.write_text("\n".join([*kept, f"directory.id={number:022d}", ""]))
+
+
+def scan_root(path: str | os.PathLike[str]) -> LogDir:
+    """List the root at `path` and every partition in it.
+
+    A partition of 100 000 segments takes 100 MB of memory. To hold one partition at a time use
+    `read_root`, `list_root` and `scan_partition`. Raises Vanished, or another StorageFailed, when
+    the root itself cannot be listed.
+    """
+    names = list_root(path)
+    root = read_root(path, names)
+    partitions: list[PartitionDir] = []
+    findings = list(root.findings)
+    for name in names.partitions:
+        try:
+            partitions.append(scan_partition(root.path / name))
+        except errors.Vanished:
+            findings.append(Finding("vanished", name, "was listed, and was gone a moment later"))
+        except errors.StorageFailed as e:
+            findings.append(Finding("unreadable", name, e.reason))
+    return LogDir(
+        root.path,
+        root.meta,
+        root.checkpoints,
+        root.clean_shutdown,
+        tuple(partitions),
+        tuple(sorted(findings)),
+    )

@@ -11,8 +11,8 @@ import pytest
 from kafkats.generations import RULES
 from kafkats.index.build import build
 from kafkats.logdir.recovery import recovery_of
-from kafkats.logdir.root import scan_root
 from kafkats.segment.reader import open_segment
+from tests.builders.directories import scan_root
 from tests.golden import Case, Segment, Unpacked, cases
 
 NOT_REBUILT = {

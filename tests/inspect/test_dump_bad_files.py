@@ -16,7 +16,7 @@ import pytest
 
 from kafkats.errors import BadInput, KafkatsError, StorageFailed, UsageError
 from kafkats.inspect.dump import dump
-from kafkats.logdir.root import scan_root
+from tests.builders.directories import scan_root
 from tests.golden import Unpacked
 
 ROOT_OF = ("root-4.3.1", "running")

@@ -7,7 +7,7 @@ import pytest
 
 from kafkats import paths
 from kafkats.logdir.recovery import recovery_of
-from kafkats.logdir.root import scan_root
+from tests.builders.directories import scan_root
 from tests.golden import Case, Unpacked, cases
 
 

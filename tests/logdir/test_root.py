@@ -8,8 +8,9 @@ import pytest
 from kafkats import paths
 from kafkats.errors import BadInput, UsageError, Vanished
 from kafkats.logdir.location import locate
-from kafkats.logdir.root import list_root, read_root, scan_root
+from kafkats.logdir.root import list_root, read_root
 from kafkats.paths import PartitionName
+from tests.builders.directories import scan_root
 
 LOG = paths.segment_file(0, paths.LOG)
 
@@ -147,7 +148,7 @@ def test_small_files_that_cannot_be_read(root: Path) -> None:
 
 
 def test_a_partition_that_goes_meanwhile(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import kafkats.logdir.root as module
+    import tests.builders.directories as module
 
     listed = list_root(root)
     (root / "orders-0" / LOG).unlink()

@@ -10,8 +10,9 @@ import pytest
 from kafkats import paths
 from kafkats.findings import Finding
 from kafkats.logdir.location import locate
-from kafkats.logdir.root import LogDir, scan_root
+from kafkats.logdir.root import LogDir
 from kafkats.logdir.smallfiles import check_small_files
+from tests.builders.directories import scan_root
 from tests.golden import Case, Unpacked, case, partitions, states, tree
 
 DAMAGED_STATES = ("before",)

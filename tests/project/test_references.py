@@ -21,7 +21,6 @@ ALLOWED = {
     "kafkats.index.build.build": "one log in memory: what bench/ and the judge's programs build indexes with",
     "kafkats.index.reference.build_reference": REFERENCE,
     "kafkats.index.reference.untrue_entries": REFERENCE,
-    "kafkats.logdir.root.scan_root": "a whole log dir at once: what the conformance programs look at",
     "kafkats.tables.store.verify": LIBRARY,
     "kafkats_airflow.kafkats_plugin.KafkatsPlugin": BY_NAME,
     "kafkats_airflow.links.PlanLink.get_link": BY_NAME,

@@ -10,11 +10,11 @@ import pytest
 from kafkats.evidence.claims import Claims, claims_of
 from kafkats.execution import LocalExecutor
 from kafkats.logdir.partition import scan_partition
-from kafkats.logdir.root import scan_root
 from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.rules import start_rule
 from kafkats.recovery.start import predict_start
+from tests.builders.directories import scan_root
 from tests.golden import Case, Unpacked, case
 from tests.recovery.broker_logs import Said, said_of
 

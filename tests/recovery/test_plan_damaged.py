@@ -19,7 +19,6 @@ from kafkats.execution import LocalExecutor
 from kafkats.flow.looking import LogStages
 from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.logdir.partition import log_bases
-from kafkats.logdir.root import scan_root
 from kafkats.paths import PartitionName
 from kafkats.plans.operation import Planned
 from kafkats.plans.units import list_units
@@ -28,7 +27,7 @@ from kafkats.recovery.look import RecoverOptions
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.plan import look_and_plan
 from kafkats.recovery.rules import start_rule
-from tests.builders.directories import contents
+from tests.builders.directories import contents, scan_root
 from tests.builders.operations import applied_rows, undone
 from tests.golden import Unpacked
 

@@ -9,13 +9,12 @@ import pytest
 from kafkats import paths
 from kafkats.evidence.claims import claims_of
 from kafkats.logdir.checkpoints import read_offsets
-from kafkats.logdir.root import scan_root
 from kafkats.paths import PartitionName
 from kafkats.plans.operation import Planned
 from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.rules import start_rule
-from tests.builders.directories import contents
+from tests.builders.directories import contents, scan_root
 from tests.builders.operations import applied_rows
 from tests.golden import Case, cases
 from tests.recovery.crashed import plan_of

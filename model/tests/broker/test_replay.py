@@ -11,9 +11,9 @@ import pytest
 from kafkats.errors import BadInput, KafkatsError, Refused, StorageFailed, UsageError
 from kafkats.formats import v0
 from kafkats.formats.model import Record, TimestampType
-from kafkats.logdir.root import scan_root
 from kafkats_model.broker.replay import BEGIN_MS, Row, replay
 from tests.builders.commands import run
+from tests.builders.directories import scan_root
 
 ISO = "2024-01-01T00:00:00Z"
 ONE = [{"timestamp": ISO, "key": "a", "value": "x"}]

@@ -12,7 +12,6 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from kafkats.findings import KINDS, remedy_of
 from kafkats.plans.rows import PartitionKey
@@ -28,7 +27,6 @@ _DANGER: Final = min(n for n, kind in enumerate(CELLS) if KINDS.get(kind, ("",))
 _CODED: Final = ("log_dir", "partition_dir")
 _MOST_CELLS: Final = 1_000_000
 _MOST_FINDINGS: Final = 2_000
-Ints: TypeAlias = NDArray[np.int64]
 
 
 class Kind(TypedDict):
