@@ -23,13 +23,10 @@ from kafkats.cli.options import (
     RULE,
     STEP,
     TOPICS,
-    check_step,
-    tell_step,
     units_in,
 )
 from kafkats.cli.proving import (
     PROOF,
-    keep_segments,
     proof_sentences,
     prove_written,
     verify_options,
@@ -45,6 +42,7 @@ from kafkats.config.options import Dialect
 from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.findings import SEVERITIES
+from kafkats.flow.steps import check_step, tell_step
 from kafkats.generations import DEFAULT_RULE
 from kafkats.inspect.options import Deep, Inventory, Remarks, VerifyDepth
 
@@ -79,6 +77,7 @@ def inventory(
     It reads only the ends of files; with --by format, every batch. Use verify to find damage, and
     census for the formats of a migration.
     """
+    from kafkats.flow.keeping import keep_segments
     from kafkats.flow.looking import look_at_ends
     from kafkats.inspect.inventory import group
 
@@ -136,6 +135,7 @@ def verify(
     written, and exits with 1 unless each file is as planned.
     """
     from kafkats.flow import depths
+    from kafkats.flow.keeping import keep_segments
     from kafkats.plans.depths import depth_totals
     from kafkats.plans.facts import all_findings
 
