@@ -39,6 +39,14 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
+class Reserved(Part):
+    """A reservation of a log directory; `until_ms` is epoch milliseconds."""
+
+    log_dir: str
+    holder: str
+    until_ms: int
+
+
 class Failure(Part):
     """The error that ended the work.
 
@@ -52,7 +60,7 @@ class Failure(Part):
     position: int | None = None
     base_offset: int | None = None
     retryable: bool = False
-    holders: list[Holder] = []
+    holders: list[Reserved] = []
     numbers: dict[str, int] = {}
 
     @classmethod
@@ -67,7 +75,7 @@ class Failure(Part):
             position=error.position,
             base_offset=error.base_offset,
             retryable=error.retryable,
-            holders=list(error.holders),
+            holders=[Reserved(**one._asdict()) for one in error.holders],
             numbers=error.numbers,
         )
 
@@ -80,7 +88,7 @@ class Failure(Part):
             path=self.path,
             position=self.position,
             base_offset=self.base_offset,
-            holders=self.holders,
+            holders=[Holder(**one.model_dump()) for one in self.holders],
             numbers=self.numbers,
         )
 
@@ -124,8 +132,8 @@ class Certified(Part):
     digest: str
     exceptions: int
     refusals: int
-    min_magic: int | None
-    max_magic: int | None
+    min_magic: int | None = None
+    max_magic: int | None = None
 
     def summary(self) -> dict[str, Any]:
         """Return the stable JSON fields."""
@@ -151,8 +159,8 @@ class ReservationMade(Part):
     """The reservations of a plan: `mine`, and `skipped` ones of others, which were left out."""
 
     holder: str
-    mine: list[Holder] = []
-    skipped: list[Holder] = []
+    mine: list[Reserved] = []
+    skipped: list[Reserved] = []
 
     def summary(self) -> dict[str, Any]:
         """Return the stable JSON fields."""
@@ -160,7 +168,7 @@ class ReservationMade(Part):
             "holder": self.holder,
             "reserved_until_ms": max((one.until_ms for one in self.mine), default=None),
             "reserves": [one.log_dir for one in self.mine],
-            "reserved": [one._asdict() for one in self.skipped],
+            "reserved": [one.model_dump() for one in self.skipped],
         }
 
 

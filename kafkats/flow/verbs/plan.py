@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafkats.config import Policy
 from kafkats.config.given import Given
 from kafkats.config.options import Dialect, Topics, WorkArea
-from kafkats.errors import Holder, UsageError
+from kafkats.errors import UsageError
 from kafkats.flow import looking
 from kafkats.flow.applying import closed
 from kafkats.flow.dispatch import Work, seen
@@ -27,7 +27,7 @@ from kafkats.plans.options import PlanFolder
 from kafkats.plans.plan import Plan
 from kafkats.plans.units import Unit, topics_of
 from kafkats.reserving import DAY_MS, Planning, Wish, now_ms, planning
-from kafkats.result import PlanMade, ReservationMade
+from kafkats.result import PlanMade, ReservationMade, Reserved
 from kafkats.retention.options import Beyond
 
 
@@ -192,8 +192,12 @@ def _reservation(ours: Planning) -> ReservationMade | None:
     if ours.wish is None:
         return None
     mine = [
-        Holder(root, entered.reservation.holder, entered.reservation.until_ms)
+        Reserved(
+            log_dir=root,
+            holder=entered.reservation.holder,
+            until_ms=entered.reservation.until_ms,
+        )
         for root, entered in sorted(ours.entered.items())
     ]
-    skipped = [Holder(one.log_dir, one.holder, one.until_ms) for one in ours.skipped]
+    skipped = [Reserved.model_validate(one.as_row()) for one in ours.skipped]
     return ReservationMade(holder=ours.wish.holder, mine=mine, skipped=skipped)

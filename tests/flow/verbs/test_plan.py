@@ -49,8 +49,8 @@ def test_the_holder_in_the_way_is_a_field(scene: Scene, tmp_path: Path) -> None:
     assert [one.holder for one in refused.error.holders] == ["ada@host"]
     taken = rebuild(scene, tmp_path / "p", reservation=asked | {"take_over": ["ada@host"]})
     assert taken.reservation is not None and taken.error is None
-    mine = [(str(scene.root), "airflow a b", asked["until_ms"])]
-    assert [tuple(one) for one in taken.reservation.mine] == mine
+    mine = {"log_dir": str(scene.root), **asked}
+    assert [one.model_dump() for one in taken.reservation.mine] == [mine]
     assert taken.summary()["reserves"] == [str(scene.root)]
     standing = read_reservation(reservation_area(scene.root))
     assert standing is not None and standing.holder == "airflow a b"
