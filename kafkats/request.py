@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -21,26 +21,39 @@ from pydantic import (
     field_validator,
 )
 
+from kafkats.config.given import Given
 from kafkats.config.option import Options
-from kafkats.config.options import BatchLimit, Vouched, WorkArea
+from kafkats.config.options import BatchLimit, Topics, Vouched, WorkArea
 from kafkats.errors import UsageError, storage
 from kafkats.logdir import strict_json
 from kafkats.migration.options import UndoCertify
-from kafkats.plans.options import Apply, Purge
+from kafkats.operations import OPERATIONS
+from kafkats.plans.options import Apply, PlanFolder, Purge
+
+if TYPE_CHECKING:
+    from kafkats.config import Policy
 
 M = TypeVar("M", bound=Options)
 
-Verb: TypeAlias = Literal["apply", "purge", "release", "undo"]
+Verb: TypeAlias = Literal["apply", "plan", "purge", "release", "undo"]
 
 MODELS: Final[Mapping[str, tuple[type[Options], ...]]] = {
     "apply": (Apply, Vouched, WorkArea, BatchLimit),
+    "plan": (PlanFolder, Topics, WorkArea, BatchLimit),
     "purge": (Purge,),
     "release": (WorkArea,),
     "undo": (UndoCertify,),
 }
-"""The options that each verb has. Those of Apply.digest, Approval, Holder, Release and User are
-fields of the request itself.
+"""The options that each verb has; a plan also has those of its operation. Those of Apply.digest,
+Approval, Holder, Release, Reserve, Settings and User are fields of the request itself.
 """
+
+
+def models_of(verb: str, operation: str = "") -> tuple[type[Options], ...]:
+    """Return the models whose options a request may have; () for an unknown verb or operation."""
+    if verb != "plan":
+        return MODELS.get(verb, ())
+    return (*OPERATIONS[operation].models, *MODELS[verb]) if operation in OPERATIONS else ()
 
 
 class Part(BaseModel):
@@ -80,9 +93,54 @@ class RunName(Part):
 
 
 class ReservationAsked(Part):
-    """The reservation to use, or to release: that of `holder`."""
+    """The reservation of `holder`: to make for a plan, else to use or to release.
+
+    A plan reserves until `until_ms` (epoch milliseconds), None for a day from then. `skip`: leave
+    out what others have reserved. `take_over`: holders that are known to have ended.
+    """
 
     holder: str
+    until_ms: int | None = None
+    skip: bool = False
+    take_over: tuple[str, ...] = ()
+
+
+class PolicyContent(Part):
+    """What a policy says about topics, by content. `topics` are pairs of a glob and its settings:
+    the first that matches counts, and JSON objects have no order. `volumes` are those that the
+    policy gives a name: that is their identity.
+    """
+
+    volumes: tuple[dict[str, Any], ...] = ()
+    topics: tuple[tuple[str, dict[str, Any]], ...] = ()
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    guard: dict[str, Any] = Field(default_factory=dict)
+    exported: dict[str, Any] = Field(default_factory=dict)
+    overrides: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, policy: Policy) -> PolicyContent:
+        """Return the content of a policy that was read, with its exports and overrides."""
+        content = policy.model_dump(
+            mode="json", by_alias=True, exclude_unset=True, exclude={"volumes", "exports"}
+        )
+        named = [
+            one.model_dump(mode="json", include={"path", "name"})
+            for one in policy.volumes
+            if one.name is not None
+        ]
+        topics = list(content.pop("topics", {}).items())
+        return cls.model_validate(content | {"volumes": named, "topics": topics})
+
+    def policy(self) -> Policy:
+        """Return the policy. Raises UsageError for settings that this version does not know."""
+        from kafkats.config import Policy
+
+        content = self.model_dump(exclude_defaults=True) | {"topics": dict(self.topics)}
+        try:
+            return Policy.model_validate(content)
+        except ValidationError as e:
+            raise UsageError(f"policy: {_first(e)}") from e
 
 
 class ApprovalAsked(Part):
@@ -94,10 +152,14 @@ class ApprovalAsked(Part):
 class Request(Part):
     """A request.
 
+    `operation` is the one to plan, a name in kafkats.operations.
+
     `id` names the work, the same in each try, "" in a shell. `made_ms` is the moment for which the
     work decides, epoch milliseconds. `options` has the values that were given, by the name of the
     model that declares them (kafkats/<room>/options.py) and the name of the field; other options
     have the defaults of their models. `by` is the person whom the ledger of a migration names.
+    `no_topic_is_fine`: log directories without any of the topics are no error. `suspects`:
+    retention also counts segments that a wrong timestamp may keep.
 
     Who must approve is not part of a request: the process that carries it out knows that.
     """
@@ -106,13 +168,24 @@ class Request(Part):
     id: str = ""
     made_ms: int
     verb: Verb
+    operation: str = ""
     log_dirs: tuple[LogDirectory, ...] = ()
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    policy: PolicyContent | None = None
     plan: PlanName | None = None
     runs: tuple[RunName, ...] = ()
     reservation: ReservationAsked | None = None
     approval: ApprovalAsked | None = None
     by: str = ""
+    no_topic_is_fine: bool = False
+    suspects: bool = False
+
+    @field_validator("operation")
+    @classmethod
+    def _operation_to_plan(cls, operation: str, info: ValidationInfo) -> str:
+        if (info.data.get("verb") == "plan") != (operation in OPERATIONS):
+            raise ValueError(f"a plan is one of {', '.join(OPERATIONS)}, not {operation!r}")
+        return operation
 
     @field_validator("options")
     @classmethod
@@ -120,8 +193,8 @@ class Request(Part):
         cls, options: dict[str, dict[str, Any]], info: ValidationInfo
     ) -> dict[str, dict[str, Any]]:
         """Return the values as JSON has them. Raises ValueError for what the verb has not."""
-        verb = info.data.get("verb", "")
-        known = {model.__name__: model for model in MODELS.get(verb, ())}
+        verb, operation = (info.data.get(name, "") for name in ("verb", "operation"))
+        known = {model.__name__: model for model in models_of(verb, operation)}
         if unknown := options.keys() - known.keys():
             raise ValueError(f"{', '.join(sorted(unknown))}: {verb} has no such options")
         return {
@@ -130,8 +203,24 @@ class Request(Part):
         }
 
     def of(self, model: type[M]) -> M:
-        """Return the values of a model's options, its defaults for those that are not given."""
-        return model.model_validate(self.options.get(model.__name__, {}))
+        """Return the values of a model's options, its defaults for those that are not given.
+
+        Raises UsageError if one is missing that must be given.
+        """
+        try:
+            return model.model_validate(self.options.get(model.__name__, {}))
+        except ValidationError as e:
+            raise UsageError(f"{model.__name__}: {_first(e)}") from e
+
+    def given(self) -> Given:
+        """Return the options as operations take them. Raises as `of`."""
+        values: dict[str, object] = {}
+        named: set[str] = set()
+        for model in models_of(self.verb, self.operation):
+            values |= dict(self.of(model))
+            named |= self.options.get(model.__name__, {}).keys()
+        reported = self.suspects or values.get("report") is not None
+        return Given(values, self.made_ms, frozenset(named), reported=reported)
 
     @property
     def holder(self) -> str | None:
@@ -151,8 +240,13 @@ def read_request(path: Path) -> Request:
     try:
         return Request.model_validate(strict_json.loads(text))
     except ValidationError as e:
-        first = e.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{where}: {first['msg']}" if where else first["msg"], path=path) from e
+        raise UsageError(_first(e), path=path) from e
     except ValueError as e:
         raise UsageError(f"is no request: {e}", path=path) from e
+
+
+def _first(error: ValidationError) -> str:
+    """Return the first of the problems, and where it is."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]

@@ -39,6 +39,14 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
+class Reserved(Part):
+    """A reservation of a log directory; `until_ms` is epoch milliseconds."""
+
+    log_dir: str
+    holder: str
+    until_ms: int
+
+
 class Failure(Part):
     """The error that ended the work.
 
@@ -52,7 +60,7 @@ class Failure(Part):
     position: int | None = None
     base_offset: int | None = None
     retryable: bool = False
-    holders: list[Holder] = []
+    holders: list[Reserved] = []
     numbers: dict[str, int] = {}
 
     @classmethod
@@ -67,7 +75,7 @@ class Failure(Part):
             position=error.position,
             base_offset=error.base_offset,
             retryable=error.retryable,
-            holders=list(error.holders),
+            holders=[Reserved(**one._asdict()) for one in error.holders],
             numbers=error.numbers,
         )
 
@@ -80,7 +88,7 @@ class Failure(Part):
             path=self.path,
             position=self.position,
             base_offset=self.base_offset,
-            holders=self.holders,
+            holders=[Holder(**one.model_dump()) for one in self.holders],
             numbers=self.numbers,
         )
 
@@ -124,8 +132,8 @@ class Certified(Part):
     digest: str
     exceptions: int
     refusals: int
-    min_magic: int | None
-    max_magic: int | None
+    min_magic: int | None = None
+    max_magic: int | None = None
 
     def summary(self) -> dict[str, Any]:
         """Return the stable JSON fields."""
@@ -133,6 +141,35 @@ class Certified(Part):
         return {"certificate": fields.pop("folder"), "certificate_digest": fields.pop("digest")} | (
             fields
         )
+
+
+class PlanMade(Part):
+    """A plan: its folder, its digest and its totals, as plan.json has them."""
+
+    folder: str
+    digest: str
+    totals: dict[str, Any]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the stable JSON fields."""
+        return {"plan": self.folder, "digest": self.digest, "totals": self.totals}
+
+
+class ReservationMade(Part):
+    """The reservations of a plan: `mine`, and `skipped` ones of others, which were left out."""
+
+    holder: str
+    mine: list[Reserved] = []
+    skipped: list[Reserved] = []
+
+    def summary(self) -> dict[str, Any]:
+        """Return the stable JSON fields."""
+        return {
+            "holder": self.holder,
+            "reserved_until_ms": max((one.until_ms for one in self.mine), default=None),
+            "reserves": [one.log_dir for one in self.mine],
+            "reserved": [one.model_dump() for one in self.skipped],
+        }
 
 
 class Released(Part):
@@ -147,7 +184,12 @@ class Released(Part):
 
 
 class Result(Part):
-    """A result. Times are epoch milliseconds; `host` is where the work was driven."""
+    """A result. Times are epoch milliseconds; `host` is where the work was driven.
+
+    `beyond` is the same plan without the policy's guards. `undo` are runs to be undone in place of
+    a plan. `found` counts segments and findings (facts.Summary), `more` has what an operation says
+    of its plan.
+    """
 
     format: Literal[1] = 1
     kafkats: str = __version__
@@ -157,7 +199,15 @@ class Result(Part):
     began_ms: int = 0
     ended_ms: int = 0
     ended: Ended = "fine"
+    operation: str = ""
     log_dirs: list[LogDirectory] = []
+    plan: PlanMade | None = None
+    beyond: PlanMade | None = None
+    undo: list[str] = []
+    found: dict[str, Any] | None = None
+    more: dict[str, Any] = {}
+    reservation: ReservationMade | None = None
+    reservation_remarks: list[str] = []
     runs: list[Ran] = []
     certificate: Certified | None = None
     census: dict[str, Any] | None = None
@@ -170,7 +220,11 @@ class Result(Part):
     def begun(cls, request: Request) -> Result:
         """Return the result of a request that begins now on this host."""
         return cls(
-            request=request.id, verb=request.verb, host=socket.gethostname(), began_ms=_now_ms()
+            request=request.id,
+            verb=request.verb,
+            operation=request.operation,
+            host=socket.gethostname(),
+            began_ms=_now_ms(),
         )
 
     @property
@@ -215,6 +269,24 @@ def write_result(path: Path, result: Result) -> None:
             new.replace(path)
         finally:
             new.unlink(missing_ok=True)
+
+
+def _planned(result: Result) -> dict[str, Any]:
+    plan = result.plan.summary() if result.plan else {}
+    totals = plan.get("totals", {})
+    return {
+        **plan,
+        **({"undo": result.undo} if result.undo else totals),
+        "log_dirs": [str(one.path) for one in result.log_dirs],
+        **({"seen": result.found} if result.found is not None else {}),
+        **({"census": result.census} if result.census is not None else {}),
+        **(result.certificate.summary() if result.certificate else {}),
+        **result.more,
+        **({"beyond": result.beyond.summary()} if result.beyond else {}),
+        "reservation_remarks": result.reservation_remarks,
+        **(result.reservation.summary() if result.reservation else {}),
+        "remarks": result.remarks,
+    }
 
 
 def _applied(result: Result) -> dict[str, Any]:
@@ -292,6 +364,7 @@ def _errors(runs: Sequence[Ran]) -> list[str]:
 
 _SUMMARIES: Final[Mapping[str, Callable[[Result], dict[str, Any]]]] = {
     "apply": _applied,
+    "plan": _planned,
     "purge": _purged,
     "release": _released,
     "undo": _undone,

@@ -17,12 +17,9 @@ from kafkats.cli.options import (
     MAX_BATCH_BYTES,
     REPORT,
     TOPICS,
-    check_step,
-    tell_step,
     units_in,
 )
 from kafkats.cli.proving import (
-    keep_segments,
     proof_sentences,
     prove_written,
     verify_options,
@@ -34,6 +31,7 @@ from kafkats.config.given import Given
 from kafkats.config.options import IndexSettings, Settings, Topics
 from kafkats.counts import counted
 from kafkats.errors import UsageError
+from kafkats.flow.steps import check_step, tell_step
 from kafkats.inspect.options import Census, ProofOptions
 from kafkats.migration.options import Certify, Step
 from kafkats.plans.current_user import this_user
@@ -212,6 +210,8 @@ def _proof(
     executor: Executor, given: Given, units: list[Unit]
 ) -> tuple[Proof | None, dict[str, Any]]:
     """Prove what --of-plan or --of-run wrote. Return the proof and its summary, None without."""
+    from kafkats.flow.keeping import keep_segments
+
     asked, written, settings = given.of(Certify), given.of(ProofOptions), given.of(Settings)
     if not (written.of_plan or written.of_run):
         return None, {}

@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from kafkats.cli.generated import options
-from kafkats.cli.options import BY, JSON, tell_step
+from kafkats.cli.options import BY, JSON
 from kafkats.cli.spark import Commands
 from kafkats.cli.streams import say, shown
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.counts import counted
+from kafkats.flow.steps import tell_step
 from kafkats.migration.options import Attest, Broker, Brokers, Migration
 
 _FILE = click.argument("file", metavar="LEDGER", type=click.Path(path_type=Path))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -91,77 +91,32 @@ def now_or(now_ms: int | None) -> int:
     return time.time_ns() // 1_000_000 if now_ms is None else now_ms
 
 
-def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> None:
-    """Raise UsageError for options with which a step could not be recorded as a whole.
-
-    It is called before anything is read.
-    """
-    if len({bool(word) for word in (ledger, phase, broker)}) > 1:
-        raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
-    if ledger and topics != "*":
-        raise UsageError("--ledger records whole brokers: leave --topics out")
-    if phase:
-        from kafkats.migration.state import as_phase
-
-        as_phase(phase)
-
-
-def tell_step(
-    ledger: Path | None,
-    event: str,
-    phase: str,
-    broker: str,
-    *,
-    by: str,
-    details: Mapping[str, Any],
-) -> None:
-    """Add a step to a migration's ledger, of now; nothing without one. Raises as
-    `phases.append_step`.
-    """
-    if ledger is None:
-        return
-    from kafkats.migration.phases import append_step
-
-    append_step(
-        ledger, event, by=by, now_ms=now_or(None), broker=broker, phase=phase, details=details
-    )
-
-
 def units_in(
     log_dirs: Iterable[str | os.PathLike[str]],
     topics: str,
-    dialect: str | None = None,
     *,
     policy: Policy | None = None,
     proves: bool = False,
 ) -> list[Unit]:
-    """Return the units of logs that are read as `dialect`, None for what shipped.
+    """Return the units of logs (flow.units.units_in); a scheduler may find none."""
+    from kafkats.flow import units
 
-    `policy` names volumes. `proves`: the units are compared with a plan, which knows their format.
-    Raises UsageError if no topic matches; Refused for another dialect, and for copies that the
-    policy does not name; as `units.list_units`.
+    none_is_fine = session().scheduled
+    found = units.units_in(
+        log_dirs, topics, policy=policy, proves=proves, none_is_fine=none_is_fine
+    )
+    tell_unidentified(sorted({unit.log_dir for unit in found}), policy)
+    return found
+
+
+def tell_unidentified(log_dirs: Iterable[str], policy: Policy | None) -> None:
+    """Report on standard error, in a job, which log directories tasks recognise by their paths
+    alone.
     """
-    from kafkats.logdir.volume import refuse_copies
-    from kafkats.plans.dialects import read_as
-    from kafkats.plans.units import list_units
-
-    listed = list_units(log_dirs, topics=topics)
-    units = list(listed if proves else read_as(listed, dialect))
-    log_dirs_seen = sorted({unit.log_dir for unit in units})
-    if not proves:
-        refuse_copies(log_dirs_seen, policy.named_paths() if policy else ())
-    if session().executor is not None:
-        _tell_unidentified(log_dirs_seen, policy)
-    matched = topics == "*" or any(unit.partition_dir for unit in units)
-    if not matched and not session().scheduled:
-        raise UsageError(f"no topic matches --topics {topics!r}: kafkats inventory lists them")
-    return units
-
-
-def _tell_unidentified(log_dirs: Iterable[str], policy: Policy | None) -> None:
-    """Report on standard error which log directories tasks recognise by their paths alone."""
     from kafkats.logdir.volume import volume_at
 
+    if session().executor is None:
+        return
     for log_dir in log_dirs:
         if volume_at(log_dir) is None:
             broker = policy.broker_of(Path(log_dir)) if policy else ""

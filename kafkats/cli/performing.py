@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kafkats import flow
-from kafkats.cli.making import follows, together
+from kafkats.cli.making import follows, show_plan_rows, together
 from kafkats.cli.proving import proof_sentences
 from kafkats.cli.session import Session, session
 from kafkats.cli.streams import ready_streams, warn
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.given import Given
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.request import MODELS, Request, Verb, read_request
+from kafkats.request import Request, Verb, models_of, read_request
 from kafkats.result import Result, write_result
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
     from kafkats.flow.applying import Applied, Ended
+    from kafkats.plans.operation import Planned
     from kafkats.plans.plan import Plan
 
 
@@ -46,8 +47,13 @@ class Rows(flow.Show):
 
     def __init__(self, *, as_json: bool, files: bool = False) -> None:
         self.as_json, self.files = as_json, files
+        self.planned_in: tuple[Planned, Path] | None = None
         self.proved: list[str] = []
         self.plan: Plan | None = None
+
+    def planned(self, planned: Planned, folder: Path) -> None:
+        show_plan_rows(planned.plan, as_json=self.as_json, files=self.files)
+        self.planned_in = planned, folder
 
     def applied(self, plan: Plan, applied: Applied) -> None:
         rows = applied.actions.to_pylist()
@@ -71,7 +77,7 @@ def request_of(verb: Verb, given: Given, **fields: Any) -> Request:
         model.__name__: {
             name: given.values[name] for name in model.model_fields if name in given.named
         }
-        for model in MODELS[verb]
+        for model in models_of(verb, fields.get("operation", ""))
     }
     options = {name: values for name, values in named.items() if values}
     return Request(verb=verb, made_ms=given.now_ms, options=options, **fields)

@@ -13,8 +13,6 @@ from kafkats.counts import counted
 from kafkats.inspect.options import ProofOptions
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from kafkats.execution import Executor
     from kafkats.inspect.verify import VerifyOptions
     from kafkats.plans.proof import Proof
@@ -71,14 +69,3 @@ def proof_sentences(proof: Proof) -> list[str]:
     """Return a line for each wrong file, and the number of those that are as planned."""
     sentences = [f"not as it should be: {reason}" for reason in proof.reasons[:_SHOWN]]
     return [*sentences, f"proved: {proof.equal} of {counted(proof.files, 'file')} as planned"]
-
-
-def keep_segments(segments: pa.Table, folder: Path | None) -> dict[str, Any]:
-    """Return the summary of facts.SEGMENTS; with a folder write both there."""
-    from kafkats.plans.facts import summary, write_report
-
-    seen: dict[str, Any] = {**summary(segments)}
-    if folder is None:
-        return seen
-    write_report(folder, segments, seen)
-    return seen | {"report": str(folder)}

@@ -23,14 +23,11 @@ from kafkats.cli.options import (
     RULE,
     STEP,
     TOPICS,
-    check_step,
-    tell_step,
     units_in,
 )
 from kafkats.cli.proving import (
     PROOF,
     check_written,
-    keep_segments,
     proof_sentences,
     prove_written,
     verify_options,
@@ -46,6 +43,7 @@ from kafkats.config.options import Dialect
 from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.findings import SEVERITIES
+from kafkats.flow.steps import check_step, tell_step
 from kafkats.generations import DEFAULT_RULE
 from kafkats.inspect.options import Deep, Inventory, Remarks, VerifyDepth
 
@@ -80,6 +78,7 @@ def inventory(
     It reads only the ends of files; with --by format, every batch. Use verify to find damage, and
     census for the formats of a migration.
     """
+    from kafkats.flow.keeping import keep_segments
     from kafkats.flow.looking import look_at_ends
     from kafkats.inspect.inventory import group
 
@@ -137,6 +136,7 @@ def verify(
     written, and exits with 1 unless each file is as planned.
     """
     from kafkats.flow import depths
+    from kafkats.flow.keeping import keep_segments
     from kafkats.plans.depths import depth_totals
     from kafkats.plans.facts import all_findings
 

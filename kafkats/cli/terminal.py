@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kafkats.plans.disks import Room
     from kafkats.plans.plan import Plan
-    from kafkats.result import Released
+    from kafkats.result import Released, ReservationMade
 
 T = TypeVar("T")
 _DISKS: Final = 3
@@ -201,6 +201,16 @@ def _after_run(made: Plan, run: str, *, failed: bool) -> list[str]:
 
 def freed_sentences(freed: int) -> list[str]:
     return [f"{size_text(freed)} freed"]
+
+
+def reserved_sentences(made: ReservationMade | None) -> list[str]:
+    """Return a line for each log directory that is reserved for a plan."""
+    from kafkats.logdir.reservation import time_in_words
+
+    return [
+        f"{one.log_dir}: reserved by {one.holder} until {time_in_words(one.until_ms)}"
+        for one in (made.mine if made else ())
+    ]
 
 
 def released_sentences(released: Iterable[Released]) -> list[str]:

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkats.config.approvers import NAME, Approver, read_approvers
 from kafkats.config.options import BatchLimit
 from kafkats.errors import KafkatsError, Refused, is_out_of_memory
-from kafkats.request import MODELS, Identity, LogDirectory, Request
+from kafkats.request import Identity, LogDirectory, Request, models_of
 from kafkats.result import Result
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
     from kafkats.flow.applying import Applied, Ended
+    from kafkats.plans.operation import Planned
     from kafkats.plans.plan import Plan
 
 
 class Show:
     """Rows for a front end, as they become known: a result has none. This class shows nothing."""
+
+    def planned(self, planned: Planned, folder: Path) -> None:
+        """The rows of a plan that was written to its folder, and its sentences."""
 
     def applied(self, plan: Plan, applied: Applied) -> None:
         """The rows of an apply, and of its proof."""
@@ -107,7 +111,7 @@ def run(
 
 def _check(request: Request) -> None:
     """Raise UsageError and Refused before anything is done."""
-    if BatchLimit in MODELS[request.verb]:
+    if BatchLimit in models_of(request.verb, request.operation):
         from kafkats.compression.limit import allow
 
         allow(request.of(BatchLimit).max_batch_bytes)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kafkats.migration.census import summarize
 from kafkats.migration.certificate import Certificate, write_certificate
-from kafkats.plans.facts import write_table
+from kafkats.plans.facts import summary, write_report, write_table
 from kafkats.plans.files import make_folder
 from kafkats.result import Certified
 
@@ -40,3 +40,12 @@ def keep_certificate(certificate: Certificate, folder: Path | None) -> Certified
         min_magic=certificate.options.min_magic,
         max_magic=certificate.options.max_magic,
     )
+
+
+def keep_segments(segments: pa.Table, folder: Path | None) -> dict[str, Any]:
+    """Return the summary of facts.SEGMENTS; with a folder write both there."""
+    seen: dict[str, Any] = {**summary(segments)}
+    if folder is None:
+        return seen
+    write_report(folder, segments, seen)
+    return seen | {"report": str(folder)}

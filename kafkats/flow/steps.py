@@ -1,0 +1,52 @@
+"""Steps of a cluster's migration, which commands record in its ledger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kafkats.errors import UsageError
+
+
+def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> None:
+    """Raise UsageError for options with which a step could not be recorded as a whole.
+
+    It is called before anything is read.
+    """
+    if len({bool(word) for word in (ledger, phase, broker)}) > 1:
+        raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
+    if ledger and topics != "*":
+        raise UsageError("--ledger records whole brokers: leave --topics out")
+    if phase:
+        from kafkats.migration.state import as_phase
+
+        as_phase(phase)
+
+
+def tell_step(
+    ledger: Path | None,
+    event: str,
+    phase: str,
+    broker: str,
+    *,
+    by: str,
+    details: Mapping[str, Any],
+) -> None:
+    """Add a step to a migration's ledger, of now; nothing without one. Raises as
+    `phases.append_step`.
+    """
+    if ledger is None:
+        return
+    from kafkats.migration.phases import append_step
+
+    append_step(
+        ledger,
+        event,
+        by=by,
+        now_ms=time.time_ns() // 1_000_000,
+        broker=broker,
+        phase=phase,
+        details=details,
+    )

@@ -1,0 +1,38 @@
+"""The units of work of a request that reads logs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from kafkats.config import Policy
+from kafkats.errors import UsageError
+from kafkats.logdir.volume import refuse_copies
+from kafkats.plans.dialects import read_as
+from kafkats.plans.units import Unit, list_units
+
+
+def units_in(
+    log_dirs: Iterable[str | os.PathLike[str]],
+    topics: str,
+    dialect: str | None = None,
+    *,
+    policy: Policy | None = None,
+    proves: bool = False,
+    none_is_fine: bool = False,
+) -> list[Unit]:
+    """Return the units of logs that are read as `dialect`, None for what shipped.
+
+    `policy` names volumes. `proves`: the units are compared with a plan, which knows their format.
+    Raises UsageError if no topic matches, unless `none_is_fine`; Refused for another dialect, and
+    for copies that the policy does not name; as `units.list_units`.
+    """
+    listed = list_units(log_dirs, topics=topics)
+    units = list(listed if proves else read_as(listed, dialect))
+    if not proves:
+        named = policy.named_paths() if policy else ()
+        refuse_copies(sorted({unit.log_dir for unit in units}), named)
+    matched = topics == "*" or any(unit.partition_dir for unit in units)
+    if not matched and not none_is_fine:
+        raise UsageError(f"no topic matches --topics {topics!r}: kafkats inventory lists them")
+    return units
