@@ -8,7 +8,7 @@ A file has the keys `document` (its title) and `complete`, and the tables `[[ite
     says = "The outer offset is set without compressing again."
     state = "command"
     module = "model/kafkats_model/broker/validate.py"
-    test = "tests/broker/test_replay_kip31.py::test_no_recompression[gzip]"
+    test = "model/tests/broker/test_replay_kip31.py::test_no_recompression[gzip]"
     command = "kafkats replay"
     mutation = "kip31-recompress"
 

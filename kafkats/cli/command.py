@@ -18,7 +18,7 @@ from kafkats.cli.generated import options
 from kafkats.cli.ledger import ledger
 from kafkats.cli.lookup import lookup
 from kafkats.cli.preflight import preflight
-from kafkats.cli.registered import Program as Commands
+from kafkats.cli.registered import AllCommands
 from kafkats.cli.retention import simulate
 from kafkats.cli.session import Session
 from kafkats.cli.spark import spark_executor
@@ -47,7 +47,8 @@ def _version(context: click.Context, _option: click.Parameter, asked: bool) -> N
 
 
 @click.group(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=AllCommands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @options(
     Program,
@@ -63,7 +64,7 @@ def cli(context: click.Context, master: str | None) -> None:
     directory, and only while no broker runs on it.
 
     Exit codes: 0 fine, 1 findings (defects, blocked rows of a plan), 2 bad usage or bad input, 3
-    refused for safety, 130 interrupted (Ctrl-C), 141 the reader of the output has gone.
+    refused for safety.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in (
         "",

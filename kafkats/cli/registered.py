@@ -37,7 +37,7 @@ def _load(name: str) -> click.Command:
     return command
 
 
-class Program(Commands):
+class AllCommands(Commands):
     """The program's commands, and behind them those of other distributions."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

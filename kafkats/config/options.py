@@ -203,7 +203,7 @@ class Program(Options):
 
     verbose: Annotated[
         bool,
-        Option("With --version: which checksums and codecs run in a C library", "-v"),
+        Option("With --version: the C libraries of checksums and codecs", "-v"),
     ] = False
     version: Annotated[bool, Option("Show the version and exit", "--version")] = False
     master: Annotated[

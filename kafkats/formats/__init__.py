@@ -8,8 +8,6 @@ Tests compare the kernels (kafkats/kernels) with this package.
     control       control records, such as transaction markers
     dispatch      batches, records and first_offset for every magic
     model         Batch, Record, Header, Codec, TimestampType
-    enriched      a proposed magic 1 that never shipped; used only by explicit import
     convert       convert a log to another magic or codec, with build and losses
-    produce, fetch   conversion rules that serve for comparison only
     versions      the formats that versions of requests carry
 """

@@ -53,7 +53,7 @@ AbsoluteOffsets: TypeAlias = Callable[[list[int], int], list[int]]
 """(inner offsets as stored, offset of the wrapper) -> absolute offsets of the records."""
 
 
-class Dialect(NamedTuple):
+class Decoder(NamedTuple):
     """The records of messages and wrappers; the wrappers of magic 0 and 1 differ in two points."""
 
     absolute_offsets: AbsoluteOffsets

@@ -84,12 +84,12 @@ def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
     return offsets
 
 
-_DIALECT: Final = message_set.Dialect(_absolute_offsets, broken_lz4=True)
+_DECODER: Final = message_set.Decoder(_absolute_offsets, broken_lz4=True)
 
 
-decode_records: Final = _DIALECT.decode_records
+decode_records: Final = _DECODER.decode_records
 """Decode records with timestamp -1 of type NONE."""
-first_offset: Final = _DIALECT.first_offset
+first_offset: Final = _DECODER.first_offset
 
 
 def encode_batch(records: Iterable[Record], *, codec: int = Codec.NONE) -> bytes:

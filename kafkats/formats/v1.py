@@ -114,12 +114,12 @@ def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
     return [wrap_int64(base + offset) for offset in offsets]
 
 
-_DIALECT: Final = message_set.Dialect(_absolute_offsets, broken_lz4=False)
+_DECODER: Final = message_set.Decoder(_absolute_offsets, broken_lz4=False)
 
 
-decode_records: Final = _DIALECT.decode_records
+decode_records: Final = _DECODER.decode_records
 """Decode records with absolute offsets and the wrapper's timestamp type."""
-first_offset: Final = _DIALECT.first_offset
+first_offset: Final = _DECODER.first_offset
 
 
 def encode_batch(

@@ -8,7 +8,6 @@ consumer_groups  committed offsets of consumer groups
 lag              the lag of consumer groups in time
 latency          the delay between a record's timestamp and its append
 cluster_diff     offsets of one cluster translated to another
-layouts          size and accuracy of proposed time indexes, compared with Kafka's
 record_scatter   sampled records for pictures
 plot             the pictures
 """

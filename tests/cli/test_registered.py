@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 import click
 import pytest
 
-from kafkats.cli import registered
+from kafkats.cli import cli, registered
 from tests.builders.commands import run
 from tests.golden import Unpacked
 
@@ -47,6 +47,11 @@ def test_a_command_of_a_distribution_that_is_missing(
     assert code == 0
     assert "layouts" not in out
     assert "kafkats-model" not in out
+
+
+def test_the_list_of_commands_is_one_screen(installed: dict[str, EntryPoint]) -> None:
+    context = click.Context(cli, terminal_width=80)
+    assert len(cli.get_help(context).splitlines()) <= 40
 
 
 def test_an_unknown_command(

@@ -13,7 +13,7 @@ LIBRARY = "called by programs of others: docs/lookup-tables.md"
 BY_NAME = "called by name, by the framework that loads it"
 MODEL = "the encoding side of a format, which kafkats-model and the tests use"
 ALLOWED = {
-    "kafkats.cli.registered.Program.format_commands": BY_NAME,
+    "kafkats.cli.registered.AllCommands.format_commands": BY_NAME,
     "kafkats.cli.startup._NoPandas.find_spec": BY_NAME,
     "kafkats.formats.control.encode_end_marker": MODEL,
     "kafkats.formats.message_set.check_crc": "v0 and v1 hand it on to dispatch",
