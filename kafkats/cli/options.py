@@ -18,7 +18,6 @@ from kafkats.config.given import Given
 from kafkats.config.options import (
     BatchLimit,
     EveryFile,
-    IndexSettings,
     Json,
     MissingRecords,
     Processes,
@@ -29,7 +28,6 @@ from kafkats.config.options import (
 )
 from kafkats.errors import UsageError
 from kafkats.logdir.text import read_given
-from kafkats.migration.options import Step
 from kafkats.plans.current_user import this_user
 from kafkats.plans.options import User
 
@@ -52,7 +50,6 @@ FILES = options(EveryFile)
 REPORT = options(Report)
 TOPICS = options(Topics)
 POLICY = options(Settings)
-RULE = options(IndexSettings)
 ACCEPT_OFFSETS = options(MissingRecords)
 
 
@@ -83,9 +80,6 @@ def _allow(context: click.Context, parameter: click.Parameter, limit: int) -> No
 
 
 MAX_BATCH_BYTES = options(BatchLimit, max_batch_bytes={"expose_value": False, "callback": _allow})
-
-
-STEP = options(Step)
 
 
 def now_or(now_ms: int | None) -> int:

@@ -146,3 +146,16 @@ def _laid_over(earlier: pa.Table, later: pa.Table) -> pa.Table:
     rows = zip(*(earlier[name].to_pylist() for name in _SEGMENT), strict=True)
     fresh = earlier.filter(pa.array([row not in known for row in rows], pa.bool_()))
     return pa.concat_tables([fresh.cast(SEGMENTS), later.cast(SEGMENTS)])
+
+
+def prove_written(
+    executor: Executor,
+    of_plan: Path | None,
+    of_run: Sequence[Path],
+    units: Sequence[Unit],
+    options: VerifyOptions,
+) -> Proof:
+    """Prove what a plan or runs wrote. Raises as `prove` and `prove_runs`."""
+    if of_plan is not None:
+        return prove(executor, read_plan(of_plan), of_plan, units, options)
+    return prove_runs(executor, of_run, units, options)
