@@ -23,10 +23,11 @@ from pydantic import (
 
 from kafkats.config.given import Given
 from kafkats.config.option import Options
-from kafkats.config.options import BatchLimit, Topics, Vouched, WorkArea
+from kafkats.config.options import BatchLimit, IndexSettings, Report, Topics, Vouched, WorkArea
 from kafkats.errors import UsageError, storage
+from kafkats.inspect.options import Deep, ProofOptions, VerifyDepth
 from kafkats.logdir import strict_json
-from kafkats.migration.options import UndoCertify
+from kafkats.migration.options import Step, UndoCertify
 from kafkats.operations import OPERATIONS
 from kafkats.plans.options import Apply, PlanFolder, Purge
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=Options)
 
-Verb: TypeAlias = Literal["apply", "plan", "purge", "release", "undo"]
+Verb: TypeAlias = Literal["apply", "plan", "purge", "release", "undo", "verify"]
 
 MODELS: Final[Mapping[str, tuple[type[Options], ...]]] = {
     "apply": (Apply, Vouched, WorkArea, BatchLimit),
@@ -43,6 +44,16 @@ MODELS: Final[Mapping[str, tuple[type[Options], ...]]] = {
     "purge": (Purge,),
     "release": (WorkArea,),
     "undo": (UndoCertify,),
+    "verify": (
+        Deep,
+        VerifyDepth,
+        IndexSettings,
+        Topics,
+        Report,
+        ProofOptions,
+        Step,
+        BatchLimit,
+    ),
 }
 """The options that each verb has; a plan also has those of its operation. Those of Apply.digest,
 Approval, Holder, Release, Reserve, Settings and User are fields of the request itself.

@@ -187,8 +187,8 @@ class Result(Part):
     """A result. Times are epoch milliseconds; `host` is where the work was driven.
 
     `beyond` is the same plan without the policy's guards. `undo` are runs to be undone in place of
-    a plan. `found` counts segments and findings (facts.Summary), `more` has what an operation says
-    of its plan.
+    a plan. `proof` is that of a verify; `runs` are then those that it proved. `found` counts
+    segments and findings (facts.Summary), `more` has what an operation says of its plan.
     """
 
     format: Literal[1] = 1
@@ -209,6 +209,7 @@ class Result(Part):
     reservation: ReservationMade | None = None
     reservation_remarks: list[str] = []
     runs: list[Ran] = []
+    proof: Proved | None = None
     certificate: Certified | None = None
     census: dict[str, Any] | None = None
     reports: dict[str, str] = {}
@@ -358,6 +359,12 @@ def _released(result: Result) -> dict[str, Any]:
     )
 
 
+def _verified(result: Result) -> dict[str, Any]:
+    proof = result.proof.model_dump() if result.proof else {}
+    runs = {"runs": [run.folder for run in result.runs]} if result.runs else {}
+    return {**(result.found or {}), **proof, **runs}
+
+
 def _errors(runs: Sequence[Ran]) -> list[str]:
     return [error for run in runs for error in run.errors]
 
@@ -368,6 +375,7 @@ _SUMMARIES: Final[Mapping[str, Callable[[Result], dict[str, Any]]]] = {
     "purge": _purged,
     "release": _released,
     "undo": _undone,
+    "verify": _verified,
 }
 
 

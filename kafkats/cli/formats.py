@@ -17,18 +17,18 @@ from kafkats.cli.options import (
     MAX_BATCH_BYTES,
     REPORT,
     TOPICS,
+    given_policy,
     units_in,
 )
 from kafkats.cli.proving import (
     proof_sentences,
-    prove_written,
-    verify_options,
 )
 from kafkats.cli.session import session
 from kafkats.cli.streams import say
 from kafkats.cli.terminal import formats_sentences, say_summary, show_rows
 from kafkats.config.given import Given
 from kafkats.config.options import IndexSettings, Settings, Topics
+from kafkats.config.settings_read import INDEXES
 from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.flow.steps import check_step, tell_step
@@ -211,14 +211,18 @@ def _proof(
 ) -> tuple[Proof | None, dict[str, Any]]:
     """Prove what --of-plan or --of-run wrote. Return the proof and its summary, None without."""
     from kafkats.flow.keeping import keep_segments
+    from kafkats.flow.proving_runs import prove_written
+    from kafkats.inspect.verify import VerifyOptions
 
-    asked, written, settings = given.of(Certify), given.of(ProofOptions), given.of(Settings)
+    asked, written = given.of(Certify), given.of(ProofOptions)
     if not (written.of_plan or written.of_run):
         return None, {}
-    rule, file = given.of(IndexSettings).rule, settings.policy_file
-    verify = verify_options(rule, file, settings.settings, deep=asked.deep)
-    proof, about = prove_written(executor, written.of_plan, written.of_run, units, verify)
-    return proof, about | {"seen": keep_segments(proof.segments, asked.report)}
+    policy = given_policy(given, reads=INDEXES)
+    verify = VerifyOptions(rule=given.of(IndexSettings).rule, deep=asked.deep, policy=policy)
+    proof = prove_written(executor, written.of_plan, written.of_run, units, verify)
+    runs = {"runs": [str(run) for run in written.of_run]} if not written.of_plan else {}
+    seen = keep_segments(proof.segments, asked.report)
+    return proof, {**proof.summary(), **runs, "seen": seen}
 
 
 def _tell_certified(given: Given, certificate: Certificate) -> None:

@@ -18,7 +18,6 @@ from kafkats.config.given import Given
 from kafkats.config.options import (
     BatchLimit,
     EveryFile,
-    IndexSettings,
     Json,
     Processes,
     Report,
@@ -28,7 +27,6 @@ from kafkats.config.options import (
 )
 from kafkats.errors import UsageError
 from kafkats.logdir.text import read_given
-from kafkats.migration.options import Step
 from kafkats.plans.current_user import this_user
 from kafkats.plans.options import User
 
@@ -51,7 +49,6 @@ FILES = options(EveryFile)
 REPORT = options(Report)
 TOPICS = options(Topics)
 POLICY = options(Settings)
-RULE = options(IndexSettings)
 
 
 def _executor(context: click.Context, _parameter: click.Parameter, jobs: int | None) -> Executor:
@@ -81,9 +78,6 @@ def _allow(context: click.Context, parameter: click.Parameter, limit: int) -> No
 
 
 MAX_BATCH_BYTES = options(BatchLimit, max_batch_bytes={"expose_value": False, "callback": _allow})
-
-
-STEP = options(Step)
 
 
 def now_or(now_ms: int | None) -> int:

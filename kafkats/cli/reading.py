@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kafkats.cli.formats import census, show_formats
-from kafkats.cli.generated import options
+from kafkats.cli.generated import options, taking
 from kafkats.cli.options import (
-    BY,
     JOBS,
     JSON,
     LOG_DIRS,
     MAX_BATCH_BYTES,
-    POLICY,
     REPORT,
-    RULE,
-    STEP,
     TOPICS,
+    given_policy,
+    tell_unidentified,
     units_in,
 )
-from kafkats.cli.proving import (
-    PROOF,
-    check_written,
-    proof_sentences,
-    prove_written,
-    verify_options,
-)
+from kafkats.cli.performing import Rows, perform, request_of
+from kafkats.cli.proving import proof_sentences
+from kafkats.cli.session import session
 from kafkats.cli.streams import say
 from kafkats.cli.terminal import (
     say_summary,
@@ -39,20 +33,27 @@ from kafkats.cli.terminal import (
     show_rows,
     unread_sentences,
 )
-from kafkats.config.options import Dialect
+from kafkats.config.given import Given
+from kafkats.config.options import BatchLimit, Dialect, IndexSettings, Report, Settings, Topics
+from kafkats.config.settings_read import INDEXES
 from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats.findings import SEVERITIES
-from kafkats.flow.steps import check_step, tell_step
 from kafkats.generations import DEFAULT_RULE
-from kafkats.inspect.options import Deep, Inventory, Remarks, VerifyDepth
+from kafkats.inspect.options import Deep, Inventory, ProofOptions, Remarks, VerifyDepth
+from kafkats.migration.options import Step
+from kafkats.plans.current_user import this_user
+from kafkats.plans.options import User
+from kafkats.request import LogDirectory, PolicyContent
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.execution import Executor
     from kafkats.plans.depths import Looked
+    from kafkats.plans.proof import Proof
     from kafkats.plans.rows import LocatedFinding
+    from kafkats.result import Result
 
 FINDINGS_EXIT: Final = 1
 
@@ -97,88 +98,83 @@ def inventory(
     say_summary(summary, as_json, [*seen_sentences(summary), *unread_sentences(seen)])
 
 
+class _Verified(Rows):
+    """Shows the findings, and keeps what the sentences need; without `remarks` damage and danger
+    only.
+    """
+
+    def __init__(self, *, as_json: bool, remarks: bool) -> None:
+        super().__init__(as_json=as_json)
+        self.remarks = remarks
+        self.looked: Looked | None = None
+        self.found: list[LocatedFinding] = []
+
+    def verified(self, looked: Looked) -> None:
+        from kafkats.plans.facts import all_findings
+
+        self.looked, self.found = looked, list(all_findings(looked.segments))
+        _show_findings(self.found, remarks=self.remarks, as_json=self.as_json)
+
+    def proof(self, proof: Proof) -> None:
+        self.proved = proof_sentences(proof)
+
+
 @click.command()
 @LOG_DIRS
-@options(Deep, VerifyDepth)
-@RULE
-@TOPICS
-@POLICY
-@options(Remarks)
-@REPORT
-@PROOF
-@STEP
-@BY
-@JOBS
-@JSON
-@MAX_BATCH_BYTES
-def verify(
-    log_dirs: tuple[Path, ...],
-    deep: bool,
-    depth: str,
-    rule: str,
-    topics: str,
-    policy_file: Path | None,
-    settings: tuple[str, ...],
-    remarks: bool,
-    report: Path | None,
-    of_plan: Path | None,
-    of_run: tuple[Path, ...],
-    ledger: Path | None,
-    phase: str,
-    broker: str,
-    by: str,
-    executor: Executor,
-    as_json: bool,
-) -> int:
+@taking(
+    Deep,
+    VerifyDepth,
+    IndexSettings,
+    Topics,
+    Settings,
+    Remarks,
+    Report,
+    ProofOptions,
+    Step,
+    User,
+    JOBS,
+    JSON,
+    BatchLimit,
+    by={"default": this_user},
+)
+def verify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
     """List the defects of logs and indexes, by kind and severity.
 
     Exits with 1 if one is damage or danger. With --of-plan or --of-run it reads only what was
     written, and exits with 1 unless each file is as planned.
     """
-    from kafkats.flow import depths
-    from kafkats.flow.keeping import keep_segments
-    from kafkats.plans.depths import depth_totals
-    from kafkats.plans.facts import all_findings
+    policy = given_policy(given, reads=INDEXES)
+    request = request_of(
+        "verify",
+        given,
+        log_dirs=[LogDirectory(path=path) for path in log_dirs],
+        policy=PolicyContent.of(policy),
+        by=given.of(User).by,
+        no_topic_is_fine=session().scheduled,
+    )
+    rows = _Verified(as_json=as_json, remarks=given.of(Remarks).remarks)
 
-    check_step(ledger, phase, broker, topics)
-    deep = deep or depth == "deep"
-    _check_depth(depth, whole=deep or bool(ledger or of_plan or of_run))
-    options = verify_options(rule, policy_file, settings, deep=deep)
-    check_written(of_plan, of_run)
-    proves = bool(of_plan or of_run)
-    units = units_in(log_dirs, topics, policy=options.policy, proves=proves)
-    if of_plan or of_run:
-        if ledger:
-            raise UsageError("--ledger records whole brokers: leave --of-plan and --of-run out")
-        proof, about = prove_written(executor, of_plan, of_run, units, options)
-        seen = keep_segments(proof.segments, report)
-        say_summary(seen | about, as_json, proof_sentences(proof))
-        return FINDINGS_EXIT if proof.not_equal else 0
-    looked = depths.look(executor, units, options, depth=depth)
-    summary = keep_segments(looked.segments, report) | depth_totals(looked.segments)
-    if depth == "tail":
-        summary["looked_bytes"] = looked.read_bytes
-    found = all_findings(looked.segments)
-    _show_findings(found, remarks=remarks, as_json=as_json)
-    sentences = _verified_sentences(looked, summary, depth)
-    if _to_rebuild(looked.segments, found):
-        how = [] if depth == "tail" else ["--from", report] if report else ["--depth", "full"]
-        same = _given_words(rule, topics, policy_file, settings)
-        words = map(str, (*log_dirs, *how, *same))
-        sentences.append(f"next: kafkats plan rebuild {shlex.join(words)} -o PLAN")
-    say_summary(summary, as_json, sentences)
-    if summary["worst"] in ("damage", "danger"):
-        return FINDINGS_EXIT
-    tell_step(ledger, "verified", phase, broker, by=by, details={"deep": deep})
-    return 0
+    def sentences(result: Result) -> list[str]:
+        tell_unidentified([str(one.path) for one in result.log_dirs], policy)
+        if rows.looked is None:
+            return rows.proved
+        depth = given.of(VerifyDepth).depth
+        told = _verified_sentences(rows.looked, result.summary(), depth)
+        if _to_rebuild(rows.looked.segments, rows.found):
+            told.append(_next(log_dirs, given))
+        return told
+
+    return perform(request, executor, rows, sentences, as_json=as_json)
 
 
-def _check_depth(depth: str, *, whole: bool) -> None:
-    if depth == "tail" and whole:
-        raise UsageError(
-            "--depth tail does not read whole segments: --deep, --ledger, --of-plan and --of-run"
-            " need --depth full"
-        )
+def _next(log_dirs: Sequence[Path], given: Given) -> str:
+    """Return the command that plans a rebuild of what was found."""
+    depth, report = given.of(VerifyDepth).depth, given.of(Report).report
+    how = [] if depth == "tail" else ["--from", report] if report else ["--depth", "full"]
+    settings = given.of(Settings)
+    rule, topics = given.of(IndexSettings).rule, given.of(Topics).topics
+    same = _given_words(rule, topics, settings.policy_file, settings.settings)
+    return f"next: kafkats plan rebuild {shlex.join(map(str, (*log_dirs, *how, *same)))} -o PLAN"
 
 
 def _show_findings(findings: Iterable[LocatedFinding], *, remarks: bool, as_json: bool) -> None:

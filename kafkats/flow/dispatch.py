@@ -17,8 +17,10 @@ from kafkats.result import Result
 if TYPE_CHECKING:
     from kafkats.execution import Executor
     from kafkats.flow.applying import Applied, Ended
+    from kafkats.plans.depths import Looked
     from kafkats.plans.operation import Planned
     from kafkats.plans.plan import Plan
+    from kafkats.plans.proof import Proof
 
 
 class Show:
@@ -26,6 +28,12 @@ class Show:
 
     def planned(self, planned: Planned, folder: Path) -> None:
         """The rows of a plan that was written to its folder, and its sentences."""
+
+    def verified(self, looked: Looked) -> None:
+        """The findings of a verify."""
+
+    def proof(self, proof: Proof) -> None:
+        """The proof of a verify."""
 
     def applied(self, plan: Plan, applied: Applied) -> None:
         """The rows of an apply, and of its proof."""

@@ -29,8 +29,9 @@ from kafkats.plans.files import read_json
 from kafkats.plans.plan import Plan, read_plan
 from kafkats.plans.proof import Proof
 from kafkats.plans.rows import Item, item_rows
-from kafkats.plans.run import Run, journal_of, read_actions, read_run
+from kafkats.plans.run import Run, journal_of, read_actions, read_run, run_of
 from kafkats.plans.units import Unit
+from kafkats.plans.volumes import check_volumes
 
 _SEGMENT: Final = ("log_dir", "partition_dir", "base_offset")
 _WROTE: Final = {"done", "already", "nothing"}
@@ -145,3 +146,24 @@ def _laid_over(earlier: pa.Table, later: pa.Table) -> pa.Table:
     rows = zip(*(earlier[name].to_pylist() for name in _SEGMENT), strict=True)
     fresh = earlier.filter(pa.array([row not in known for row in rows], pa.bool_()))
     return pa.concat_tables([fresh.cast(SEGMENTS), later.cast(SEGMENTS)])
+
+
+def prove_written(
+    executor: Executor,
+    of_plan: Path | None,
+    of_run: Sequence[Path],
+    units: Sequence[Unit],
+    options: VerifyOptions,
+) -> Proof:
+    """Prove what a plan or runs wrote. Raises as `prove` and `prove_runs`."""
+    if of_plan is not None:
+        return prove(executor, read_plan(of_plan), of_plan, units, options)
+    return prove_runs(executor, of_run, units, options)
+
+
+def check_written(of_plan: Path | None, of_run: Sequence[Path]) -> None:
+    """Raise Refused where a path is another volume than the one that was written."""
+    if of_plan is not None:
+        check_volumes(of_plan, run_of(read_plan(of_plan)).directories)
+    for folder in of_run:
+        check_volumes(folder, read_run(folder).directories)

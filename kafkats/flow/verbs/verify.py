@@ -1,0 +1,76 @@
+"""List the defects of logs and indexes, or prove what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkats.config import Policy
+from kafkats.config.options import IndexSettings, Report, Topics
+from kafkats.errors import UsageError
+from kafkats.flow import depths
+from kafkats.flow.dispatch import Work, seen
+from kafkats.flow.keeping import keep_segments
+from kafkats.flow.proving_runs import check_written, prove_written
+from kafkats.flow.steps import check_step, tell_step
+from kafkats.flow.units import units_in
+from kafkats.inspect.options import Deep, ProofOptions, VerifyDepth
+from kafkats.inspect.verify import VerifyOptions
+from kafkats.migration.options import Step
+from kafkats.plans.depths import depth_totals
+from kafkats.plans.units import Unit
+from kafkats.result import Proved, Ran
+
+
+def perform(work: Work) -> None:
+    """Verify the request's log directories. Ends with findings if one is damage or danger, or if a
+    written file is not as planned.
+
+    Raises UsageError for options that do not go together, and as `units_in`.
+    """
+    request, step, proof = work.request, work.request.of(Step), work.request.of(ProofOptions)
+    topics, depth = request.of(Topics).topics, request.of(VerifyDepth).depth
+    check_step(step.ledger, step.phase, step.broker, topics)
+    deep = request.of(Deep).deep or depth == "deep"
+    proves = bool(proof.of_plan or proof.of_run)
+    if depth == "tail" and (deep or step.ledger or proves):
+        raise UsageError(
+            "--depth tail does not read whole segments: --deep, --ledger, --of-plan and --of-run"
+            " need --depth full"
+        )
+    policy = request.policy.policy() if request.policy else Policy.model_construct()
+    options = VerifyOptions(rule=request.of(IndexSettings).rule, deep=deep, policy=policy)
+    log_dirs = [str(one.path) for one in request.log_dirs]
+    fine = request.no_topic_is_fine
+    check_written(proof.of_plan, proof.of_run)
+    units = units_in(log_dirs, topics, policy=policy, proves=proves, none_is_fine=fine)
+    work.done.log_dirs = seen(sorted({unit.log_dir for unit in units}))
+    if proves and step.ledger:
+        raise UsageError("--ledger records whole brokers: leave --of-plan and --of-run out")
+    if proves:
+        _prove(work, proof, units, options)
+    else:
+        _look(work, units, options, depth)
+
+
+def _prove(work: Work, asked: ProofOptions, units: Sequence[Unit], options: VerifyOptions) -> None:
+    done, report = work.done, work.request.of(Report).report
+    proof = prove_written(work.executor, asked.of_plan, asked.of_run, units, options)
+    done.found = keep_segments(proof.segments, report)
+    done.proof = Proved.model_validate(proof.summary())
+    done.runs = [] if asked.of_plan else [Ran(folder=str(run)) for run in asked.of_run]
+    done.end_with(int(bool(proof.not_equal)))
+    work.show.proof(proof)
+
+
+def _look(work: Work, units: Sequence[Unit], options: VerifyOptions, depth: str) -> None:
+    done, request, step = work.done, work.request, work.request.of(Step)
+    looked = depths.look(work.executor, units, options, depth=depth)
+    found = keep_segments(looked.segments, request.of(Report).report)
+    done.found = found | depth_totals(looked.segments)
+    if depth == "tail":
+        done.found["looked_bytes"] = looked.read_bytes
+    done.end_with(int(found["worst"] in ("damage", "danger")))
+    work.show.verified(looked)
+    if not done.exit_code:
+        details = {"deep": options.deep}
+        tell_step(step.ledger, "verified", step.phase, step.broker, by=request.by, details=details)
