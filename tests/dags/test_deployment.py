@@ -294,6 +294,7 @@ FORGED: dict[str, tuple[str, list[str]]] = {
     "a word of another operation": ("plan", ["rebuild", "VOLUME", "--inside-segments"]),
     "a word of another job": ("verify", ["VOLUME", "--accept-loss", "all"]),
     "a job that no DAG has": ("command", ["apply", "FOLDER/plan", "--digest", "any"]),
+    "a request in a file": ("verify", ["--request", "FOLDER/request", "--result", "FOLDER/r"]),
     "a short option": ("plan", ["rebuild", "VOLUME", "-o", "FOLDER/plan"]),
 }
 

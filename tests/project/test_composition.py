@@ -31,6 +31,7 @@ def test_jobs_import_the_command_line_alone() -> None:
         "kafkats.cli.LazyExecutor",
         "kafkats.cli.Session",
         "kafkats.cli.run",
+        "kafkats.cli.run_request",
     }
 
 
