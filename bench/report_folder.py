@@ -174,7 +174,7 @@ def _volume(dag_id: str, log_dir: str, draw: random.Random) -> dict[str, Any]:
 
 
 def _newest_run(folder: Path, now_ms: int, partitions: int, segments: int) -> None:
-    from kafkats_airflow import overview
+    from kafkats_airflow.reports import overview
 
     from kafkats.plans.facts import SEGMENTS, summary, write_table
 

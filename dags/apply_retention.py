@@ -42,12 +42,14 @@ done; other runs skip them, or refuse and say who holds them.
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, job_tasks, links, retention, retention_reports
-from kafkats_airflow.guards import GuardApproval
-from kafkats_airflow.params import form
+from kafkats_airflow import alerts, links
+from kafkats_airflow.approvals.guards import GuardApproval
+from kafkats_airflow.forms.params import form
+from kafkats_airflow.reports import retention as retention_reports
+from kafkats_airflow.reports.retention import RunSummary, StageXComs
 from kafkats_airflow.results import Answer, Arguments, PlanResult, Work
-from kafkats_airflow.retention_reports import RunSummary, StageXComs
 from kafkats_airflow.settings import OWNED
+from kafkats_airflow.tasks import job_tasks, retention
 
 with DAG(
     "apply_retention",

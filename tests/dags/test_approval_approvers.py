@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kafkats_airflow import deployment, settings
 from kafkats_airflow.failing import in_our_words
-from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 
 from kafkats.config.approvers import read_approvers
 from kafkats.errors import Refused

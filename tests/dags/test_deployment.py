@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafkats_airflow import deployment, settings
-from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 
 from kafkats.config.approvers import Approver, read_approvers
 from kafkats.errors import Refused, UsageError

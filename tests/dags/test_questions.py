@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafkats_airflow import question_body, questions
+from kafkats_airflow.approvals import question_body, questions
 
 
 def plan(**totals: int) -> Any:
