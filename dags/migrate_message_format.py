@@ -35,11 +35,11 @@ from kafkats_airflow.jobs.plan_job import PlanJobOperator, ReleaseJobOperator, t
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
 from kafkats_airflow.reports import migration as migration_reports
-from kafkats_airflow.reports.migration import StageXComs, Summary
+from kafkats_airflow.reports.migration import StageXComs
 from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
-from kafkats_airflow.runs.steps import BrokerRows
+from kafkats_airflow.runs.steps import BrokerRows, Results, Summary
 from kafkats_airflow.tasks import migration
-from kafkats_airflow.tasks.migration import Results, to_certify, to_convert, to_look
+from kafkats_airflow.tasks.migration import to_certify, to_convert, to_look
 
 FORMATS = Asset(name="kafka_message_formats", uri="kafkats://message-formats", group="kafkats")
 NAMED = settings.SUBMITTING | {"map_index_template": "{{ task.about }}"}

@@ -48,6 +48,7 @@ from kafkats_airflow.forms.params import form
 from kafkats_airflow.reports import retention as retention_reports
 from kafkats_airflow.reports.retention import RunSummary, StageXComs
 from kafkats_airflow.results import Arguments, PlanResult, Work
+from kafkats_airflow.runs.plans import INVENTORY
 from kafkats_airflow.settings import OWNED
 from kafkats_airflow.tasks import job_tasks, retention
 
@@ -76,7 +77,7 @@ with DAG(
     def due() -> list[Arguments]:
         return retention.due(get_current_context(), "roll")
 
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[retention.INVENTORY])
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INVENTORY])
     def report(asked: list[Arguments], work: list[Work], stages: StageXComs) -> RunSummary:
         return retention_reports.report(get_current_context(), "roll", asked, work, stages)
 

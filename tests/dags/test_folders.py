@@ -12,8 +12,9 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from kafkats_airflow.jobs.applications import groups_of, planning
+from kafkats_airflow.jobs.applications import planning
 from kafkats_airflow.runs.folders import every_run, file_name, run_folder
+from kafkats_airflow.runs.volumes import groups_of
 from kafkats_airflow.tasks.lookup import tables
 
 RUN_IDS = [

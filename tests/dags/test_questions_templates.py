@@ -114,7 +114,7 @@ def test_what_may_be_left_out_is_empty_and_allowed_so(bag: Any, name: str) -> No
 def test_lines_of_a_form_without_a_word_are_nothing(
     tmp_path: Path, given: list[str] | None, words: list[str]
 ) -> None:
-    from kafkats_airflow.jobs.applications import groups_of, listed
+    from kafkats_airflow.runs.volumes import groups_of, listed
 
     assert listed(given) == words
     policy = tmp_path / "policy.yaml"

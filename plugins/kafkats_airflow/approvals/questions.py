@@ -21,7 +21,7 @@ from kafkats_airflow.links import page_of
 from kafkats_airflow.results import PlanResult
 
 if TYPE_CHECKING:
-    from kafkats_airflow.reports.migration import Summary
+    from kafkats_airflow.runs.steps import Summary
 
 Row: TypeAlias = Sequence[str]
 Plans: TypeAlias = Sequence[PlanResult]

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of, state_of
 from kafkats_airflow.reading.runs import Found, overview_of, run_in, runs_in
-from kafkats_airflow.reports.overview import Overview, Reclaimable, Volume
+from kafkats_airflow.runs.overview import Overview, Reclaimable, Volume
 
 STATES: Final = ("read", "older", "unreadable")
 """Reports by whether their overview could be read; older ones have none."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats_airflow.reading.files import Unreadable, cached, json_of, listed
-from kafkats_airflow.reports.overview import NAME as OVERVIEW
-from kafkats_airflow.reports.overview import Overview
 from kafkats_airflow.runs.folders import file_name, run_folder
+from kafkats_airflow.runs.overview import NAME as OVERVIEW
+from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import FILES, Live
 
 SILENT_MS: Final = 60_000

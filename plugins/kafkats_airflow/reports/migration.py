@@ -36,7 +36,7 @@ from kafkats_airflow.reports.failed import UNFINISHED, with_report
 from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
 from kafkats_airflow.runs import steps, tries
 from kafkats_airflow.runs.folders import folder_of
-from kafkats_airflow.tasks.migration import CENSUS, Results
+from kafkats_airflow.runs.steps import CENSUS, LostZeroCopy, Results, Summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,28 +58,6 @@ class Stages(TypedDict):
     convert: Results
     parity: Sequence[Parity]
     certify: Results
-
-
-class LostZeroCopy(TypedDict):
-    """Clients that get batches of the new magic converted (kafkats.migration.phases.Fetcher)."""
-
-    versions: str
-    newest_magic: int
-    clients: str
-    followers: str
-
-
-class Summary(TypedDict):
-    """The result of the task `report`."""
-
-    outcome: str
-    phase: str
-    volumes: list[str]
-    runs: list[str]
-    magic_bytes: dict[str, list[int]]
-    loses_zero_copy: list[LostZeroCopy]
-    certificates: list[str]
-    report: str
 
 
 class MigrationReport(common.Common, common.Remarked):

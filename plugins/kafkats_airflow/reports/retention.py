@@ -38,14 +38,14 @@ from kafkats_airflow import checks
 from kafkats_airflow.failing import failures, in_our_words
 from kafkats_airflow.failing import unfinished as failure
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.jobs.applications import listed
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports.common import Plans
 from kafkats_airflow.reports.failed import UNFINISHED, with_report
 from kafkats_airflow.results import Arguments, PurgeResult, Work
 from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.moment import moment
-from kafkats_airflow.tasks.retention import INVENTORY, chosen, planned_by, unfinished
+from kafkats_airflow.runs.plans import INVENTORY, chosen, planned_by, unfinished
+from kafkats_airflow.runs.volumes import listed
 
 if TYPE_CHECKING:
     import pyarrow as pa

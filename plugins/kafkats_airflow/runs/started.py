@@ -56,7 +56,7 @@ def _volumes(params: RunParams, about: Iterable[str]) -> dict[str, str]:
     """Return {log directory: broker}; nothing for a policy that cannot be read, which fails the
     task in its own words.
     """
-    from kafkats_airflow.jobs.applications import chosen_volumes
+    from kafkats_airflow.runs.volumes import chosen_volumes
 
     named = dict.fromkeys(about, "")
     if "policy" not in params:

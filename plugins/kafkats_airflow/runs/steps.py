@@ -11,20 +11,46 @@ import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 
 from kafkats.errors import Refused, UsageError
 from kafkats_airflow.forms.values import RunParams
-from kafkats_airflow.jobs.applications import listed
 from kafkats_airflow.results import FormatResult
+from kafkats_airflow.runs.volumes import listed
 
 if TYPE_CHECKING:
     from kafkats.logdir.strict_json import Json
     from kafkats.migration.state import Migration
 
+CENSUS: Final = "census"
+"""The phase that only counts."""
 UP: Final = ("canary", "phase-2")
 BrokerRows: TypeAlias = list[dict[str, str | list[str]]]
 """The state of each broker, for people (kafkats.migration.phases.rows)."""
+Results: TypeAlias = Sequence[FormatResult]
+"""Of the jobs of one task, in the order of its applications."""
+
+
+class LostZeroCopy(TypedDict):
+    """Clients that get batches of the new magic converted (kafkats.migration.phases.Fetcher)."""
+
+    versions: str
+    newest_magic: int
+    clients: str
+    followers: str
+
+
+class Summary(TypedDict):
+    """The result of the task `report` of a migration."""
+
+    outcome: str
+    phase: str
+    volumes: list[str]
+    runs: list[str]
+    magic_bytes: dict[str, list[int]]
+    loses_zero_copy: list[LostZeroCopy]
+    certificates: list[str]
+    report: str
 
 
 def ledger_of(params: RunParams) -> Path:

@@ -24,13 +24,13 @@ from kafkats.errors import UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.jobs.applications import Group, groups_of
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports import failed as failed_reports
 from kafkats_airflow.reports.failed import UNFINISHED, with_report
 from kafkats_airflow.results import Arguments, LookupResult, TableResult
 from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.moment import by_schedule, time_of
+from kafkats_airflow.runs.volumes import Group, groups_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
@@ -16,7 +16,7 @@ from kafkats.errors import NotEqual, UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.jobs.applications import Group, groups_of, listed, places
+from kafkats_airflow.jobs.applications import places
 from kafkats_airflow.results import (
     Arguments,
     FormatResult,
@@ -28,13 +28,11 @@ from kafkats_airflow.results import (
 )
 from kafkats_airflow.runs import steps
 from kafkats_airflow.runs.folders import folder_of, run_of
+from kafkats_airflow.runs.steps import CENSUS, Results
 from kafkats_airflow.runs.tries import name_of, tries_in, unproved
+from kafkats_airflow.runs.volumes import Group, groups_of, listed
 
 _WROTE: Final = ("done", "already")
-CENSUS: Final = "census"
-"""The phase that only looks: what the schedule runs."""
-
-Results: TypeAlias = Sequence[FormatResult]
 
 
 @in_our_words

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from airflow.providers.common.compat.sdk import Asset, Context
+from airflow.providers.common.compat.sdk import Context
 
 from kafkats.config import parse_size
 from kafkats.errors import KafkatsError, UsageError
@@ -19,14 +19,14 @@ from kafkats_airflow import checks
 from kafkats_airflow.approvals.guards import beyond_guards, nothing, over_guards
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.jobs.applications import groups_of, places
+from kafkats_airflow.jobs.applications import places
 from kafkats_airflow.results import Answer, Arguments, PlanResult, Work
 from kafkats_airflow.runs.folders import every_run, folder_of
 from kafkats_airflow.runs.moment import moment, time_of
+from kafkats_airflow.runs.plans import planned_by
 from kafkats_airflow.runs.tries import work_of
+from kafkats_airflow.runs.volumes import groups_of
 
-INVENTORY: Final = Asset(name="kafka_inventory", uri="kafkats://inventory", group="kafkats")
-"""What is on the disks, as the last of these runs saw it; its events name the report."""
 DAY_MS: Final = 86_400_000
 
 
@@ -49,12 +49,6 @@ def planning(context: Context, operation: str) -> list[Arguments]:
         given = [operation, *group.log_dirs, *words, *more, *places(folder, group)]
         asked.append({"conn_id": group.connection, "application_args": given})
     return asked
-
-
-def planned_by(operation: str, params: RunParams) -> str:
-    """Return which operation a run of a DAG plans: roll_segments splits if its form says so."""
-    splits = operation == "roll" and params.get("split", "no") != "no"
-    return "split" if splits else operation
 
 
 def _splitting(params: RunParams, now: str) -> list[str]:
@@ -150,14 +144,3 @@ def _waits(folder: Path, operation: str, window_ms: int) -> set[str]:
         return set()
     ours = {operation, "split"} if operation == "roll" else {operation}
     return set(run.directories) if run.operation in ours else set()
-
-
-def chosen(plans: Sequence[PlanResult], work: Sequence[Work]) -> list[PlanResult]:
-    """Return for each application the applied plan, else the plan within the guards."""
-    applied = {one["folder"]: one["plan"] for one in work if one["plan"]}
-    return [applied.get(str(Path(plan["plan"]).parent), plan) for plan in plans]
-
-
-def unfinished(asked: Sequence[Arguments] | None, plans: Sequence[PlanResult]) -> bool:
-    """Return whether an application has no plan."""
-    return asked is None or len(plans) != len(asked)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from kafkats_airflow.reports.overview import Overview
+from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.started import Started
 from kafkats_airflow.ui import words
 

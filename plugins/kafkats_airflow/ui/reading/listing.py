@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from kafkats_airflow.reading.files import Unreadable, cached
 from kafkats_airflow.reading.runs import SILENT_MS, Found, overview_of, progress_of
-from kafkats_airflow.reports.overview import Overview
+from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
 from kafkats_airflow.runs.started import Started
 from kafkats_airflow.ui.reading import canary, records

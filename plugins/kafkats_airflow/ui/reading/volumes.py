@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from kafkats_airflow import settings
 from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of
 from kafkats_airflow.reading.runs import Found, overview_of, run_in
-from kafkats_airflow.reports.overview import Overview, Undo, Volume
+from kafkats_airflow.runs.overview import Overview, Undo, Volume
 from kafkats_airflow.ui.reading.records import At, Question, parse_at, parse_question
 
 WHOLE: Final = 0.95

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse
 from kafkats_airflow.reading import runs
 from kafkats_airflow.reading.files import Unreadable, cached, state_of
 from kafkats_airflow.reading.runs import Found
-from kafkats_airflow.reports.overview import Overview
+from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.started import Started
 from kafkats_airflow.ui import deployed, rendering
 from kafkats_airflow.ui.asked import Run
