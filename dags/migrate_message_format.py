@@ -29,7 +29,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
 from kafkats_airflow import alerts, links, settings
 from kafkats_airflow.approvals import canary, questions
-from kafkats_airflow.approvals.approval import PlanApproval
+from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.forms.params import form
 from kafkats_airflow.jobs.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import TaskAwaitingInput
 from kafkats_airflow.approvals import answers
-from kafkats_airflow.approvals.approval import PlanApproval
+from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.approvals.guards import NO, NOTHING, YES, GuardApproval
 from markdown_it import MarkdownIt
 

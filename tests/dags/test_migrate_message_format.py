@@ -21,7 +21,7 @@ import yaml
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 from airflow.sdk.exceptions import TaskAwaitingInput
 from kafkats_airflow.approvals import questions
-from kafkats_airflow.approvals.approval import PlanApproval
+from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.approvals.canary import CanaryApproval
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator

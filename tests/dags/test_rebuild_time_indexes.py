@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from kafkats_airflow.approvals.approval import PlanApproval
+from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.jobs.applications import changing, planning
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.reports.common import UNSAFE, outcome

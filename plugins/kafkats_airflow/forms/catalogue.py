@@ -20,8 +20,8 @@ from kafkats.retention.options import Retain
 from kafkats.rolling.options import Roll, Simulation
 from kafkats.split.options import Split
 from kafkats_airflow import settings
-from kafkats_airflow.forms.cleaning import CleaningRun
 from kafkats_airflow.forms.options import (
+    CleaningRun,
     EndingRun,
     MigrationRun,
     ReadingRun,

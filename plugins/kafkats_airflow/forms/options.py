@@ -206,3 +206,24 @@ class EndingRun(WritingRun):
     need_approval: Annotated[
         bool, writing_options.need_approval(". The buttons of a run's page ask in a dialog instead")
     ] = True
+
+
+class CleaningRun(Options):
+    """A run that removes the folders of old runs. KAFKATS_CLEAN_REPORTS=apply turns dry_run off."""
+
+    folder: Annotated[
+        str,
+        Option("Where plans, runs and reports are", title="Folder", section=FILES),
+    ]
+    keep_days: Annotated[
+        int,
+        Field(ge=1),
+        Option(
+            "Keep every folder in which anything has changed within so many days",
+            title="Days to keep",
+        ),
+    ] = 90
+    dry_run: Annotated[
+        bool,
+        writing_options.dry_run(". On unless KAFKATS_CLEAN_REPORTS=apply"),
+    ] = settings.CLEAN_DRY_RUN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
 from kafkats_airflow.approvals import questions
-from kafkats_airflow.approvals.approval import PlanApproval
+from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.forms.params import form
 from kafkats_airflow.reports import common
 from kafkats_airflow.results import Arguments
