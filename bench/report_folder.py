@@ -174,7 +174,8 @@ def _volume(dag_id: str, log_dir: str, draw: random.Random) -> dict[str, Any]:
 
 
 def _newest_run(folder: Path, now_ms: int, partitions: int, segments: int) -> None:
-    from kafkats_airflow import overview
+    from kafkats_airflow.reports import overview
+    from kafkats_airflow.runs.overview import Overview
 
     from kafkats.plans.facts import SEGMENTS, summary, write_table
 
@@ -187,7 +188,7 @@ def _newest_run(folder: Path, now_ms: int, partitions: int, segments: int) -> No
     began = time.process_time()
     volumes = overview.volumes_of(log_dirs(), table)
     print(f"overview of {table.num_rows} segments: {time.process_time() - began:.2f} s CPU")
-    made = overview.Overview(
+    made = Overview(
         format=1,
         dag_id="apply_retention",
         run_id=run.name,

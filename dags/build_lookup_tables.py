@@ -47,12 +47,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links, lookup
-from kafkats_airflow.lookup import TABLES, TableSummary
-from kafkats_airflow.params import form
+from kafkats_airflow import alerts, links
+from kafkats_airflow.forms.params import form
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.results import Arguments, TableResult
 from kafkats_airflow.settings import SUBMITTING
-from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.tasks import lookup
+from kafkats_airflow.tasks.lookup import TABLES, TableSummary
 
 with DAG(
     "build_lookup_tables",

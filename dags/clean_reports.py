@@ -28,9 +28,10 @@ If it was killed, the next run ends what was begun.
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
-from kafkats_airflow import alerts, cleaning, links
-from kafkats_airflow.params import form
+from kafkats_airflow import alerts, links
+from kafkats_airflow.forms.params import form
 from kafkats_airflow.settings import OWNED
+from kafkats_airflow.tasks import cleaning
 
 with DAG(
     "clean_reports",

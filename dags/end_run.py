@@ -31,10 +31,12 @@ is not done twice.
 from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, end_run, job_tasks, links, questions
-from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.params import form
+from kafkats_airflow import alerts, links
+from kafkats_airflow.approvals import questions
+from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.forms.params import form
 from kafkats_airflow.settings import OWNED
+from kafkats_airflow.tasks import end_run, job_tasks
 
 with DAG(
     "end_run",

@@ -30,11 +30,12 @@ docs/exports.md describes each format.
 from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links, lookup
-from kafkats_airflow.params import form
+from kafkats_airflow import alerts, links
+from kafkats_airflow.forms.params import form
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.results import Arguments, LookupResult
 from kafkats_airflow.settings import OWNED, SUBMITTING
-from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.tasks import lookup
 
 with DAG(
     "export_offsets",

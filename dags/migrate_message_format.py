@@ -27,21 +27,22 @@ continue. Segments that cannot be converted are kept and named. `kafkats purge R
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links, migration, migration_reports, questions
-from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.canary import CanaryApproval
-from kafkats_airflow.migration import Results, to_certify, to_convert, to_look
-from kafkats_airflow.migration_reports import StageXComs, Summary
-from kafkats_airflow.params import form
-from kafkats_airflow.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
+from kafkats_airflow import alerts, links, settings
+from kafkats_airflow.approvals import canary, questions
+from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.forms.params import form
+from kafkats_airflow.jobs.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
+from kafkats_airflow.jobs.write_job import WriteJobOperator
+from kafkats_airflow.reports import migration as migration_reports
+from kafkats_airflow.reports.migration import StageXComs
 from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
-from kafkats_airflow.settings import OWNED, SUBMITTING
-from kafkats_airflow.spark_job import KafkatsJobOperator
-from kafkats_airflow.steps import BrokerRows
-from kafkats_airflow.write_job import WriteJobOperator
+from kafkats_airflow.runs.steps import BrokerRows, Results, Summary
+from kafkats_airflow.tasks import migration
+from kafkats_airflow.tasks.migration import to_certify, to_convert, to_look
 
 FORMATS = Asset(name="kafka_message_formats", uri="kafkats://message-formats", group="kafkats")
-NAMED = SUBMITTING | {"map_index_template": "{{ task.about }}"}
+NAMED = settings.SUBMITTING | {"map_index_template": "{{ task.about }}"}
 AFTER = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
 ALWAYS = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
 
@@ -53,7 +54,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["kafkats", "formats"],
-    default_args=OWNED,
+    default_args=settings.OWNED,
     params=form("migrate"),
     **alerts.of("migrate_message_format"),
 ) as dag:
@@ -92,7 +93,7 @@ with DAG(
     brokers = record(work, convert.output, certify.output)  # type: ignore[arg-type]  # XComs
     stages = {one.task_id: one.output for one in (look, convert, certify)} | {"parity": proved}
     said = links.with_results(report(asked, brokers, stages))  # type: ignore[arg-type]  # XComs
-    approve_canary = CanaryApproval(task_id="approve_canary")
+    approve_canary = canary.CanaryApproval(task_id="approve_canary")
     work >> approve >> [convert, proved, certify, brokers]
     convert >> proved >> certify
     release = ReleaseJobOperator.partial(task_id="release", looks="look", **ALWAYS)

@@ -40,12 +40,14 @@ purge RUN` deletes the old files and frees their space.
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, job_tasks, links, reports
-from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.params import form
-from kafkats_airflow.recover_after import RecoverOperator
+from kafkats_airflow import alerts, links
+from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.forms.params import form
+from kafkats_airflow.reports import common
 from kafkats_airflow.results import Arguments
 from kafkats_airflow.settings import OWNED
+from kafkats_airflow.tasks import job_tasks
+from kafkats_airflow.tasks.recovery import RecoverOperator
 
 INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="kafkats")
 
@@ -63,9 +65,9 @@ with DAG(
 ) as dag:
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INDEXES])
-    def report(asked: list[Arguments], stages: reports.StageXComs) -> reports.OperationReport:
-        return reports.report(
-            get_current_context(), "rebuild", asked, stages, INDEXES, reports.health
+    def report(asked: list[Arguments], stages: common.StageXComs) -> common.OperationReport:
+        return common.report(
+            get_current_context(), "rebuild", asked, stages, INDEXES, common.health
         )
 
     asked = job_tasks.applications("rebuild")

@@ -38,11 +38,15 @@ has started; `kafkats purge RUN` deletes the old files and frees their space.
 from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, job_tasks, links, questions, recover_reports, reports
-from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.params import form
+from kafkats_airflow import alerts, links
+from kafkats_airflow.approvals import questions
+from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.forms.params import form
+from kafkats_airflow.reports import common
+from kafkats_airflow.reports import recovery as recover_reports
 from kafkats_airflow.results import Arguments
 from kafkats_airflow.settings import OWNED
+from kafkats_airflow.tasks import job_tasks
 
 with DAG(
     "recover_log_dirs",
@@ -58,7 +62,7 @@ with DAG(
 ) as dag:
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE)
-    def report(asked: list[Arguments], stages: reports.StageXComs) -> recover_reports.RecoverReport:
+    def report(asked: list[Arguments], stages: common.StageXComs) -> recover_reports.RecoverReport:
         return recover_reports.report(get_current_context(), asked, stages)
 
     asked = job_tasks.applications("recover")

@@ -41,12 +41,16 @@ done. Another run skips these volumes; if it names them, it refuses at once and 
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, job_tasks, links, questions, retention, retention_reports
-from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.params import form
+from kafkats_airflow import alerts, links
+from kafkats_airflow.approvals import questions
+from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.forms.params import form
+from kafkats_airflow.reports import retention as retention_reports
+from kafkats_airflow.reports.retention import RunSummary, StageXComs
 from kafkats_airflow.results import Arguments, PlanResult, Work
-from kafkats_airflow.retention_reports import RunSummary, StageXComs
+from kafkats_airflow.runs.plans import INVENTORY
 from kafkats_airflow.settings import OWNED
+from kafkats_airflow.tasks import job_tasks, retention
 
 with DAG(
     "roll_segments",
@@ -73,7 +77,7 @@ with DAG(
     def due() -> list[Arguments]:
         return retention.due(get_current_context(), "roll")
 
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[retention.INVENTORY])
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INVENTORY])
     def report(asked: list[Arguments], work: list[Work], stages: StageXComs) -> RunSummary:
         return retention_reports.report(get_current_context(), "roll", asked, work, stages)
 

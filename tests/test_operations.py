@@ -32,7 +32,7 @@ print(json.dumps([sorted(dag.task_ids), params]))
 ARGUMENTS: Final = """
 import json, sys
 from types import SimpleNamespace
-from kafkats_airflow.applications import planning
+from kafkats_airflow.jobs.applications import planning
 dag, params = SimpleNamespace(dag_id="prune_time_indexes"), json.loads(sys.argv[1])
 print(json.dumps(planning({"params": params, "run_id": "r", "dag": dag}, "prune")))
 """

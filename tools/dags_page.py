@@ -15,8 +15,8 @@ for name in [name for name in os.environ if name.startswith("KAFKATS_")]:
     del os.environ[name]  # the page has the defaults of a deployment that sets nothing
 sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
 
-from kafkats_airflow.boxes import Box, boxes  # noqa: E402
-from kafkats_airflow.forms import form_of  # noqa: E402
+from kafkats_airflow.forms.boxes import Box, boxes  # noqa: E402
+from kafkats_airflow.forms.catalogue import form_of  # noqa: E402
 from pages import write_or_compare  # noqa: E402
 
 from kafkats.config.option import REQUIRED  # noqa: E402

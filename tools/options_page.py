@@ -16,7 +16,7 @@ for name in [name for name in os.environ if name.startswith("KAFKATS_")]:
 sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
 
 import click  # noqa: E402
-from kafkats_airflow.forms import FORMS, declared_in  # noqa: E402
+from kafkats_airflow.forms.catalogue import FORMS, declared_in  # noqa: E402
 from pages import write_or_compare  # noqa: E402
 
 from kafkats.cli import cli  # noqa: E402

@@ -8,7 +8,8 @@ a default; `Option` has its sentence and what it is called elsewhere:
         all: Annotated[bool, Option("Also rewrite sound indexes", "--all")] = False
 
 `declared(Rebuild)` is what the generators read: `kafkats.cli.generated` makes the options of the
-commands, `kafkats_airflow.params` the Params of the DAGs, `tools/options_page.py` docs/options.md.
+commands, `kafkats_airflow.forms.params` the Params of the DAGs, `tools/options_page.py`
+docs/options.md.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Container
 from functools import cache
 from typing import Final
 
-from kafkats_airflow.forms import FORMS, declared_in, flag_of
+from kafkats_airflow.forms.catalogue import FORMS, declared_in, flag_of
 
 _OPTION: Final = re.compile(
     r"kafkats release \S+(?: --work-area \S+)?"  # stays: somebody else runs it

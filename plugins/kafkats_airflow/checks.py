@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from kafkats.config import Policy, read_policy
 from kafkats.errors import DiskFull, StorageFailed, UsageError, storage
-from kafkats_airflow.run_params import RunParams
+from kafkats_airflow.forms.values import RunParams
 
 
 def policy_of(params: RunParams) -> Policy:

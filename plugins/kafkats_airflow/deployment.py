@@ -30,9 +30,9 @@ from kafkats.config.approvers import Approver
 from kafkats.errors import Refused
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks, settings
-from kafkats_airflow.forms import declared_in, flag_of, form_of
+from kafkats_airflow.forms.catalogue import declared_in, flag_of, form_of
+from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.results import User
-from kafkats_airflow.run_params import RunParams, params_of
 
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.hitl import HITLUser

@@ -15,7 +15,7 @@ from airflow.sdk import get_current_context
 
 from kafkats.errors import Holder, KafkatsError
 from kafkats_airflow import deployment, sentences, settings
-from kafkats_airflow.run_params import RunParams, given_params
+from kafkats_airflow.forms.values import RunParams, given_params
 
 FAILURE: Final = "failure"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
+from kafkats_airflow.jobs.spark_job import SparkUiLink
 from kafkats_airflow.links import PlanLink, ResultsLink
 from kafkats_airflow.metrics import endpoint
 from kafkats_airflow.metrics.endpoint import Metrics
-from kafkats_airflow.spark_job import SparkUiLink
 from kafkats_airflow.ui.mounted import Pages
 
 PREFIX = "/kafkats"

@@ -158,7 +158,7 @@ def here(
     """
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
     from kafkats_airflow.failing import in_our_words
-    from kafkats_airflow.spark_job import KafkatsJobOperator
+    from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
     from matplotlib.figure import Figure
 
     from tests.spark_jobs.words import job

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 
 from kafkats.logdir.reservation import read_reservation, reservation_area
 from tests.golden import case, retention_policy, tree

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafkats_airflow import answers
+from kafkats_airflow.approvals import answers
 
 from kafkats.errors import Changed, CorruptPlan, Refused
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafkats_airflow.applications import planning
+from kafkats_airflow.jobs.applications import planning
 
 from tests.dags.runs import REBUILD
 

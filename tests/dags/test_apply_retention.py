@@ -13,9 +13,9 @@ import pytest
 import yaml
 from airflow.providers.common.compat.sdk import AirflowFailException
 from click.testing import CliRunner
-from kafkats_airflow import retention
-from kafkats_airflow.guards import NO, YES, GuardApproval
-from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.approvals.guards import NO, YES, GuardApproval
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
+from kafkats_airflow.tasks import retention
 
 from kafkats.cli import cli
 from kafkats.config import Policy

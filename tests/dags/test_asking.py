@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import TaskAwaitingInput
-from kafkats_airflow import answers
-from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.guards import NO, NOTHING, YES, GuardApproval
+from kafkats_airflow.approvals import answers
+from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.approvals.guards import NO, NOTHING, YES, GuardApproval
 from markdown_it import MarkdownIt
 
 from kafkats.counts import size_text
@@ -47,7 +47,7 @@ def context(tmp_path: Path) -> Any:
 def upserts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What Airflow is told to ask."""
     told: list[dict[str, Any]] = []
-    for module in ("airflow.providers.standard.operators.hitl", "kafkats_airflow.asking"):
+    for module in ("airflow.providers.standard.operators.hitl", "kafkats_airflow.approvals.asking"):
         monkeypatch.setattr(f"{module}.upsert_hitl_detail", lambda **asked: told.append(asked))
     return told
 
@@ -101,7 +101,7 @@ def test_an_answer_to_another_plan_leaves_the_question_open(
     with pytest.raises(TaskAwaitingInput):
         approval().execute(context)
     hour_later_ns = time.time_ns() + 3_600_000_000_000
-    monkeypatch.setattr("kafkats_airflow.asking.time.time_ns", lambda: hour_later_ns)
+    monkeypatch.setattr("kafkats_airflow.approvals.asking.time.time_ns", lambda: hour_later_ns)
     with pytest.raises(TaskAwaitingInput) as open_still:
         approval().execute_complete(context, answer("Approve", OTHER))
     left = datetime.timedelta(milliseconds=question(context)["until_ms"] - hour_later_ns // 10**6)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kafkats_airflow import lookup
+from kafkats_airflow.tasks import lookup
 
 from kafkats import tables
 from kafkats.errors import UsageError

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from kafkats_airflow.cleaning_rules import Kept, RunFolder, needed_in, run_folder, why_kept
+from kafkats_airflow.tasks.cleaning_rules import Kept, RunFolder, needed_in, run_folder, why_kept
 
 from kafkats.cli import cli
 from kafkats.counts import size_text

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafkats_airflow import deployment, settings
-from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 
 from kafkats.config.approvers import Approver, read_approvers
 from kafkats.errors import Refused, UsageError
@@ -372,7 +372,7 @@ def test_the_words_of_the_dags_themselves_pass(
 def test_every_word_that_the_dags_give_is_known() -> None:
     """Of the plugins' own source: a job whose words are new there must not be refused."""
     given: set[str] = set()
-    for path in (ROOT / "plugins" / "kafkats_airflow").glob("*.py"):
+    for path in (ROOT / "plugins" / "kafkats_airflow").rglob("*.py"):
         if path.stem not in {"deployment", "write_job"}:
             given |= set(re.findall(r'"(--[a-z][a-z-]+)"', path.read_text()))
     assert len(given) > 30

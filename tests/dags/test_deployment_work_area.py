@@ -9,8 +9,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from kafkats_airflow import deployment
-from kafkats_airflow.applications import groups_of
-from kafkats_airflow.plan_job import to_release
+from kafkats_airflow.jobs.plan_job import to_release
+from kafkats_airflow.runs.volumes import groups_of
 
 from kafkats.cli import cli
 from kafkats.errors import Refused

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafkats_airflow import end_run, settings
+from kafkats_airflow import settings
+from kafkats_airflow.tasks import end_run
 
 from kafkats.config.approvers import read_approvers
 from tests.dags.runs import data, places, rebuild, states

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafkats_airflow import failing
-from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 
 from tests.dags.runs import task_state
 
@@ -40,7 +40,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return error
 
     monkeypatch.setattr(failing, "failed", heard)
-    monkeypatch.setattr("kafkats_airflow.spark_job.failed", heard)
+    monkeypatch.setattr("kafkats_airflow.jobs.spark_job.failed", heard)
     yield messages
 
 

@@ -12,9 +12,10 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from kafkats_airflow.applications import groups_of, planning
-from kafkats_airflow.folders import every_run, file_name, run_folder
-from kafkats_airflow.lookup import tables
+from kafkats_airflow.jobs.applications import planning
+from kafkats_airflow.runs.folders import every_run, file_name, run_folder
+from kafkats_airflow.runs.volumes import groups_of
+from kafkats_airflow.tasks.lookup import tables
 
 RUN_IDS = [
     ".", "..", "", "a", "a+b", "a:b", "a_b", "a/b", "../a", "a~b", "A", "é", "-x", "a b", "x" * 100, "x" * 101, "x" * 240,

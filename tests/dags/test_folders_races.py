@@ -15,7 +15,7 @@ import yaml
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.execution_time.supervisor import set_supervisor_comms
 from click.testing import CliRunner
-from kafkats_airflow import folders
+from kafkats_airflow.runs import folders
 
 from kafkats.cli import cli
 from kafkats.logdir.reservation import read_reservation, reservation_area, reserve
@@ -152,7 +152,7 @@ def test_what_a_killed_worker_has_reserved_expires(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its DAG run is still said to run, so nothing but the end of its reservation lets others in."""
-    from kafkats_airflow import plan_job
+    from kafkats_airflow.jobs import plan_job
 
     name, until_ms = f"airflow {DAG} killed", now_ms() + HOUR_MS
 

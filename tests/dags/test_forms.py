@@ -14,9 +14,9 @@ from typing import Any, Final
 import jsonschema
 import pytest
 from kafkats_airflow import settings
-from kafkats_airflow.boxes import boxes, default_in_words
-from kafkats_airflow.forms import FORMS, LOSES, RARE, form_of
-from kafkats_airflow.writing_options import (
+from kafkats_airflow.forms.boxes import boxes, default_in_words
+from kafkats_airflow.forms.catalogue import FORMS, LOSES, RARE, form_of
+from kafkats_airflow.forms.writing import (
     DRY_RUN,
     DRY_RUN_SAID,
     NEED_APPROVAL,
@@ -150,7 +150,7 @@ def test_examples_are_accepted_and_suggest_only(name: str) -> None:
 def test_a_policy_that_hangs_does_not_hang_the_import(tmp_path: Path) -> None:
     """The forms are made without a look at the policy: here it is a pipe that nobody writes to."""
     os.mkfifo(policy := tmp_path / "policy.yaml")
-    script = "from kafkats_airflow.params import form; print(form('retain')['policy'].value)"
+    script = "from kafkats_airflow.forms.params import form; print(form('retain')['policy'].value)"
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=ROOT,
@@ -204,8 +204,8 @@ def test_a_form_says_what_its_defaults_do(name: str) -> None:
 
 FORMS_SAID = """
 import json
-from kafkats_airflow.boxes import boxes, default_in_words
-from kafkats_airflow.forms import FORMS
+from kafkats_airflow.forms.boxes import boxes, default_in_words
+from kafkats_airflow.forms.catalogue import FORMS
 print(json.dumps({
     name: [(key, box.default, box.description) for key, box in list(boxes(FORMS[name]).items())[:2]]
     for name in ("retain", "roll")

@@ -20,12 +20,15 @@ import pytest
 import yaml
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 from airflow.sdk.exceptions import TaskAwaitingInput
-from kafkats_airflow import migration, migration_reports, questions, steps
-from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.canary import CanaryApproval
-from kafkats_airflow.folders import run_of
-from kafkats_airflow.spark_job import KafkatsJobOperator
-from kafkats_airflow.write_job import WriteJobOperator
+from kafkats_airflow.approvals import questions
+from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.approvals.canary import CanaryApproval
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
+from kafkats_airflow.jobs.write_job import WriteJobOperator
+from kafkats_airflow.reports import migration as migration_reports
+from kafkats_airflow.runs import steps
+from kafkats_airflow.runs.folders import run_of
+from kafkats_airflow.tasks import migration
 
 from kafkats.cli import main
 from kafkats.flow import applying
@@ -580,7 +583,7 @@ def test_a_yes_counts_only_for_the_canary_that_was_shown(
 ) -> None:
     """As from a form that was open before the run was cleared: the question stays open."""
     asked: list[dict[str, Any]] = []
-    for module in ("airflow.providers.standard.operators.hitl", "kafkats_airflow.asking"):
+    for module in ("airflow.providers.standard.operators.hitl", "kafkats_airflow.approvals.asking"):
         monkeypatch.setattr(f"{module}.upsert_hitl_detail", lambda **one: asked.append(one))
     phase, conf = "canary", {"volumes": ["1"], "need_approval": True}
     reached(pretended, tmp_path, PHASE_1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafkats_airflow import folders
+from kafkats_airflow.runs import folders
 
 from kafkats.migration import ledger
 from tests.dags.runs import refusing

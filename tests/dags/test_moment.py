@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafkats_airflow import lookup
-from kafkats_airflow.moment import moment, time_of
+from kafkats_airflow.runs.moment import moment, time_of
+from kafkats_airflow.tasks import lookup
 
 from kafkats.errors import UsageError
 from tests.golden import case

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from kafkats_airflow import overview
-from kafkats_airflow.reports import PARTITION, SEGMENT
+from kafkats_airflow.reports import overview
+from kafkats_airflow.reports.common import PARTITION, SEGMENT
 
 from kafkats.cli import cli
 from kafkats.migration.census import CENSUS

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafkats_airflow.overview import NAME, Overview, Volume
+from kafkats_airflow.runs.overview import NAME, Overview, Volume
 
 from tests.dags.runs import places, rebuild, report, retain
 from tests.retained import RETAIN

@@ -91,7 +91,7 @@ def test_a_no_and_a_failure_release(
 
 
 def test_a_report_names_the_volumes_that_were_left_out() -> None:
-    from kafkats_airflow.reports import left_out
+    from kafkats_airflow.reports.common import left_out
 
     one = {"log_dir": "/a", "holder": "airflow apply_retention r1", "until_ms": 1}
     assert left_out([{"totals": {}}, {"reserved": []}]) == ""

@@ -15,7 +15,7 @@ from kafkats_airflow.failing import in_our_words
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "dags").glob("*.py"))
-SHARED = ROOT / "plugins" / "kafkats_airflow" / "job_tasks.py"
+SHARED = ROOT / "plugins" / "kafkats_airflow" / "tasks" / "job_tasks.py"
 HEAVY = {"numpy", "numba", "pyarrow", "pyspark", "pandas", "matplotlib", "kafkats"}
 
 
@@ -84,7 +84,9 @@ def test_the_page_is_what_the_docstrings_say() -> None:
 @pytest.mark.parametrize("path", [*FILES, SHARED], ids=lambda path: path.stem)
 def test_every_python_task_fails_in_our_words(path: Path, bag: Any) -> None:
     """Each does nothing but call one function, and that is decorated."""
-    module = importlib.import_module("kafkats_airflow.job_tasks" if path == SHARED else path.stem)
+    module = importlib.import_module(
+        "kafkats_airflow.tasks.job_tasks" if path == SHARED else path.stem
+    )
     tasks = [
         node
         for node in ast.walk(ast.parse(path.read_text()))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafkats_airflow.progress import FILES, telling
+from kafkats_airflow.runs.progress import FILES, telling
 
 SAID = {
     "stage": "verify",
@@ -38,7 +38,7 @@ def told(folder: Path) -> dict[str, Any]:
 
 
 def test_it_is_written_at_begin_with_each_word_of_the_job_and_at_its_end(tmp_path: Path) -> None:
-    from kafkats_airflow.ui.reading.runs import progress_of
+    from kafkats_airflow.reading.runs import progress_of
 
     with telling(context(tmp_path), "plan", "host_1") as teller:
         assert (told(tmp_path)["state"], told(tmp_path)["stage"]) == ("running", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafkats_airflow import question_body, questions
+from kafkats_airflow.approvals import questions
 
 
 def plan(**totals: int) -> Any:
@@ -77,7 +77,7 @@ def test_a_row_of_the_log_directory_itself_names_it() -> None:
         "before": None,
         "after_bytes": -1,
     }
-    row = question_body._row(item)
+    row = questions._row(item)
     assert row[0] == "`/a`", "a dot names nothing"
     assert row[3] == "`as planned with param like_kafka`"
-    assert question_body._row(item | {"partition_dir": "t-0"})[0] == "`t-0`"
+    assert questions._row(item | {"partition_dir": "t-0"})[0] == "`t-0`"

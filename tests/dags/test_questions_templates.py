@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafkats_airflow import questions
-from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.approvals import questions
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from markdown_it import MarkdownIt
 
 ASKS = "x{{ 7*7 }}y{{ conn.planted.password }}"
@@ -114,7 +114,7 @@ def test_what_may_be_left_out_is_empty_and_allowed_so(bag: Any, name: str) -> No
 def test_lines_of_a_form_without_a_word_are_nothing(
     tmp_path: Path, given: list[str] | None, words: list[str]
 ) -> None:
-    from kafkats_airflow.applications import groups_of, listed
+    from kafkats_airflow.runs.volumes import groups_of, listed
 
     assert listed(given) == words
     policy = tmp_path / "policy.yaml"
@@ -126,7 +126,8 @@ def test_lines_of_a_form_without_a_word_are_nothing(
 
 
 def test_empty_and_none_are_the_same(tmp_path: Path) -> None:
-    from kafkats_airflow import lookup, retention, steps
+    from kafkats_airflow.runs import steps
+    from kafkats_airflow.tasks import lookup, retention
 
     base = {"folder": str(tmp_path), "time": "2026-01-01T00:00:00Z", "until": None, "before": None}
     base |= {"inside_segments": True, "last_segment": False}

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from kafkats_airflow.applications import changing, planning
-from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.folders import run_folder
-from kafkats_airflow.reports import UNSAFE, outcome
-from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.jobs.applications import changing, planning
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
+from kafkats_airflow.reports.common import UNSAFE, outcome
+from kafkats_airflow.runs.folders import run_folder
 
 from tests.dags.runs import states
 from tests.golden import case, tree

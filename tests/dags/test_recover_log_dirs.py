@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from kafkats_airflow.recover_reports import LEFT, outcome
+from kafkats_airflow.reports.recovery import LEFT, outcome
 
 from kafkats import paths
 from kafkats.logdir.checkpoints import read_offsets

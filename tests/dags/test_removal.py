@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafkats_airflow.removal import REMOVED, REMOVING, give_back, remove, resume, tree_of
+from kafkats_airflow.tasks.removal import REMOVED, REMOVING, give_back, remove, resume, tree_of
 
 from kafkats.errors import Changed, KafkatsError, Refused
 

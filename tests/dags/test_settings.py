@@ -15,8 +15,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 from kafkats_airflow import settings
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.settings import TIMEOUTS, Timeouts, read_overdue, read_timeouts
-from kafkats_airflow.spark_job import KafkatsJobOperator
 
 from kafkats.errors import UsageError
 

@@ -20,7 +20,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow.sdk.exceptions import AirflowTaskTimeout
 from kafkats_airflow import sentences
 from kafkats_airflow.failing import FAILURE, Held
-from kafkats_airflow.spark_job import JOBS, KafkatsJobOperator, SparkUiLink
+from kafkats_airflow.jobs.spark_job import JOBS, KafkatsJobOperator, SparkUiLink
 
 CONTEXTS: list[dict[str, Any]] = []
 """Of the jobs that ran."""

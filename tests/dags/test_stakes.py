@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafkats_airflow.stakes import Stake, on_disk, together
+from kafkats_airflow.approvals.stakes import Stake, on_disk, together
 
 GIB = 1024**3
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kafkats_airflow.started import Started, started_of
+from kafkats_airflow.runs.started import Started, started_of
 
 
 class RunType(StrEnum):

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kafkats_airflow import suggestions as module
-from kafkats_airflow.boxes import boxes
-from kafkats_airflow.forms import FORMS
-from kafkats_airflow.params import with_known
-from kafkats_airflow.suggestions import Suggestions, suggested, suggestions
+from kafkats_airflow.forms import suggestions as module
+from kafkats_airflow.forms.boxes import boxes
+from kafkats_airflow.forms.catalogue import FORMS
+from kafkats_airflow.forms.params import with_known
+from kafkats_airflow.forms.suggestions import Suggestions, suggested, suggestions
 
 from tests.browser.volumes import Volumes
 from tests.calls import calls
@@ -118,7 +118,7 @@ def test_work_grows_as_the_text_does() -> None:
 IMPORTED = """
 import json, sys
 from importlib import import_module
-from kafkats_airflow import suggestions
+from kafkats_airflow.forms import suggestions
 suggestions.SECONDS = float(sys.argv.pop(1))
 found = {name: import_module(name).dag for name in sys.argv[1:]}
 shown = {name: len(dag.params) for name, dag in found.items()}

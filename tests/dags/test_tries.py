@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from kafkats_airflow.guards import NO, NOTHING, YES
-from kafkats_airflow.spark_job import KafkatsJobOperator
+from kafkats_airflow.approvals.guards import NO, NOTHING, YES
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 
 from kafkats.cli import cli
 from tests.dags.runs import (

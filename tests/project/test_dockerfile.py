@@ -34,7 +34,7 @@ from airflow.dag_processing.dagbag import BundleDagBag
 from airflow.configuration import conf
 folder = conf.get("core", "dags_folder")
 bag = BundleDagBag(dag_folder=folder, bundle_path=folder, bundle_name="dags-folder")
-from kafkats_airflow.spark_job import JOBS
+from kafkats_airflow.jobs.spark_job import JOBS
 print("FOUND", json.dumps({
     "dags": sorted(bag.dags), "errors": bag.import_errors, "jobs": sorted(path.stem for path in JOBS.glob("*.py")),
     "files": sorted({getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}),

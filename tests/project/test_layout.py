@@ -11,13 +11,21 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 TESTED: Final = {
     "conformance": ("conformance",),
-    "dags": ("dags", "plugins/kafkats_airflow"),
+    "dags": (
+        "dags",
+        *(
+            f"plugins/kafkats_airflow{part}"
+            for part in ("", "/approvals", "/forms", "/jobs", "/reports", "/runs", "/tasks")
+        ),
+    ),
     "model/project": ("model", ".", "model/tests/project"),
     "project": (".", "tests/project"),
     "pyspark_kafkats": ("pyspark_kafkats",),
     "spark_jobs": ("spark_jobs",),
     "tools": ("tools",),
-    "ui": tuple(f"plugins/kafkats_airflow/ui{part}" for part in ("", "/reading", "/routes")),
+    "ui": tuple(
+        f"plugins/kafkats_airflow/{part}" for part in ("reading", "ui", "ui/reading", "ui/routes")
+    ),
 }
 """Folder of tests -> the folders with what it tests. Any other `X` tests `kafkats/X`, or what tests
 share in `tests/X`. `model/X` stands for the folder `model/tests/X`, which tests `model/kafkats_model/X`.

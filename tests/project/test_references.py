@@ -25,7 +25,7 @@ ALLOWED = {
     "kafkats_airflow.kafkats_plugin.KafkatsPlugin": BY_NAME,
     "kafkats_airflow.links.PlanLink.get_link": BY_NAME,
     "kafkats_airflow.links.ResultsLink.get_link": BY_NAME,
-    "kafkats_airflow.spark_job.SparkUiLink.get_link": BY_NAME,
+    "kafkats_airflow.jobs.spark_job.SparkUiLink.get_link": BY_NAME,
     "pyspark_kafkats.source.DefaultSource": BY_NAME,
 }
 """name -> why it is there though nothing of the product refers to it."""

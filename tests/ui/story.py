@@ -138,7 +138,7 @@ class Story:
 
     def seen(self, root: Path, **more: Any) -> list[dict[str, Any]]:
         """The figures of a log directory, as the report of a run has them."""
-        from kafkats_airflow import overview
+        from kafkats_airflow.reports import overview
 
         volumes = overview.volumes_of([str(root)], inventoried(root), **more)
         return [one.model_dump(mode="json") for one in volumes]
@@ -155,7 +155,7 @@ class Story:
         self, run: Path, plan: Path, asked_ms: int, began: Mapping[str, Any]
     ) -> dict[str, Any]:
         """question.json about the plan, open for 24 hours."""
-        from kafkats_airflow.stakes import on_disk
+        from kafkats_airflow.approvals.stakes import on_disk
 
         header = json.loads((plan / "plan.json").read_text())
         asked = {

@@ -183,7 +183,7 @@ def test_paths_that_cannot_be_looked_at(client: Any, folder: Path) -> None:
 def test_a_failure_has_the_headers_too(
     client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafkats_airflow.ui.reading import runs
+    from kafkats_airflow.reading import runs
 
     def broken(*_: Any) -> None:
         raise RuntimeError("/secret")
@@ -254,7 +254,7 @@ def bomb(path: Path, schema: pa.Schema, column: str, *, said: bool) -> None:
 def test_a_text_in_every_row_is_not_unpacked(
     tmp_path: Path, pool: pa.MemoryPool, column: str, said: bool
 ) -> None:
-    from kafkats_airflow.ui.reading.files import Unreadable
+    from kafkats_airflow.reading.files import Unreadable
     from kafkats_airflow.ui.reading.tables import table_of
 
     from kafkats.recovery.look import RECOVERY
@@ -274,8 +274,8 @@ def test_a_text_in_a_list_in_every_row_is_not_unpacked(
     tmp_path: Path, pool: pa.MemoryPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the findings of segments are."""
+    from kafkats_airflow.reading.files import Unreadable
     from kafkats_airflow.ui.reading import tables
-    from kafkats_airflow.ui.reading.files import Unreadable
 
     many = 50
     rows = pa.array([[{"reason": TEXT[:200_000]}] * 2] * many)

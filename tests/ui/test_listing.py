@@ -33,7 +33,8 @@ DAG = "rebuild_time_indexes"
 
 
 def rows(folder: Path) -> Any:
-    from kafkats_airflow.ui.reading import listing, runs
+    from kafkats_airflow.reading import runs
+    from kafkats_airflow.ui.reading import listing
 
     return listing.rows_of(runs.runs_in(folder, [DAG]), NOW)
 
@@ -227,7 +228,8 @@ def test_the_question_about_a_canary_waits_after_the_report(client: Any, folder:
     asked = {"digest": "a" * 64, "asked_ms": at_ms + 5000, "until_ms": now_ms + 100 * HOUR_MS}
 
     def state(**more: Any) -> str:
-        from kafkats_airflow.ui.reading import listing, runs
+        from kafkats_airflow.reading import runs
+        from kafkats_airflow.ui.reading import listing
 
         write(run / "canary-question.json", asked | more)
         [row] = listing.rows_of(runs.runs_in(folder, [dag]), now_ms)

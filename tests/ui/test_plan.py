@@ -234,7 +234,7 @@ def test_a_run_that_can_be_ended_has_buttons_with_its_numbers(
     client: Any, planned: Path, root: Path
 ) -> None:
     """The digest of the page is the one that end_run wants."""
-    from kafkats_airflow import end_run
+    from kafkats_airflow.tasks import end_run
 
     run = planned.with_name("run-1")
     words = ["apply", str(planned), "--digest", read_plan(planned).digest, "--run", str(run)]

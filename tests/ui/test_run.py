@@ -165,7 +165,7 @@ def test_the_page_shows_progress_and_refreshes(client: Any, folder: Path) -> Non
 
 
 def test_a_run_is_found_by_the_id_that_airflow_gave_it(client: Any, folder: Path) -> None:
-    from kafkats_airflow.folders import file_name
+    from kafkats_airflow.runs.folders import file_name
 
     run_id = "manual__2026-11-22T18:56:53.123456+00:00"
     ended(folder, NOW, volume("/a"), run=file_name(run_id), run_id=run_id)

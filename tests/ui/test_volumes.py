@@ -18,7 +18,8 @@ DAGS = ["apply_retention", "migrate_message_format", "rebuild_time_indexes"]
 
 
 def board(folder: Path, listed: dict[str, str] | None = None, now_ms: int = NOW) -> Any:
-    from kafkats_airflow.ui.reading import runs, volumes
+    from kafkats_airflow.reading import runs
+    from kafkats_airflow.ui.reading import volumes
 
     return volumes.board(runs.runs_in(folder, DAGS), listed or {}, now_ms)
 
@@ -115,7 +116,7 @@ def test_a_deployment_says_when_a_log_directory_is_overdue(
 
 
 def test_undo_material_counts_until_it_is_purged_or_undone(folder: Path) -> None:
-    from kafkats_airflow.ui.reading.runs import run_in
+    from kafkats_airflow.reading.runs import run_in
 
     at_ms = NOW - HOUR_MS
     run = folder / "rebuild_time_indexes" / f"scheduled__{at_ms}"

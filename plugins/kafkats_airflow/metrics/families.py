@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from kafkats_airflow.metrics.reading import Facts, Snapshot, partitions, snapshot
-from kafkats_airflow.overview import Overview
+from kafkats_airflow.runs.overview import Overview
 
 OUTCOMES: Final = ("success", "dry_run", "rejected", "failed")
 

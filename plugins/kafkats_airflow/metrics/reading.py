@@ -1,7 +1,7 @@
 """Reads the folder of all runs for metrics: the newest figures of each log directory and DAG.
 
 A figure of a log directory comes from the newest run that looked at all topics and has it. Every
-file is parsed once per change (kafkats_airflow.ui.reading.files).
+file is parsed once per change (kafkats_airflow.reading.files).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats_airflow.overview import Overview, Reclaimable, Volume
-from kafkats_airflow.ui.reading.files import Unreadable, cached, is_file, json_of, state_of
-from kafkats_airflow.ui.reading.runs import Found, overview_of, run_in, runs_in
+from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of, state_of
+from kafkats_airflow.reading.runs import Found, overview_of, run_in, runs_in
+from kafkats_airflow.runs.overview import Overview, Reclaimable, Volume
 
 STATES: Final = ("read", "older", "unreadable")
 """Reports by whether their overview could be read; older ones have none."""

@@ -7,8 +7,8 @@ from typing import Annotated, Final, NamedTuple
 
 from fastapi import Depends, HTTPException, Query
 
+from kafkats_airflow.reading.runs import folder_asked
 from kafkats_airflow.ui import deployed, rights
-from kafkats_airflow.ui.reading.runs import folder_asked
 
 NOT_OURS: Final = (
     "This DAG is not one of kafkats: there is nothing to show here, and nothing was read."

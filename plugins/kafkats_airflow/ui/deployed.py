@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafkats.config import read_policy
 from kafkats_airflow import settings
-from kafkats_airflow.ui.reading.files import Unreadable, cached
+from kafkats_airflow.reading.files import Unreadable, cached
 
 
 class Listed(NamedTuple):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import job_tasks, questions, reports
-from kafkats_airflow.approval import PlanApproval
-from kafkats_airflow.params import form
+from kafkats_airflow.approvals import questions
+from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.forms.params import form
+from kafkats_airflow.reports import common
 from kafkats_airflow.results import Arguments
 from kafkats_airflow.settings import OWNED
+from kafkats_airflow.tasks import job_tasks
 
 with DAG(
     "prune_time_indexes",
@@ -22,8 +24,8 @@ with DAG(
 ) as dag:
 
     @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE)
-    def report(asked: list[Arguments], stages: reports.StageXComs) -> reports.OperationReport:
-        return reports.report(get_current_context(), "prune", asked, stages)
+    def report(asked: list[Arguments], stages: common.StageXComs) -> common.OperationReport:
+        return common.report(get_current_context(), "prune", asked, stages)
 
     asked = job_tasks.applications("prune")
     plan = job_tasks.plan(asked)

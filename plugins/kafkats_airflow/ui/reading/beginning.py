@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from kafkats_airflow.overview import Overview
-from kafkats_airflow.started import Started
+from kafkats_airflow.runs.overview import Overview
+from kafkats_airflow.runs.started import Started
 from kafkats_airflow.ui import words
 
 _ID: Final = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkats_airflow.answers import joined
+from kafkats_airflow.approvals.answers import joined
 from kafkats_airflow.ui.reading.run import Detail
 
 

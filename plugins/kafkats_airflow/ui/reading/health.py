@@ -16,8 +16,8 @@ import pyarrow as pa
 from kafkats.findings import KINDS, remedy_of
 from kafkats.plans.rows import PartitionKey
 from kafkats.rebuild.health import CELLS, COLUMNS, DAMAGED, Health, health_of, palette
+from kafkats_airflow.reading.files import Unreadable, state_of
 from kafkats_airflow.ui import words
-from kafkats_airflow.ui.reading.files import Unreadable, state_of
 from kafkats_airflow.ui.reading.tables import table_of
 
 At: TypeAlias = Literal["before", "now"]

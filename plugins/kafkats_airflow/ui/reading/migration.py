@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of
+from kafkats_airflow.reading.files import Unreadable, cached, json_of
 
 CENSUS: Final = "census.parquet"
 """Only reports of a migration have it."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from kafkats_airflow.ui.reading.files import is_file
-from kafkats_airflow.ui.reading.runs import Found, runs_in
+from kafkats_airflow.reading.files import is_file
+from kafkats_airflow.reading.runs import Found, runs_in
 
 CHOICES: Final = 30
 """Runs that a page offers."""

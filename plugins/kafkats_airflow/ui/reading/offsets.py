@@ -16,7 +16,7 @@ from kafkats.lookup.marks import Mark, marks_in, read_marks
 from kafkats.lookup.record_scatter import CLOUDS
 from kafkats.search.answers import REASONS
 from kafkats.tables import TABLE, View, busiest, closed, read, read_manifest
-from kafkats_airflow.ui.reading.files import (
+from kafkats_airflow.reading.files import (
     LARGEST_BYTES,
     Unreadable,
     cached,

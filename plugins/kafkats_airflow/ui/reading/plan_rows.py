@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.errors import CorruptPlan
-from kafkats_airflow.ui.reading.files import Unreadable, is_dir, state_of
+from kafkats_airflow.reading.files import Unreadable, is_dir, state_of
 from kafkats_airflow.ui.reading.tables import texts_in, why_too_large
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
-from kafkats_airflow.stakes import Stake, together
-from kafkats_airflow.started import Started
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, listed
+from kafkats_airflow.approvals.stakes import Stake, together
+from kafkats_airflow.reading.files import Unreadable, cached, json_of, listed
+from kafkats_airflow.runs.started import Started
 
 
 class _Record(BaseModel):

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from kafkats.evidence.borders import behind_high_watermark
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of
+from kafkats_airflow.reading.files import Unreadable, cached, json_of
 from kafkats_airflow.ui.reading.tables import table_of
 
 RECOVERY: Final = "recovery.parquet"

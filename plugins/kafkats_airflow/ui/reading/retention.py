@@ -16,7 +16,7 @@ from kafkats.retention.plot import STATES, segment_states
 from kafkats.retention.reasons import NO_TIME
 from kafkats.retention.what_if import NAME as BASIS
 from kafkats.retention.what_if import policy_line, read_basis, what_if, with_limit
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, state_of
+from kafkats_airflow.reading.files import Unreadable, cached, json_of, state_of
 from kafkats_airflow.ui.reading.tables import table_of
 
 BOARD: Final = "board.json"

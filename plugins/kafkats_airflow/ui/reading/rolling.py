@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel
 
 from kafkats.rolling.by_topic import TOPIC_DAYS, TopicRow, UnreadRow
-from kafkats_airflow.ui.reading.files import Unreadable, cached, json_of, state_of
+from kafkats_airflow.reading.files import Unreadable, cached, json_of, state_of
 from kafkats_airflow.ui.reading.tables import table_of
 
 SIMULATION: Final = "simulation.json"

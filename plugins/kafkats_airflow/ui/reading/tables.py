@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafkats_airflow.ui.reading.files import Unreadable, state_of, too_large
+from kafkats_airflow.reading.files import Unreadable, state_of, too_large
 
 MOST_ROWS: Final = 5_000_000
 """A table with more rows is not read: the api-server has to answer others, too."""

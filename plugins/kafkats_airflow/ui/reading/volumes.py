@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from kafkats_airflow import settings
-from kafkats_airflow.overview import Overview, Undo, Volume
-from kafkats_airflow.ui.reading.files import Unreadable, cached, is_file, json_of
+from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of
+from kafkats_airflow.reading.runs import Found, overview_of, run_in
+from kafkats_airflow.runs.overview import Overview, Undo, Volume
 from kafkats_airflow.ui.reading.records import At, Question, parse_at, parse_question
-from kafkats_airflow.ui.reading.runs import Found, overview_of, run_in
 
 WHOLE: Final = 0.95
 """The share of the bytes of logs whose magic must be known to be that of a log directory."""

@@ -9,16 +9,16 @@ from typing import NamedTuple, TypeVar
 from fastapi import HTTPException, Request, Response
 from starlette.responses import RedirectResponse
 
-from kafkats_airflow.overview import Overview
-from kafkats_airflow.started import Started
+from kafkats_airflow.reading import runs
+from kafkats_airflow.reading.files import Unreadable, cached, state_of
+from kafkats_airflow.reading.runs import Found
+from kafkats_airflow.runs.overview import Overview
+from kafkats_airflow.runs.started import Started
 from kafkats_airflow.ui import deployed, rendering
 from kafkats_airflow.ui.asked import Run
-from kafkats_airflow.ui.reading import runs
 from kafkats_airflow.ui.reading.beginning import of_overview
-from kafkats_airflow.ui.reading.files import Unreadable, cached, state_of
 from kafkats_airflow.ui.reading.newest import runs_with
 from kafkats_airflow.ui.reading.records import Report, parse_report
-from kafkats_airflow.ui.reading.runs import Found
 from kafkats_airflow.ui.rights import Person
 
 T = TypeVar("T")

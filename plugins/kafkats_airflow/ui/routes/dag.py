@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from kafkats_airflow.reading import runs
 from kafkats_airflow.ui import deployed, rendering, rights
 from kafkats_airflow.ui.asked import NOT_OURS
-from kafkats_airflow.ui.reading import listing, runs
+from kafkats_airflow.ui.reading import listing
 from kafkats_airflow.ui.routes.runs import ROWS
 
 router = APIRouter()

@@ -13,10 +13,10 @@ from kafkats.errors import KafkatsError
 from kafkats.lookup.exports import MISSING
 from kafkats.lookup.marks import Mark
 from kafkats.tables import View
+from kafkats_airflow.reading.files import Unreadable
 from kafkats_airflow.ui import rights
 from kafkats_airflow.ui.asked import Asked, Run
 from kafkats_airflow.ui.reading import offsets
-from kafkats_airflow.ui.reading.files import Unreadable
 from kafkats_airflow.ui.routes import choosing
 
 router = APIRouter()

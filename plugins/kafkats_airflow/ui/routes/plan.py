@@ -9,11 +9,11 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
+from kafkats_airflow.reading.files import Unreadable
 from kafkats_airflow.ui import deployed, rendering
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import plan as reading
 from kafkats_airflow.ui.reading import plan_rows
-from kafkats_airflow.ui.reading.files import Unreadable
 from kafkats_airflow.ui.reading.run import detail_of
 
 router = APIRouter()

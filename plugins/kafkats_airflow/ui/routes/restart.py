@@ -8,10 +8,10 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
+from kafkats_airflow.reading.files import Unreadable
 from kafkats_airflow.ui import rights
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import restart
-from kafkats_airflow.ui.reading.files import Unreadable
 from kafkats_airflow.ui.routes import choosing
 
 router = APIRouter()

@@ -6,8 +6,9 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
+from kafkats_airflow.reading import runs
 from kafkats_airflow.ui import deployed, rendering, rights
-from kafkats_airflow.ui.reading import listing, runs
+from kafkats_airflow.ui.reading import listing
 
 router = APIRouter()
 

@@ -7,8 +7,9 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
+from kafkats_airflow.reading import runs
 from kafkats_airflow.ui import deployed, rendering, rights
-from kafkats_airflow.ui.reading import next_steps, runs, volumes
+from kafkats_airflow.ui.reading import next_steps, volumes
 
 router = APIRouter()
 

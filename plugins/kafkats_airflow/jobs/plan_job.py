@@ -1,0 +1,135 @@
+"""The operators that reserve the log directories of a plan, and release them.
+
+A plan that may be applied reserves its volumes for its DAG run. The reservation ends after the
+question's deadline and the time limits of the tasks. A dry run reserves nothing. If another run
+holds a volume, the plan fails at once if the volume was named, else it leaves the volume out. The
+reservation of a DAG run that is over, or no longer exists, does not count.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any, Final
+
+from airflow.providers.common.compat.sdk import AirflowSkipException, Context
+
+from kafkats_airflow.approvals.guards import beyond_guards
+from kafkats_airflow.failing import Held
+from kafkats_airflow.forms.values import params_of
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
+from kafkats_airflow.results import Arguments, JobResult, PhaseApplication, PlanResult
+from kafkats_airflow.runs.folders import holder_of, run_of
+from kafkats_airflow.settings import TIMEOUTS
+
+LONGEST: Final = timedelta(days=365)
+
+
+class PlanJobOperator(KafkatsJobOperator):
+    """Plans, and reserves the volumes unless the run is a dry run.
+
+    It takes over the reservations of DAG runs that are over.
+    """
+
+    def execute(self, context: Context) -> JobResult:  # type: ignore[override]  # as its parent
+        if self.job != "plan":
+            return super().execute(context)
+        # People are asked about what can be done; question and report name what is blocked.
+        self.application_args = words = [
+            *(str(word) for word in self.application_args or []),
+            "--go-on",
+        ]
+        params = params_of(context)
+        if params["dry_run"]:
+            return super().execute(context)
+        words += ["--reserve", holder_of(context), "--reserve-until", str(_until_ms())]
+        words += [] if params["volumes"] or "--ledger" in words else ["--skip-reserved"]
+        over: list[str] = []
+        while True:
+            self.application_args = [
+                *words,
+                *(word for holder in over for word in ("--take-over", holder)),
+            ]
+            try:
+                result, held = super().execute(context), []
+                held = [str(one["holder"]) for one in result.get("reserved", ())]
+            except Held as e:
+                held = [one.holder for one in e.holders]
+                if not (fresh := _over(context, held, over)):
+                    raise
+            else:
+                if not (fresh := _over(context, held, over)):
+                    return result
+            self.log.warning(
+                "remark: the reservation of %s counts no more: that run is over", ", ".join(fresh)
+            )
+            over += fresh
+
+
+class ReleaseJobOperator(KafkatsJobOperator):
+    """Releases the volumes that the application with the same map index has finished with."""
+
+    def __init__(self, *, looks: str = "plan", **kwargs: Any) -> None:
+        super().__init__(job="release", **kwargs)
+        self.looks = looks
+
+    def execute(self, context: Context) -> JobResult:  # type: ignore[override]  # as its parent
+        if params_of(context)["dry_run"]:
+            raise AirflowSkipException("a dry run reserves nothing")
+        plan: PlanResult | None = context["ti"].xcom_pull(
+            task_ids=self.looks, map_indexes=context["ti"].map_index
+        )
+        if isinstance(plan, dict) and not _kept(plan):
+            raise AirflowSkipException("nothing is reserved any more")
+        self.application_args = [*(self.application_args or []), "--holder", holder_of(context)]
+        return super().execute(context)
+
+
+def to_release(asked: Arguments | PhaseApplication) -> Arguments:
+    """Return arguments of ReleaseJobOperator, from those of the plan."""
+    look = asked["look"] if "look" in asked else asked  # noqa: SIM401  # get() loses the type
+    words = look["application_args"]
+    first = next((n for n, word in enumerate(words) if str(word).startswith("--")), len(words))
+    log_dirs = asked["log_dirs"] if "log_dirs" in asked else words[1:first]
+    area = words[words.index("--work-area") :][:2] if "--work-area" in words else []
+    return {"conn_id": look["conn_id"], "application_args": [*log_dirs, *area]}
+
+
+def _kept(plan: PlanResult) -> bool:
+    """Return whether the plan may still hold its reservation, which an apply releases."""
+    if not plan.get("reserves"):  # a census reserves nothing, and has no plan either
+        return False
+    return bool(plan.get("undo")) or not any(
+        (run_of(one) / "report.json").exists() for one in (plan, beyond_guards(plan))
+    )
+
+
+def _over(context: Context, holders: list[str], known: list[str]) -> list[str]:
+    """Return the holders that are DAG runs which are over or no longer exist."""
+    found = []
+    for holder in dict.fromkeys(holders):
+        _, dag_id, run_id = (
+            holder.split(" ", 2)
+            if holder.startswith("airflow ") and holder.count(" ") > 1
+            else ("", "", "")
+        )
+        if (
+            dag_id
+            and holder not in known
+            and holder != holder_of(context)
+            and not _active(context, dag_id, run_id)
+        ):
+            found.append(holder)
+    return found
+
+
+def _active(context: Context, dag_id: str, run_id: str) -> bool:
+    return bool(
+        context["ti"].get_dr_count(dag_id=dag_id, run_ids=[run_id], states=["queued", "running"])
+    )
+
+
+def _until_ms() -> int:
+    """Return the end of a reservation made now, epoch ms: plan, question, two tries of apply."""
+    lasts = min(3 * TIMEOUTS.job + max(TIMEOUTS.approval, TIMEOUTS.guards), LONGEST)
+    return time.time_ns() // 1_000_000 + lasts // timedelta(milliseconds=1)

@@ -1,0 +1,1 @@
+"""Reads the files of runs again, for pages and metrics."""

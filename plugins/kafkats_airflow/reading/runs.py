@@ -1,0 +1,91 @@
+"""DAG runs as their folders tell of them: stages, progress, plans, answers, undo windows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkats_airflow.reading.files import Unreadable, cached, json_of, listed
+from kafkats_airflow.runs.folders import file_name, run_folder
+from kafkats_airflow.runs.overview import NAME as OVERVIEW
+from kafkats_airflow.runs.overview import Overview
+from kafkats_airflow.runs.progress import FILES, Live
+
+SILENT_MS: Final = 60_000
+"""A job tells of its progress every few seconds. After this time it counts as silent."""
+
+
+class Found(NamedTuple):
+    """The folder of a DAG run. `changed_ms` is when a name in it changed last."""
+
+    dag_id: str
+    folder: Path
+    changed_ms: int
+
+
+def runs_in(folder: Path, dag_ids: Iterable[str]) -> list[Found]:
+    """Return the folders of all runs of these DAGs, the one that changed last first.
+
+    Links and files are left out. Raises OSError if `folder` cannot be listed.
+    """
+    os.scandir(folder).close()
+    found = []
+    for dag_id in dag_ids:
+        of_dag = folder / file_name(dag_id)
+        if of_dag.is_symlink():  # it may lead to the runs of another DAG
+            continue
+        try:
+            with os.scandir(of_dag) as inside:
+                for one in inside:
+                    if one.is_dir(follow_symlinks=False):
+                        changed = one.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
+                        found.append(Found(dag_id, Path(one.path), changed))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+    return sorted(found, key=lambda one: (-one.changed_ms, one.dag_id, one.folder.name))
+
+
+def folder_asked(folder: Path, dag_id: str, run_id: str) -> Path | None:
+    """Return the folder of a run, None if there is none: no run id leads out of the DAG's folder.
+
+    `run_id` is Airflow's, or the name of the run's folder where that is all that is known of it.
+    """
+    named = Path(folder, file_name(dag_id), run_id)
+    by_name = [named] if run_id == named.name and run_id not in {"", ".", ".."} else []
+    for one in (run_folder(str(folder), dag_id, run_id), *by_name):
+        try:
+            if one.is_dir() and not (one.is_symlink() or one.parent.is_symlink()):
+                return one
+        except (OSError, ValueError):  # too long a name, a NUL
+            continue
+    return None
+
+
+def overview_of(folder: Path) -> Overview | Unreadable | None:
+    """Return the overview of a run, None if it has none: it runs, or is of an earlier version."""
+    return cached(folder / OVERVIEW, parse_overview)
+
+
+def parse_overview(path: Path) -> Overview:
+    """Parse overview.json. Raises ValueError, OSError."""
+    return Overview.model_validate(json_of(path))
+
+
+def progress_of(folder: Path) -> list[Live | Unreadable]:
+    """Return the progress of the tasks of a run, in the order in which they began."""
+    read = [cached(path, parse_progress) for path in listed(folder, FILES)]
+    given: Sequence[Live | Unreadable] = [one for one in read if one is not None]
+    return sorted(given, key=lambda one: one.began_ms if isinstance(one, Live) else 0)
+
+
+def parse_progress(path: Path) -> Live:
+    """Parse progress-*.json. Raises ValueError, OSError."""
+    return Live.model_validate(json_of(path))
+
+
+def run_in(folder: Path, run: str) -> Path:
+    """Return the RUN in a run's folder that a report names by its path on the workers."""
+    named = Path(run)
+    return folder / named.parent.name / named.name

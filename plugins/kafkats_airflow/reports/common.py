@@ -1,0 +1,321 @@
+"""The report of one DAG run: what its applications wrote, put together in one folder.
+
+report.json         what was found, done and proved, in numbers, and where the plans and runs are
+overview.json       the same per log directory, for pages (kafkats_airflow.reports.overview)
+segments.parquet    kafkats.plans.facts.SEGMENTS before the change, one row per segment
+after.parquet       the same for the segments that were changed, after it
+actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
+health.png          time-index health, partitions x segments, before and after (rebuild)
+
+A migration's folder has its own pages: kafkats_airflow.reports.migration.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
+
+from airflow.providers.common.compat.sdk import Asset, Context
+
+from kafkats.counts import counted
+from kafkats.operations import OPERATIONS
+from kafkats.plans.operation import Operation
+from kafkats_airflow import checks
+from kafkats_airflow.approvals.stakes import on_disk
+from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
+from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.reports import overview
+from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.results import Arguments, JobResult, PlanResult, Rates, Reserved
+from kafkats_airflow.runs import tries
+from kafkats_airflow.runs.folders import folder_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.plans.facts import Summary
+    from kafkats.plans.rows import Totals
+
+Plans: TypeAlias = Sequence[PlanResult]
+Results: TypeAlias = Sequence[JobResult]
+
+PARTITION = ("log_dir", "partition_dir")
+SEGMENT = ("log_dir", "partition_dir", "base_offset")
+"""The columns of facts.SEGMENTS that name a segment."""
+UNSAFE = "DANGER is left"
+"""Something that no rebuild repairs, and with which a broker must not be started."""
+
+
+class ReportedPlan(TypedDict):
+    """A plan in report.json. `on_disk` is that of stakes.Stake; earlier versions lack it."""
+
+    plan: str
+    digest: str
+    totals: Totals
+    on_disk: int | None
+
+
+class Common(tries.TryFields):
+    """The fields of report.json that every run with plans has."""
+
+    volumes: list[str]
+    plans: list[ReportedPlan]
+    reserved: list[Reserved]
+    files_planned: int
+    files_blocked: int
+    rates: dict[str, list[Rates]]
+
+
+class Remarked(Ended):
+    """The fields of report.json that every run has."""
+
+    remarks: list[str]
+
+
+class OperationReport(Common, Remarked):
+    """report.json of one operation."""
+
+    seen: Summary
+    files_proved_equal: int
+
+
+class StageXComs(TypedDict):
+    """The XComs of the tasks that ran jobs; None for tasks that failed or were skipped."""
+
+    plan: Plans | None
+    apply: Results | None
+    verify: Results | None
+
+
+@in_our_words
+@with_report
+def report(
+    context: Context,
+    operation: str,
+    asked: Sequence[Arguments] | None,
+    stages: StageXComs,
+    asset: Asset | None = None,
+    picture: Callable[[Path, pa.Table, pa.Table], None] | None = None,
+) -> OperationReport:
+    """Write the report of a run of one operation, and the asset's event. Fails if the run must not
+    count as a success.
+
+    `picture` draws the segments before and after the change into the report's folder.
+    """
+    plans = list(stages["plan"] or [])
+    folder, params = folder_of(context), params_of(context)
+    whole = len(plans) == len(asked or [])
+    end = outcome(folder, params, operation, plans) if whole else UNFINISHED
+    content = write_report(
+        folder,
+        plans,
+        results_of(stages),
+        outcome=end,
+        topics=params["topics"],
+        failures=failures(context),
+        picture=picture,
+        context=context,
+    )
+    log_remarks(content["remarks"])
+    if asset is not None:
+        context["outlet_events"][asset].extra = {
+            "volumes": [*content["volumes"]],
+            "outcome": content["outcome"],
+            "report": content["report"],
+        }
+    if end.endswith((UNFINISHED, UNSAFE)):
+        raise unfinished(end, content)
+    return content
+
+
+def outcome(folder: Path, params: RunParams, operation: str, plans: Plans) -> str:
+    """Return how this run ended, in words. A final UNFINISHED or UNSAFE marks a failure."""
+    left = {
+        word: sum(plan["totals"].get("not_repaired", {}).get(word, 0) for plan in plans)
+        for word in ("danger", "damage")
+    }
+    words = _ending(folder, params, OPERATIONS[operation], plans)
+    if left["damage"] and words != UNFINISHED:
+        words += f", damage not repaired: {counted(left['damage'], 'finding')}"
+    if words != UNFINISHED:
+        words += left_out(plans)
+    return f"{words}, {UNSAFE}" if left["danger"] else words
+
+
+def _ending(folder: Path, params: RunParams, operation: Operation, plans: Plans) -> str:
+    todo = [plan for plan in plans if plan["totals"]["files"]]
+    if not plans:
+        return UNFINISHED
+    if params["dry_run"]:
+        return "dry run" if todo else operation.nothing
+    return ended(folder, operation, plans)
+
+
+def ended(folder: Path, operation: Operation, plans: Plans, left: str = "") -> str:
+    """Return how the tries of a run ended, in words. `left` follows what is done or not needed."""
+    words = {
+        "nothing": f"{operation.nothing}{left}",
+        "proved": f"{operation.done} and proved{left}",
+        "rejected": "rejected",
+    }
+    return words.get(tries.ending(folder, plans, rejected=tries.rejected(folder)), UNFINISHED)
+
+
+def results_of(stages: StageXComs) -> dict[str, Results]:
+    """Return the results of plan, apply and verify; none for tasks that failed or were skipped."""
+    return {
+        "plan": list(stages["plan"] or []),
+        "apply": list(stages["apply"] or []),
+        "verify": list(stages["verify"] or []),
+    }
+
+
+def write_report(
+    folder: Path,
+    plans: Plans,
+    stages: Mapping[str, Results],
+    *,
+    outcome: str,
+    topics: str,
+    failures: Sequence[str] = (),
+    picture: Callable[[Path, pa.Table, pa.Table], None] | None = None,
+    context: Context | None = None,
+) -> OperationReport:
+    """Write the folder of a run; returns the content of report.json. Repeating it writes the same
+    again. Only a run of Airflow has a `context`, and with it an overview.json.
+    """
+    from kafkats.plans.facts import ACTIONS, SEGMENTS, summary, write_table
+    from kafkats.plans.files import write_json
+
+    checks.writable(folder)
+    before = segments_of(plan["seen"]["report"] for plan in plans)
+    after = after_of(folder)
+    content: OperationReport = {
+        "outcome": outcome,
+        "failures": list(failures),
+        "remarks": [*no_topic(topics, before), *of_reservations(plans)] if plans else [],
+        **common(folder, plans, stages),
+        "seen": summary(before),
+        "files_proved_equal": tries.fields_of(folder)["files_proved"],
+        "report": str(folder),
+    }
+    write_table(folder / "segments.parquet", before.cast(SEGMENTS))
+    write_table(folder / "after.parquet", after.cast(SEGMENTS))
+    write_table(folder / "actions.parquet", actions_of(folder).cast(ACTIONS))
+    if picture is not None:
+        picture(folder, before, after)
+    write_json(folder / "report.json", content)
+    if context is not None:
+        seen = overview.at_the_end(before, after, SEGMENT)
+        volumes = overview.volumes_of(content["volumes"], seen, looks=plans)
+        failed = outcome.endswith((UNFINISHED, UNSAFE))
+        overview.write(context, folder, outcome, volumes, failed=failed, failures=failures)
+    return content
+
+
+def health(folder: Path, before: pa.Table, after: pa.Table) -> None:
+    """Draw the health of the time indexes before and after a rebuild."""
+    from kafkats.rebuild.plot import plot_health
+
+    panels = {"before": before}
+    if after.num_rows:
+        panels["after"] = overview.at_the_end(before, after, SEGMENT)
+    plot_health(panels, folder / "health.png")
+
+
+def no_topic(glob: str, seen: pa.Table) -> list[str]:
+    """The remark that nothing was there to look at; `seen` is a table of what was, with a column
+    `topic`.
+    """
+    return [] if any(seen["topic"].unique().to_pylist()) else nothing(glob)
+
+
+def nothing(glob: str) -> list[str]:
+    """The remark itself."""
+    what = (
+        f"no topic on these volumes comes under {glob!r}"
+        if glob != "*"
+        else "there is no topic on these volumes"
+    )
+    return [f"{what}: nothing was looked at"]
+
+
+def of_reservations(plans: Plans) -> list[str]:
+    """The remarks of the plans on their log directories: taken over, left out, or held by a broker
+    while nothing is written.
+    """
+    return [remark for plan in plans for remark in plan.get("reservation_remarks", ())]
+
+
+def log_remarks(remarks: Sequence[str]) -> None:
+    """The remarks of a report in the task's log, too."""
+    for remark in remarks:
+        logging.getLogger(__name__).warning("remark: %s", remark)
+
+
+def left_out(plans: Plans) -> str:
+    """For an outcome: which volumes the plans left to another run or person; "" where they left
+    none.
+    """
+    skipped = [one for plan in plans for one in plan.get("reserved", ())]
+    if not skipped:
+        return ""
+    holders = ", ".join(dict.fromkeys(str(one["holder"]) for one in skipped))
+    return f", {counted(len(skipped), 'volume')} left out: reserved by {holders}"
+
+
+def common(folder: Path, plans: Plans, stages: Mapping[str, Results]) -> Common:
+    """Return the fields of every report: the plans of the last try, the RUNs of all tries, and the
+    speed of each stage.
+    """
+    return {
+        "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
+        "plans": [
+            {
+                "plan": plan["plan"],
+                "digest": plan["digest"],
+                "totals": plan["totals"],
+                "on_disk": None if plan.get("undo") else on_disk(Path(plan["plan"])),
+            }
+            for plan in plans
+        ],
+        "reserved": [one for plan in plans for one in plan.get("reserved", ())],
+        **tries.fields_of(folder),
+        "files_planned": sum(plan["totals"]["files"] for plan in plans),
+        "files_blocked": sum(plan["totals"]["blocked"] for plan in plans),
+        "rates": {
+            stage: [result["rates"] for result in results] for stage, results in stages.items()
+        },
+    }
+
+
+def actions_of(folder: Path, *more: Path) -> pa.Table:
+    """Every file that a try touched or was refused, facts.ACTIONS; also of `more` RUNs."""
+    from kafkats.plans.facts import ACTIONS
+    from kafkats.plans.run import read_actions
+
+    runs = [*more, *(one.run for one in tries.tries_of(folder))]
+    return concat([read_actions(run) for run in runs if (run / "report.parquet").exists()], ACTIONS)
+
+
+def after_of(folder: Path) -> pa.Table:
+    """The segments that the last proof of each application has seen, facts.SEGMENTS."""
+    return segments_of(seen.parent for seen in sorted(folder.glob("*/after/segments.parquet")))
+
+
+def segments_of(folders: Iterable[str | Path]) -> pa.Table:
+    """The segments of several reports, facts.SEGMENTS."""
+    from kafkats.plans.facts import SEGMENTS, read_table
+
+    return concat(
+        [read_table(Path(folder) / "segments.parquet", SEGMENTS) for folder in folders], SEGMENTS
+    )
+
+
+def concat(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """All of them as one table, also when there is none."""
+    import pyarrow as pa
+
+    return pa.concat_tables(tables) if tables else schema.empty_table()

@@ -1,0 +1,322 @@
+"""The report of one phase of a migration, put together in one folder.
+
+report.json           outcome, brokers as they stand now, bytes by magic before and after, losses,
+                      parity, certificates
+segments.parquet      kafkats.plans.facts.SEGMENTS before the change, one row per segment
+forecast.parquet      kafkats.migration.forecast.FORECAST, one row per segment: what was promised
+actions.parquet       kafkats.plans.facts.ACTIONS, one row per file: what was done, with both parity
+                      digests of each log
+census.parquet        kafkats.migration.census.CENSUS as it is at the end
+census-before.parquet the same before the change
+overview.json         in numbers per log directory, for pages (kafkats_airflow.reports.overview)
+zero-copy.json        per topic the bytes that brokers of 0.10 to 3.9 convert for old fetches, at
+                      the end
+formats.png           share of bytes by magic, per volume and topic, at the end; formats-before.png
+                      before the change
+burn-down.png         bytes by magic over all runs that have their reports beside this one; also as
+                      burn-down.json
+forecast.png          sizes and times, promised and real
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from airflow.providers.common.compat.sdk import Asset, Context
+
+from kafkats.counts import counted
+from kafkats_airflow import checks, failing
+from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports.burn_down import write_burn_down
+from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
+from kafkats_airflow.runs import steps, tries
+from kafkats_airflow.runs.folders import folder_of
+from kafkats_airflow.runs.steps import CENSUS, LostZeroCopy, Results, Summary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class StageXComs(TypedDict):
+    """The XComs of the tasks; None for tasks that failed or were skipped."""
+
+    look: Sequence[PlanResult] | None
+    convert: Results | None
+    parity: Sequence[Parity] | None
+    certify: Results | None
+
+
+class Stages(TypedDict):
+    """The results of the tasks."""
+
+    look: Sequence[PlanResult]
+    convert: Results
+    parity: Sequence[Parity]
+    certify: Results
+
+
+class MigrationReport(common.Common, common.Remarked):
+    """report.json of a migration's phase."""
+
+    times_ms: list[int]
+    phase: str
+    brokers: steps.BrokerRows
+    ledger: str
+    magic_bytes: dict[str, list[int]]
+    parity: list[Parity]
+    loses_zero_copy: list[LostZeroCopy]
+    certificates: list[str]
+    statements: list[str]
+
+
+@failing.in_our_words
+@with_report
+def report(
+    context: Context,
+    asset: Asset,
+    asked: Sequence[PhaseApplication] | None,
+    brokers: steps.BrokerRows | None,
+    stages: StageXComs,
+) -> Summary:
+    """The last word on a run, and the asset's event; fails when the run must not count as a
+    success.
+
+    Any of the rest may be None: what comes of tasks that failed or were skipped.
+    """
+    params, began = params_of(context), context["dag_run"].start_date
+    # There is no edge from `changes`: it skips what follows, and a report is always due.
+    work: Sequence[PhaseWork] = context["ti"].xcom_pull(task_ids="changes") or []
+    given: Stages = {
+        "look": list(stages["look"] or []),
+        "convert": list(stages["convert"] or []),
+        "parity": list(stages["parity"] or []),
+        "certify": list(stages["certify"] or []),
+    }
+    asked = None if asked is None else list(asked)
+    folder = folder_of(context)
+    no = tries.rejected(folder) and tries.ending(folder, (), rejected=True) == "rejected"
+    end = outcome(params, asked, given, work, brokers, rejected=no)
+    now_ms = time.time_ns() // 1_000_000
+    times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
+    content = write_report(
+        params,
+        folder,
+        given,
+        outcome=end,
+        times_ms=times_ms,
+        failures=failing.failures(context),
+        context=context,
+    )
+    common.log_remarks(content["remarks"])
+    context["outlet_events"][asset].extra = {
+        "volumes": [*content["volumes"]],
+        "phase": content["phase"],
+        "outcome": content["outcome"],
+        "report": content["report"],
+    }
+    if end.endswith(UNFINISHED):
+        raise failing.unfinished(end, content)
+    return {
+        "outcome": content["outcome"],
+        "phase": content["phase"],
+        "volumes": content["volumes"],
+        "runs": content["runs"],
+        "magic_bytes": content["magic_bytes"],
+        "loses_zero_copy": content["loses_zero_copy"],
+        "certificates": content["certificates"],
+        "report": content["report"],
+    }
+
+
+def outcome(
+    params: RunParams,
+    asked: Sequence[PhaseApplication] | None,
+    stages: Stages,
+    work: Sequence[PhaseWork],
+    brokers: steps.BrokerRows | None,
+    *,
+    rejected: bool,
+) -> str:
+    """Return how the phase ended, in words. They end with UNFINISHED if it is no success.
+
+    `brokers` is what `migration.record` returned, None if it did not run.
+    """
+    looked = stages["look"]
+    if asked is None or len(looked) != len(asked):
+        return UNFINISHED
+    if params["phase"] == CENSUS or params["dry_run"]:
+        return "census" if params["phase"] == CENSUS else "dry run"
+    if not asked:
+        return "no broker is left for this phase"
+    if rejected:
+        return "rejected"
+    if brokers is None:
+        return UNFINISHED
+    results: Results = [*looked, *stages["convert"], *stages["certify"]]
+    certified = sum(bool(one.get("certificate")) for one in results)
+    left = "" if certified >= len(work) else ", not certified"
+    if blocked := sum(one["plan"]["totals"]["blocked"] for one in work):
+        left += f", {counted(blocked, 'segment')} left as before"
+    statuses = {str(row["broker"]): str(row["status"]) for row in brokers}
+    return _ending(params["phase"], work, statuses, left)
+
+
+def _ending(phase: str, work: Sequence[PhaseWork], brokers: Mapping[str, str], left: str) -> str:
+    statuses = {brokers[one["broker"]] for one in work}
+    if phase in steps.UP:
+        return f"converted and proved{left}" if statuses <= {"verified", "approved"} else UNFINISHED
+    if phase == "phase-1":
+        return (
+            "certified"
+            if statuses <= {"certified"}
+            else f"disks of magic above the old one{left}, {UNFINISHED}"
+        )
+    done = "undone" if all(one["plan"].get("undo") for one in work) else "converted back"
+    return f"{done}{left}" if statuses <= {"certified", "rolled-back"} else UNFINISHED
+
+
+def write_report(
+    params: RunParams,
+    folder: Path,
+    stages: Stages,
+    *,
+    outcome: str,
+    times_ms: tuple[int, int],
+    failures: Sequence[str] = (),
+    context: Context | None = None,
+) -> MigrationReport:
+    """Write the folder; returns the content of report.json. Repeating it writes the same again.
+
+    `stages` has the results of look, convert, parity, certify; `times_ms` the run's begin and end.
+    Only a run of Airflow has a `context`, and with it an overview.json.
+    """
+    checks.writable(folder)
+    from kafkats.migration.plot import magic_bytes
+    from kafkats.plans.files import write_json
+
+    looked = stages["look"]
+    plans = [one for one in looked if "plan" in one]
+    ended = [one for one in [*stages["convert"], *stages["certify"]] if "census" in one]
+    before, after = _censuses(looked), _censuses(ended)
+    now = overview.at_the_end(before, after, ("log_dir",))
+    segments = common.segments_of(plan["seen"]["report"] for plan in plans if "seen" in plan)
+    undone = [Path(plan["plan"]) for plan in plans if "undo" in plan]
+    actions = common.actions_of(folder, *undone)
+    report: MigrationReport = {
+        "times_ms": list(times_ms),
+        "outcome": outcome,
+        "failures": list(failures),
+        "remarks": [*common.no_topic("*", before), *common.of_reservations(looked)]
+        if looked
+        else [],
+        "phase": params["phase"],
+        **_common(folder, plans, stages),
+        "runs": [*map(str, undone), *tries.fields_of(folder)["runs"]],
+        "volumes": sorted(log_dir for one in looked for log_dir in one["log_dirs"]),
+        "brokers": steps.rows(params),
+        "ledger": str(steps.ledger_of(params)),
+        "magic_bytes": {"before": magic_bytes(before), "after": magic_bytes(now)},
+        "parity": list(stages["parity"]),
+        "loses_zero_copy": _fetchers(params),
+        "certificates": [one["certificate"] for one in [*looked, *ended] if one.get("certificate")],
+        "statements": [one["statement"] for one in [*looked, *ended] if one.get("statement")],
+        "report": str(folder),
+    }
+    named = {
+        "segments": segments,
+        "forecast": _forecast(plans),
+        "actions": actions,
+        "census": now,
+        "census-before": before,
+    }
+    _write_tables(folder, named)
+    write_json(folder / "report.json", report)
+    if context is not None:
+        _write_overview(context, folder, report, segments if plans else None, now, looked)
+    write_burn_down(folder, Path(params["folder"]))
+    return report
+
+
+def _forecast(plans: common.Plans) -> pa.Table:
+    """Return the forecasts of the plans that convert."""
+    from kafkats.migration.forecast import FORECAST
+    from kafkats.plans.facts import read_table
+
+    tables = [Path(plan["plan"]) / "forecast.parquet" for plan in plans if "undo" not in plan]
+    return common.concat([read_table(table, FORECAST) for table in tables], FORECAST)
+
+
+def _write_overview(
+    context: Context,
+    folder: Path,
+    report: MigrationReport,
+    segments: pa.Table | None,
+    census: pa.Table,
+    looked: Results,
+) -> None:
+    """Write overview.json. `segments` are those before the run, None without a plan."""
+    after, seen = common.after_of(folder), None
+    if segments is not None:
+        seen = overview.at_the_end(segments, after, common.SEGMENT)
+    census = census if census.num_rows else None
+    volumes = overview.volumes_of(report["volumes"], seen, census=census, looks=looked)
+    failed = report["outcome"].endswith(UNFINISHED)
+    causes = report["failures"]
+    overview.write(context, folder, report["outcome"], volumes, failed=failed, failures=causes)
+
+
+def _common(folder: Path, plans: common.Plans, stages: Stages) -> common.Common:
+    """Return what every report holds. A check of parity has no rates."""
+    rated: dict[str, Results] = {
+        "look": stages["look"],
+        "convert": stages["convert"],
+        "parity": [],
+        "certify": stages["certify"],
+    }
+    rates = {stage: [r for r in results if "rates" in r] for stage, results in rated.items()}
+    return common.common(folder, plans, rates)
+
+
+def _write_tables(folder: Path, tables: Mapping[str, pa.Table]) -> None:
+    """Write the tables of a report, and the pictures of each."""
+    from kafkats.migration.census import zero_copy
+    from kafkats.migration.plot import plot_forecast, plot_formats
+    from kafkats.plans.facts import write_table
+    from kafkats.plans.files import write_json
+
+    for name, table in tables.items():
+        write_table(folder / f"{name}.parquet", table)
+    write_json(folder / "zero-copy.json", {"topics": zero_copy(tables["census"])})
+    plot_formats(tables["census-before"], folder / "formats-before.png")
+    plot_formats(tables["census"], folder / "formats.png")
+    plot_forecast(tables["forecast"], tables["actions"], folder / "forecast.png")
+
+
+def _fetchers(params: RunParams) -> list[LostZeroCopy]:
+    """Return the clients that a broker cannot serve from the file any more."""
+    from kafkats.migration.phases import lose_zero_copy
+
+    return [
+        {
+            "versions": who.versions,
+            "newest_magic": who.newest_magic,
+            "clients": who.clients,
+            "followers": who.followers,
+        }
+        for who in lose_zero_copy(params["from_magic"], params["to_magic"])
+    ]
+
+
+def _censuses(results: Results) -> pa.Table:
+    from kafkats.migration.census import CENSUS as SCHEMA
+    from kafkats.plans.facts import read_table
+
+    tables = [
+        read_table(Path(one["census"]["report"]) / "census.parquet", SCHEMA) for one in results
+    ]
+    return common.concat(tables, SCHEMA)

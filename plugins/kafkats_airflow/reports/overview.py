@@ -1,0 +1,288 @@
+"""overview.json beside report.json: what a run saw on each log directory, in numbers.
+
+A page reads it instead of the report's tables, which have a row per segment. It is written by the
+task `report`, last, from the tables in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow.providers.common.compat.sdk import Context
+
+from kafkats.errors import KafkatsError
+from kafkats_airflow.failing import first_of
+from kafkats_airflow.forms.values import params_of
+from kafkats_airflow.metrics import text_file
+from kafkats_airflow.runs import tries
+from kafkats_airflow.runs.overview import FORMAT, NAME, Overview, Reclaimable, Undo, Volume
+from kafkats_airflow.runs.started import started_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.retention.summary import SummaryRow
+    from kafkats_airflow.results import FormatResult
+
+DAY_MS: Final = 86_400_000
+
+
+def write(
+    context: Context,
+    folder: Path,
+    outcome: str,
+    volumes: Iterable[Volume],
+    *,
+    failed: bool = False,
+    failures: Sequence[str] = (),
+    about: Iterable[str] = (),
+) -> None:
+    """Write overview.json into a run's folder. `failed`: the run must not count as a success.
+
+    `failures` are those of report.json. `about` are the log directories of a run whose params do
+    not choose them. Raises StorageFailed.
+    """
+    from kafkats.plans.files import write_json
+
+    params = params_of(context)
+    made = Overview(
+        format=FORMAT,
+        dag_id=context["dag"].dag_id,
+        run_id=context["run_id"],
+        written_ms=time.time_ns() // 1_000_000,
+        outcome=outcome,
+        failed=failed,
+        why=first_of(failures) if failed else "",
+        dry_run=bool(params.get("dry_run", False)),
+        topics=params.get("topics", "*"),
+        volumes=list(volumes),
+        undo=undo_of(folder, params.get("undo_days")),
+        started=started_of(context, about),
+    )
+    write_json(folder / NAME, made.model_dump(mode="json"))
+    text_file.refresh(params["folder"])
+
+
+def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
+    """Return the undo material of every RUN of this DAG run that has changed files.
+
+    A RUN that cannot be read is left out: the page of the run shows it as such.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from kafkats.plans.run import ended_ms, read_actions, read_run
+
+    found = []
+    for one in tries.tries_of(folder):
+        if not (one.run / "report.parquet").exists():
+            continue
+        try:
+            run, actions, ended = read_run(one.run), read_actions(one.run), ended_ms(one.run)
+        except KafkatsError as e:
+            logging.getLogger(__name__).warning("no undo material is listed for it: %s", e)
+            continue
+        kept = actions.filter(
+            pc.and_(
+                pc.is_in(actions["outcome"], pa.array(["done", "already"])),
+                pc.greater_equal(actions["before_bytes"], 0),
+            )
+        )
+        sums = kept.group_by(["log_dir"]).aggregate([("before_bytes", "sum")]).to_pylist()
+        until = ended + undo_days * DAY_MS if undo_days is not None else None
+        found.append(
+            Undo(
+                run=str(one.run),
+                operation=run.operation,
+                digest=run.digest,
+                ended_ms=ended,
+                until_ms=until,
+                bytes=dict.fromkeys(run.directories, 0)
+                | {row["log_dir"]: row["before_bytes_sum"] for row in sums},
+            )
+        )
+    return found
+
+
+def volumes_of(
+    log_dirs: Iterable[str],
+    segments: pa.Table | None = None,
+    *,
+    verdicts: Sequence[SummaryRow] | None = None,
+    census: pa.Table | None = None,
+    looks: Sequence[FormatResult] = (),
+) -> list[Volume]:
+    """Return the volumes of a run from its tables.
+
+    `segments` are facts.SEGMENTS at the end of the run, `verdicts` are rows of retention's summary,
+    `census` is migration.census.CENSUS. The reports of `looks` say how full the disks were.
+    """
+    facts = _of_segments(segments) if segments is not None else {}
+    magics = _of_census(census) if census is not None else {}
+    deleted = _of_verdicts(verdicts) if verdicts is not None else {}
+    disks = _of_disks(looks)
+    return [
+        Volume(
+            log_dir=log_dir,
+            **{
+                name: figure
+                for known in (facts, magics, deleted, disks)
+                for name, figure in known.get(log_dir, {}).items()
+            },
+        )
+        for log_dir in sorted({*log_dirs, *facts, *magics})
+    ]
+
+
+def _of_disks(looks: Sequence[FormatResult]) -> dict[str, dict[str, object]]:
+    """Return the sizes that plans and censuses kept beside their reports, if they did."""
+    from kafkats.plans.disks import read_disks
+
+    found: dict[str, dict[str, object]] = {}
+    for one in looks:
+        if kept := one.get("seen") or one.get("census"):
+            for log_dir, disk in read_disks(Path(kept["report"])).items():
+                found[log_dir] = {"disk_bytes": disk.bytes, "disk_free_bytes": disk.free_bytes}
+    return found
+
+
+def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
+    log = _sizes(real, "log")
+    total = log
+    for name in ("index", "timeindex", "txnindex", "snapshot"):
+        total = pc.add(total, _sizes(real, name))
+    magic = real["magic_bytes"].combine_chunks()
+    by_magic = [pc.list_element(magic, n) for n in range(3)]
+    known = pc.fill_null(pc.greater_equal(by_magic[0], 0), False)
+    table = pa.table({
+        "log_dir": real["log_dir"],
+        "partition_dir": real["partition_dir"],
+        "bytes": total,
+        "log_bytes": log,
+        "known": known.cast(pa.int64()),
+        **{f"magic{n}": pc.if_else(known, column, 0) for n, column in enumerate(by_magic)},
+    })
+    sums = ("bytes", "log_bytes", "known", "magic0", "magic1", "magic2")
+    rows = (
+        table
+        .group_by(["log_dir"])
+        .aggregate([
+            *((name, "sum") for name in sums),
+            ("partition_dir", "count_distinct"),
+            ("partition_dir", "count"),
+        ])
+        .to_pylist()
+    )
+    kinds = _kinds(segments)
+    found: dict[str, dict[str, object]] = {
+        log_dir: {
+            "partitions": 0,
+            "segments": 0,
+            "bytes": 0,
+            "log_bytes": 0,
+            "kinds": kinds.get(log_dir, {}),
+        }
+        for log_dir in segments["log_dir"].unique().to_pylist()
+    }
+    for row in rows:
+        found[row["log_dir"]] |= {
+            "partitions": row["partition_dir_count_distinct"],
+            "segments": row["partition_dir_count"],
+            "bytes": row["bytes_sum"],
+            "log_bytes": row["log_bytes_sum"],
+        }
+        if row["known_sum"]:
+            magics = tuple(row[f"magic{n}_sum"] for n in range(3))
+            found[row["log_dir"]]["magic_bytes"] = magics
+    return found
+
+
+def _sizes(segments: pa.Table, name: str) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    return pc.fill_null(pc.struct_field(segments[name], "size"), 0)
+
+
+def _kinds(segments: pa.Table) -> dict[str, dict[str, dict[str, int]]]:
+    """Return {log directory: {severity: {kind: count}}}."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    some = segments.filter(pc.not_equal(segments["worst"], ""))
+    flat = pc.list_flatten(some["findings"])
+    table = pa.table({
+        "log_dir": some["log_dir"].take(pc.list_parent_indices(some["findings"])),
+        "severity": pc.struct_field(flat, "severity"),
+        "kind": pc.struct_field(flat, "kind"),
+    })
+    counted = table.group_by(["log_dir", "severity", "kind"]).aggregate([([], "count_all")])
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for row in counted.sort_by([("log_dir", "ascending"), ("kind", "ascending")]).to_pylist():
+        kinds = found.setdefault(row["log_dir"], {}).setdefault(row["severity"], {})
+        kinds[row["kind"]] = row["count_all"]
+    return found
+
+
+def _of_census(census: pa.Table) -> dict[str, dict[str, object]]:
+    rows = census.group_by(["log_dir", "magic"]).aggregate([("bytes", "sum")]).to_pylist()
+    found: dict[str, dict[str, object]] = {}
+    for log_dir in census["log_dir"].unique().to_pylist():
+        sums = {row["magic"]: row["bytes_sum"] for row in rows if row["log_dir"] == log_dir}
+        found[log_dir] = {
+            "magic_bytes": tuple(max(sums.get(magic, 0), 0) for magic in range(3)),
+            "log_bytes": sum(max(one, 0) for one in sums.values()),
+        }
+    return found
+
+
+def _of_verdicts(rows: Sequence[SummaryRow]) -> dict[str, dict[str, object]]:
+    by_dir: dict[str, list[SummaryRow]] = {}
+    for row in rows:
+        by_dir.setdefault(row["log_dir"], []).append(row)
+    return {
+        log_dir: {
+            "reclaimable": Reclaimable(
+                now_bytes=sum(row["now_bytes"] for row in of_dir),
+                day_bytes=sum(row["day_bytes"] for row in of_dir),
+                week_bytes=sum(row["week_bytes"] for row in of_dir),
+                pinned_bytes=sum(row["pinned_bytes"] for row in of_dir),
+                vetoed_bytes=sum(row["vetoed_bytes"] for row in of_dir),
+            )
+        }
+        for log_dir, of_dir in by_dir.items()
+    }
+
+
+def still_there(rows: pa.Table, segments: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return the rows about segments that are in `segments`, in their order."""
+    import numpy as np
+    import pyarrow as pa
+
+    numbered = rows.select(list(keys)).append_column("row", pa.array(np.arange(rows.num_rows)))
+    there = segments.select(list(keys)).group_by(list(keys)).aggregate([])
+    kept = numbered.join(there, list(keys), join_type="left semi")["row"]
+    return rows.take(kept.combine_chunks().sort())
+
+
+def at_the_end(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return facts.SEGMENTS at the end of a run: `after` in place of the rows with the same keys.
+
+    Arrow joins them: a report may have a million rows.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    if not after.num_rows:
+        return before
+    rows = before.select(list(keys)).append_column("row", pa.array(np.arange(before.num_rows)))
+    changed = after.select(list(keys)).group_by(list(keys)).aggregate([])
+    kept = rows.join(changed, list(keys), join_type="left anti")["row"].sort()
+    return pa.concat_tables([before.take(kept), after])

@@ -1,0 +1,137 @@
+"""The report of a run of recover_log_dirs: what was recovered, and what was left to the brokers.
+
+report.json         in numbers, and where the plans and runs are
+overview.json       the same per log directory, for pages (kafkats_airflow.reports.overview)
+recovery.parquet    kafkats.recovery.look.RECOVERY, one row per partition
+starts.parquet      kafkats.recovery.rows.STARTS, one row per partition: what a broker would have
+                    done with it; only if the form names the release
+actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
+segments.parquet    kafkats.plans.facts.SEGMENTS at the end of the run, one row per segment
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import Context
+
+from kafkats.counts import counted
+from kafkats.operations import OPERATIONS
+from kafkats_airflow import checks
+from kafkats_airflow.failing import failures, in_our_words, unfinished
+from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.jobs.applications import START
+from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports.common import PARTITION
+from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.results import Arguments, PlanResult
+from kafkats_airflow.runs.folders import folder_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LEFT = "NOT recovered"
+"""Partitions that the plan refused: a broker that starts recovers them with what that loses."""
+
+
+class RecoverReport(common.Common, common.Remarked):
+    """report.json of a recovery."""
+
+    recovery_segments: int
+    recovery_bytes: int
+    cut_bytes: int
+    dropped_segments: int
+    behind_high_watermark: int
+    starts: list[Mapping[str, Any]]
+    """What each broker would have done: kafkats.recovery.sentences.summary."""
+
+
+@in_our_words
+@with_report
+def report(
+    context: Context,
+    asked: Sequence[Arguments] | None,
+    stages: common.StageXComs,
+) -> RecoverReport:
+    """Write the report of a recovery. Fails if the run must not count as a success, also if a plan
+    had blocked rows.
+
+    `asked` is None if its task failed.
+    """
+    from kafkats.plans.facts import ACTIONS, SEGMENTS, read_table, write_table
+    from kafkats.plans.files import write_json
+    from kafkats.recovery.look import RECOVERY
+    from kafkats.recovery.rows import STARTS
+
+    plans = list(stages["plan"] or [])
+    folder, params = folder_of(context), params_of(context)
+    checks.writable(folder)
+    whole = len(plans) == len(asked or [])
+    end = outcome(folder, params, plans) if whole else UNFINISHED
+    totals = [plan["totals"] for plan in plans]
+    seen = common.segments_of(plan["seen"]["report"] for plan in plans)
+    content: RecoverReport = {
+        "outcome": end,
+        "failures": failures(context),
+        "remarks": [*_nothing_seen(params, plans, seen), *common.of_reservations(plans)],
+        **common.common(folder, plans, common.results_of(stages)),
+        "recovery_segments": sum(one["recovery_segments"] for one in totals),
+        "recovery_bytes": sum(one["recovery_bytes"] for one in totals),
+        "cut_bytes": sum(one["cut_bytes"] for one in totals),
+        "dropped_segments": sum(one["dropped_segments"] for one in totals),
+        "behind_high_watermark": sum(one["behind_high_watermark"] for one in totals),
+        "starts": starts_of(folder),
+        "report": str(folder),
+    }
+    tables = [read_table(Path(plan["plan"], "recovery.parquet"), RECOVERY) for plan in plans]
+    write_table(folder / "recovery.parquet", common.concat(tables, RECOVERY))
+    write_table(folder / "actions.parquet", common.actions_of(folder).cast(ACTIONS))
+    if content["starts"]:
+        parts = [
+            read_table(one, STARTS) for one in sorted(folder.glob(f"*/{START}/starts.parquet"))
+        ]
+        write_table(folder / "starts.parquet", common.concat(parts, STARTS))
+    seen = overview.at_the_end(seen, common.after_of(folder), PARTITION)
+    write_table(folder / "segments.parquet", seen.cast(SEGMENTS))
+    write_json(folder / "report.json", content)
+    failed = end.endswith((UNFINISHED, LEFT))
+    volumes = overview.volumes_of(content["volumes"], seen, looks=plans)
+    overview.write(context, folder, end, volumes, failed=failed, failures=content["failures"])
+    common.log_remarks(content["remarks"])
+    if failed:
+        raise unfinished(end, content)
+    return {**content, "starts": [_without_words(one) for one in content["starts"]]}
+
+
+def starts_of(folder: Path) -> list[Mapping[str, Any]]:
+    """Return what preflight reported in the folder of a run, one summary per broker."""
+    found = sorted(folder.glob(f"*/{START}/report.json"))
+    return [json.loads(one.read_text()) for one in found]
+
+
+def _without_words(start: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a start for an XCom, which is small: pages read the words in report.json."""
+    return {name: value for name, value in start.items() if name != "said"}
+
+
+def _nothing_seen(params: RunParams, plans: Sequence[PlanResult], seen: pa.Table) -> list[str]:
+    """The remark that no topic was there to look at."""
+    return common.no_topic(params["topics"], seen) if plans else []
+
+
+def outcome(folder: Path, params: RunParams, plans: Sequence[PlanResult]) -> str:
+    """Return how the run with this folder ended, in words; UNFINISHED or LEFT at their end if it
+    must not count as a success.
+    """
+    if not plans:
+        return UNFINISHED
+    blocked = sum(plan["totals"]["blocked"] for plan in plans)
+    left = f"{common.left_out(plans)}, {counted(blocked, 'partition')} {LEFT}" if blocked else ""
+    left = left or common.left_out(plans)
+    if params["dry_run"]:
+        of = f" of a plan with {counted(blocked, 'blocked row')}" if blocked else ""
+        return f"dry run{of}"
+    return common.ended(folder, OPERATIONS["recover"], plans, left)

@@ -1,0 +1,369 @@
+"""The reports of apply_retention and roll_segments, each put together in one folder.
+
+report.json         outcome, the moment it was decided for, plans, runs, bytes freed and kept, what
+                    was purged, remarks on the policy
+overview.json       the same per log directory, for pages (kafkats_airflow.reports.overview)
+segments.parquet    kafkats.plans.facts.SEGMENTS (depth tail) before the change
+after.parquet       the same for the partitions that were changed, after it
+actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
+retention.parquet   kafkats.retention.plan.RETENTION, one row per segment: verdict, veto, reason,
+                    from when on
+board.json          per topic and per partition: bytes that go now, in a day, in a week; what keeps
+                    the others, until when, and which share of a suspect segment's batches is in
+                    which unit; retention lines; bytes of each topic by state
+basis.json          the policy and the options of the plans, to try another retention.ms on
+reclaimable.png     bytes per topic by what becomes of them
+timeline.png        segments from first to largest timestamp, and the retention line
+due.parquet         kafkats.rolling.plan.DUE, one row per active segment (roll_segments)
+simulation.json     kafkats.rolling.by_topic.Sums: the segments of each topic, as is and simulated
+                    (roll_segments with simulate)
+simulation-days.parquet
+                    kafkats.rolling.by_topic.TOPIC_DAYS, the same per topic and day
+parts.parquet       kafkats.split.parts.PARTS, one row per part of a segment (roll_segments with
+                    split)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NotRequired, TypedDict
+
+from airflow.providers.common.compat.sdk import Context
+
+from kafkats.config import Policy
+from kafkats.counts import counted
+from kafkats.operations import OPERATIONS
+from kafkats_airflow import checks
+from kafkats_airflow.failing import failures, in_our_words
+from kafkats_airflow.failing import unfinished as failure
+from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports.common import Plans
+from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.results import Arguments, PurgeResult, Work
+from kafkats_airflow.runs.folders import folder_of
+from kafkats_airflow.runs.moment import moment
+from kafkats_airflow.runs.plans import INVENTORY, chosen, planned_by, unfinished
+from kafkats_airflow.runs.volumes import listed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.plans.facts import Summary
+    from kafkats.retention.summary import SummaryRow
+
+
+class StageXComs(common.StageXComs):
+    """The XComs of the tasks that ran jobs; None for tasks that failed or were skipped."""
+
+    purge: Sequence[PurgeResult] | None
+
+
+class Deleted(TypedDict):
+    """The fields of report.json that only a deletion has, in bytes and segments."""
+
+    bytes: int
+    now_bytes: int
+    day_bytes: int
+    week_bytes: int
+    pinned_bytes: int
+    vetoed_bytes: int
+    freed_bytes: int
+    kafka_bytes: int
+    over_guard: int
+
+
+class Rolled(TypedDict):
+    """The fields of report.json that only roll_segments has."""
+
+    active_segments: int
+    due_segments: int
+
+
+class WasSplit(TypedDict):
+    """The fields of report.json that only a split has."""
+
+    split_segments: int
+    segments_added: int
+
+
+class RunSummary(TypedDict):
+    """The result of the task `report`."""
+
+    outcome: str
+    as_of: str
+    runs: list[str]
+    files_planned: int
+    purged_bytes: int
+    report: str
+    freed_bytes: NotRequired[int]
+    over_guard: NotRequired[int]
+    pinned_bytes: NotRequired[int]
+
+
+class RunReport(common.Common, common.Remarked):
+    """The fields of report.json that both operations have."""
+
+    as_of: str
+    purged: list[str]
+    purged_bytes: int
+    seen: Summary
+
+
+@in_our_words
+@with_report
+def report(
+    context: Context,
+    operation: str,
+    asked: Sequence[Arguments] | None,
+    work: Sequence[Work] | None,
+    stages: StageXComs,
+) -> RunSummary:
+    """The last word on a run, and the inventory's event; fails when the run must not count as a
+    success.
+
+    `stages` are the results of plan, apply, verify and purge. Any of the rest may be None: what
+    comes of tasks that failed or were skipped.
+    """
+    from kafkats.plans.facts import summary
+    from kafkats.plans.files import write_json
+
+    params, folder = params_of(context), folder_of(context)
+    operation = planned_by(operation, params)
+    asked = None if asked is None else list(asked)
+    plans = chosen(list(stages["plan"] or []), list(work or []))
+    end = outcome(folder, params, operation, plans, lost=work is None or unfinished(asked, plans))
+    checks.writable(folder)
+    before, after = _tables(folder, plans)
+    purged = list(stages["purge"] or [])
+    content: RunReport = {
+        "outcome": end,
+        "failures": failures(context),
+        "as_of": moment(context),
+        "report": str(folder),
+        **common.common(folder, plans, {**common.results_of(stages), "purge": purged}),
+        "purged": [run for one in purged for run in one["runs"]],
+        "purged_bytes": sum(one["freed_bytes"] for one in purged),
+        "seen": summary(before),
+        "remarks": _remarks(folder, params, plans, operation),
+    }
+    common.log_remarks(content["remarks"])
+    rows = _board(folder, params, plans) if operation == "retain" else None
+    deleted = None if rows is None else _deleted(rows, plans)
+    more = deleted or (_split if operation == "split" else _rolled)(folder, plans)
+    write_json(folder / "report.json", {**content, **more})
+    seen = overview.at_the_end(before, after, common.PARTITION)
+    left = None if rows is None else _left(folder, plans, seen)
+    volumes = overview.volumes_of(content["volumes"], seen, verdicts=left, looks=plans)
+    failed, causes = end.endswith(UNFINISHED), content["failures"]
+    overview.write(context, folder, end, volumes, failed=failed, failures=causes)
+    context["outlet_events"][INVENTORY].extra = {
+        "volumes": [*content["volumes"]],
+        "outcome": end,
+        "as_of": content["as_of"],
+        "report": content["report"],
+    }
+    if end.endswith(UNFINISHED):
+        raise failure(end, content)
+    return _summary(content, deleted)
+
+
+def _summary(content: RunReport, deleted: Deleted | None) -> RunSummary:
+    summary: RunSummary = {
+        "outcome": content["outcome"],
+        "as_of": content["as_of"],
+        "runs": content["runs"],
+        "files_planned": content["files_planned"],
+        "purged_bytes": content["purged_bytes"],
+        "report": content["report"],
+    }
+    if deleted:
+        summary["freed_bytes"] = deleted["freed_bytes"]
+        summary["over_guard"] = deleted["over_guard"]
+        summary["pinned_bytes"] = deleted["pinned_bytes"]
+    return summary
+
+
+def outcome(folder: Path, params: RunParams, operation: str, plans: Plans, *, lost: bool) -> str:
+    """Return how the run of this folder ended, in words. A final UNFINISHED marks a failure.
+
+    `lost`: an application did not get as far as its plan.
+    """
+    if lost:
+        return UNFINISHED
+    kept = sum(plan.get("over_guard", 0) for plan in plans)
+    left = f", {counted(kept, 'segment')} kept by a guard" if kept else ""
+    if blocked := sum(plan["totals"]["blocked"] for plan in plans):
+        left += f", {counted(blocked, 'segment')} left as before"
+    left += common.left_out(plans)
+    if params["dry_run"]:
+        return f"dry run{left}"
+    return common.ended(folder, OPERATIONS[operation], plans, left)
+
+
+def _tables(folder: Path, plans: Plans) -> tuple[pa.Table, pa.Table]:
+    """Write the tables; return the segments before the run, and those of changed partitions after
+    it.
+    """
+    from kafkats.plans.facts import write_table
+
+    before = common.segments_of(plan["seen"]["report"] for plan in plans)
+    after = common.after_of(folder)
+    write_table(folder / "segments.parquet", before)
+    write_table(folder / "after.parquet", after)
+    write_table(folder / "actions.parquet", common.actions_of(folder))
+    return before, after
+
+
+def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> list[str]:
+    """Of all topics that were looked for: a plan knows those of one connection only, a glob may be
+    for another's.
+    """
+    from kafkats.generations import rule_remarks
+    from kafkats.plans.facts import SEGMENTS, read_table
+
+    if not plans:
+        return []
+    segments = read_table(folder / "segments.parquet", SEGMENTS)
+    topics = segments["topic"].unique().to_pylist()
+    everything = params["topics"] == "*" and not listed(params["volumes"])
+    unmatched = checks.policy_of(params).remarks(filter(None, topics), all_topics=everything)
+    nothing = common.no_topic(params["topics"], segments)
+    return [
+        *nothing,
+        *(rule_remarks(params["generation"]) if operation == "retain" else ()),
+        *unmatched,
+        *common.of_reservations(plans),
+    ]
+
+
+def _board(folder: Path, params: RunParams, plans: Plans) -> list[SummaryRow]:
+    """Write what retention decided, as tables and pictures; return its summary."""
+    from kafkats.plans.facts import read_table, write_table
+    from kafkats.plans.files import write_json
+    from kafkats.retention.implausible_timestamps import SHARES
+    from kafkats.retention.plan import RETENTION
+    from kafkats.retention.plot import plot_reclaimable, plot_timeline, reclaimable
+    from kafkats.retention.summary import by_topic, deleted_by, summary_rows, with_shares
+
+    verdicts = common.concat(
+        [read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION
+    )
+    now_ms = max((plan["now_ms"] for plan in plans), default=0)
+    shares = common.concat(
+        [read_table(Path(p["plan"]) / "suspects.parquet", SHARES) for p in plans], SHARES
+    )
+    rows = with_shares(summary_rows(verdicts, now_ms), shares)
+    topics = by_topic(rows)
+    write_table(folder / "retention.parquet", verdicts)
+    lines = _lines(params, verdicts, plans, now_ms)
+    by_state = reclaimable(verdicts, now_ms)
+    board = {
+        "now_ms": now_ms,
+        "topics": topics,
+        "partitions": rows,
+        "lines": lines,
+        "by_state": dict(by_state),
+        "deleted_by": deleted_by(verdicts),
+    }
+    write_json(folder / "board.json", board)
+    _write_basis(folder, params, plans, [row["topic"] for row in topics])
+    plot_reclaimable(by_state, now_ms, folder / "reclaimable.png")
+    plot_timeline(verdicts, lines, now_ms, folder / "timeline.png")
+    return rows
+
+
+def _write_basis(folder: Path, params: RunParams, plans: Plans, topics: Sequence[str]) -> None:
+    """Write the policy and the options of the plans, to try another retention.ms on."""
+    from kafkats.plans.files import read_json, write_json
+    from kafkats.retention import what_if
+
+    if not plans or not topics:
+        return
+    options = read_json(Path(plans[0]["plan"]) / "plan.json")["options"]
+    if isinstance(options, dict):
+        basis = what_if.basis_of(checks.policy_of(params), options, frozenset(topics))
+        write_json(folder / what_if.NAME, basis)
+
+
+def _left(folder: Path, plans: Plans, seen: pa.Table) -> list[SummaryRow]:
+    """Return the summary of the segments that the run has left, of those in `seen`."""
+    from kafkats.plans.facts import read_table
+    from kafkats.retention.plan import RETENTION
+    from kafkats.retention.summary import summary_rows
+
+    verdicts = read_table(folder / "retention.parquet", RETENTION)
+    now_ms = max((plan["now_ms"] for plan in plans), default=0)
+    return summary_rows(overview.still_there(verdicts, seen, common.SEGMENT), now_ms)
+
+
+def _deleted(rows: Sequence[SummaryRow], plans: Plans) -> Deleted:
+    from kafkats.retention.summary import sums_of
+
+    sums = sums_of(rows)
+    return {
+        "bytes": sums["bytes"],
+        "now_bytes": sums["now_bytes"],
+        "day_bytes": sums["day_bytes"],
+        "week_bytes": sums["week_bytes"],
+        "pinned_bytes": sums["pinned_bytes"],
+        "vetoed_bytes": sums["vetoed_bytes"],
+        "freed_bytes": sum(plan["totals"]["freed_bytes"] for plan in plans),
+        "kafka_bytes": sum(plan["totals"]["kafka_bytes"] for plan in plans),
+        "over_guard": sum(plan.get("over_guard", 0) for plan in plans),
+    }
+
+
+def _lines(params: RunParams, verdicts: pa.Table, plans: Plans, now_ms: int) -> dict[str, int]:
+    """Per topic the time before which its records are expired."""
+    topics: Sequence[str] = sorted(set(verdicts["topic"].to_pylist()))
+    if before := next(
+        (plan["before_ms"] for plan in plans if plan.get("before_ms") is not None), None
+    ):
+        return dict.fromkeys(topics, before)
+    policy = checks.policy_of(params) if topics else Policy()
+    return {topic: now_ms - ms for topic in topics if (ms := policy.limits(topic)[0]) >= 0}
+
+
+def _rolled(folder: Path, plans: Plans) -> Rolled:
+    from kafkats.plans.facts import read_table, write_table
+    from kafkats.rolling.plan import DUE
+
+    found = common.concat(
+        [read_table(Path(plan["plan"]) / "due.parquet", DUE) for plan in plans], DUE
+    )
+    write_table(folder / "due.parquet", found)
+    _write_simulation(folder, plans)
+    rolls = sum(row["rolls"] for row in found.to_pylist())
+    return {"active_segments": found.num_rows, "due_segments": rolls}
+
+
+def _write_simulation(folder: Path, plans: Plans) -> None:
+    """Write what the plans simulated, by topic and day; nothing if they did not."""
+    from kafkats.plans.facts import read_table, write_table
+    from kafkats.plans.files import write_json
+    from kafkats.rolling.by_topic import by_day, by_topic
+    from kafkats.rolling.simulate import SIMULATED
+
+    paths = [path for plan in plans if (path := Path(plan["plan"], "simulated.parquet")).exists()]
+    if not paths:
+        return
+    found = common.concat([read_table(path, SIMULATED) for path in paths], SIMULATED)
+    now_ms = max(plan["now_ms"] for plan in plans)
+    write_table(folder / "simulation-days.parquet", by_day(found))
+    write_json(folder / "simulation.json", {"now_ms": now_ms, **by_topic(found)})
+
+
+def _split(folder: Path, plans: Plans) -> WasSplit:
+    from kafkats.plans.facts import read_table, write_table
+    from kafkats.split.parts import PARTS
+
+    found = common.concat(
+        [read_table(Path(plan["plan"]) / "parts.parquet", PARTS) for plan in plans], PARTS
+    )
+    write_table(folder / "parts.parquet", found)
+    return {
+        "split_segments": sum(plan["totals"]["segments"] for plan in plans),
+        "segments_added": sum(plan["totals"]["segments_added"] for plan in plans),
+    }

@@ -1,0 +1,1 @@
+"""The folder of a run: its tries and steps, its start, its progress."""

@@ -1,0 +1,104 @@
+"""progress-<task>-<map index>.json in a run's folder: how far a task's job is, for pages.
+
+The operator writes it whenever its job tells of progress, every few seconds, and at its end. It is
+for people only: a task never fails because it cannot be written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Final, Literal, TypeAlias
+
+from airflow.providers.common.compat.sdk import Context
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
+
+from kafkats.errors import KafkatsError
+from kafkats_airflow.results import Progress
+from kafkats_airflow.runs.folders import file_name, folder_of
+from kafkats_airflow.runs.started import Started, started_of
+
+FORMAT: Final = 1
+FILES: Final = "progress-*.json"
+State: TypeAlias = Literal["running", "done", "failed"]
+
+
+class Live(BaseModel):
+    """The content. `stage` is the job's own, `units` and `bytes` are those of the stage."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    format: Literal[1]
+    dag_id: str
+    run_id: str
+    task: str
+    map_index: int
+    about: str
+    job: str
+    state: State
+    began_ms: NonNegativeInt
+    written_ms: NonNegativeInt
+    stage: str = ""
+    units: NonNegativeInt | None = None
+    of_units: NonNegativeInt | None = None
+    bytes: NonNegativeInt | None = None
+    of_bytes: NonNegativeInt | None = None
+    seconds: NonNegativeFloat | None = None
+    bytes_per_second: NonNegativeInt | None = None
+    seconds_left: NonNegativeInt | None = None
+    failed_tasks: NonNegativeInt = 0
+    started: Started = Started()
+
+
+class Teller:
+    """Writes the progress of one try of a task."""
+
+    def __init__(self, context: Context, job: str, about: str) -> None:
+        self.context, self.job, self.about = context, job, about
+        self.began_ms = _now_ms()
+        self.last: Progress = {"stage": ""}
+        self._started: Started | None = None
+
+    def tell(self, progress: Progress | None = None, state: State = "running") -> None:
+        """Write the file; at the end, without `progress`, with the last of the job."""
+        from kafkats.plans.files import make_folder, write_json
+
+        self.last = progress or self.last
+        with suppress(KafkatsError, KeyError, ValueError):
+            ti, folder = self.context["ti"], folder_of(self.context)
+            self._started = self._started or started_of(self.context)
+            made = Live(**{
+                **self.last,
+                "format": FORMAT,
+                "dag_id": self.context["dag"].dag_id,
+                "run_id": self.context["run_id"],
+                "task": ti.task_id,
+                "map_index": ti.map_index,
+                "about": self.about,
+                "job": self.job,
+                "state": state,
+                "began_ms": self.began_ms,
+                "written_ms": _now_ms(),
+                "started": self._started,
+            })
+            make_folder(folder, "the progress of a run")
+            name = f"progress-{file_name(ti.task_id)}-{ti.map_index}.json"
+            write_json(folder / name, made.model_dump(mode="json"))
+
+
+@contextmanager
+def telling(context: Context, job: str, about: str) -> Generator[Teller]:
+    """Write the begin and the end of a try, and give what tells the progress in between."""
+    teller = Teller(context, job, about)
+    teller.tell()
+    try:
+        yield teller
+    except BaseException:
+        teller.tell(state="failed")
+        raise
+    teller.tell(state="done")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

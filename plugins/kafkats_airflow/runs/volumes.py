@@ -1,0 +1,111 @@
+"""The volumes of a run, by the Spark connection that reaches them.
+
+Volumes that differ in `owner_stopped` or `work_area` are in separate groups. So are volumes of
+different brokers, in DAGs that handle one broker at a time.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from kafkats.config import Volume
+from kafkats.errors import UsageError
+from kafkats_airflow import checks
+from kafkats_airflow.forms.values import RunParams
+from kafkats_airflow.runs.folders import readable, with_digest
+
+_LONGEST: Final = 200
+
+
+class Group(NamedTuple):
+    """The volumes of one application. `broker` is "" if the DAG does not separate brokers."""
+
+    connection: str
+    broker: str
+    stopped: bool
+    work_area: str
+    """Where undo material goes; "" for beside each log directory."""
+    log_dirs: list[str]
+    name: str
+    """Names its folder: no other group of the policy has the same."""
+
+
+Key = tuple[str, str, bool, str]
+"""Connection, broker, owner_stopped, work_area: what tells groups apart."""
+
+
+def groups_of(params: RunParams, *, by_broker: bool = False, writes: bool = True) -> list[Group]:
+    """Group the volumes of the run into applications; `writes`: also by owner_stopped and
+    work_area.
+
+    Raises UsageError if the policy cannot be read or has no such volume.
+    """
+
+    def key_of(volume: Volume) -> Key:
+        area = str(volume.work_area) if writes and volume.work_area else ""
+        return (
+            volume.connection,
+            volume.broker if by_broker else "",
+            writes and volume.owner_stopped,
+            area,
+        )
+
+    volumes = checks.policy_of(params).volumes
+    names = _names(dict.fromkeys(map(key_of, volumes)))
+    groups: dict[Key, Group] = {}
+    for volume in _chosen(volumes, listed(params["volumes"])):
+        key = key_of(volume)
+        groups.setdefault(key, Group(*key, [], names[key])).log_dirs.append(str(volume.path))
+    return list(groups.values())
+
+
+def chosen_volumes(params: RunParams) -> list[Volume]:
+    """Return the volumes of the run; all of the policy if the form has no `volumes`.
+
+    Raises as `groups_of`.
+    """
+    return _chosen(checks.policy_of(params).volumes, listed(params.get("volumes")))
+
+
+def listed(given: Sequence[str] | None) -> list[str]:
+    """Return the words of a list param. A form gives None, or an empty line for a removed word."""
+    return [word for line in given or [] if (word := line.strip())]
+
+
+def _names(keys: Iterable[Key]) -> dict[Key, str]:
+    """Name a folder for each key. A name gets a digest if it is not unique or not a safe path."""
+
+    def text(key: Key) -> str:
+        return "-".join(filter(None, [key[0], key[1], "owner-stopped" if key[2] else "", key[3]]))
+
+    every = list(keys)
+    read = [readable(text(key)) for key in every]
+    plain = [
+        name
+        for name in read
+        if read.count(name) == 1 and not name.startswith(".") and len(name) <= _LONGEST
+    ]
+    return {
+        key: name if name in plain else with_digest(text(key), json.dumps(key))
+        for key, name in zip(every, read, strict=True)
+    }
+
+
+def _chosen(volumes: Sequence[Volume], wanted: Sequence[str]) -> list[Volume]:
+    """Return the volumes whose path or broker matches one of the globs; all without a glob."""
+
+    def matches(volume: Volume, glob: str) -> bool:
+        return fnmatch.fnmatchcase(str(volume.path), glob) or fnmatch.fnmatchcase(
+            volume.broker, glob
+        )
+
+    for glob in wanted:
+        if not any(matches(volume, glob) for volume in volumes):
+            raise UsageError(f"no volume of the policy has a path or broker like {glob!r}")
+    chosen = [v for v in volumes if not wanted or any(matches(v, glob) for glob in wanted)]
+    if not chosen:
+        raise UsageError("the policy has no volumes")
+    return chosen

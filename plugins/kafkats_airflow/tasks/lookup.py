@@ -1,0 +1,400 @@
+"""Lookup tables and exports by DAG: the hour that a run adds, the words of its jobs, what is told
+of the tables.
+
+Each broker of a connection has a table of its own, so that a partition is in it once, and runs on
+several connections never write the same one. A run adds its data interval, whenever it runs:
+backfills in any order end in the same files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Required, TypedDict
+
+from airflow.providers.common.compat.sdk import Asset, Context
+from airflow.sdk import AssetAlias
+
+from kafkats.config import parse_duration
+from kafkats.config.topics import topic_filter
+from kafkats.counts import counted
+from kafkats.errors import UsageError
+from kafkats_airflow import checks
+from kafkats_airflow.failing import failures, in_our_words, unfinished
+from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports import failed as failed_reports
+from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.results import Arguments, LookupResult, TableResult
+from kafkats_airflow.runs.folders import folder_of
+from kafkats_airflow.runs.moment import by_schedule, time_of
+from kafkats_airflow.runs.volumes import Group, groups_of
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from kafkats.lookup.marks import Mark
+    from kafkats.search.answers import Target
+
+TABLES: Final = AssetAlias("kafka_lookup_tables", group="kafkats")
+"""Stands for one asset per table, kafkats://lookup/NAME; an event's extra names the folder, the
+interval and what was written.
+"""
+HOUR: Final = timedelta(hours=1)
+AROUND: Final = timedelta(minutes=30)
+"""What a picture of an export shows before and after its time."""
+_LEAST_STEP_MS: Final = 1_000
+_AROUND_MS: Final = AROUND // timedelta(milliseconds=1)
+
+
+class Cells(TypedDict):
+    """Numbers of cells, of all tables of a run."""
+
+    added: int
+    closed: int
+    open: int
+    unreadable: int
+    above_high_watermark: int
+
+
+Interval = TypedDict("Interval", {"from": str, "to": str})
+"""The times that a run adds, ISO 8601."""
+
+
+class TableSummary(Cells, Interval):
+    """The result of the task `report` of build_lookup_tables."""
+
+    outcome: str
+    remarks: list[str]
+    other_logs: list[str]
+    report: str
+
+
+class TableReport(Cells, Interval, common.Remarked):
+    """report.json of build_lookup_tables."""
+
+    tables: list[TableResult]
+    other_logs: list[str]
+
+
+class NoteRow(TypedDict):
+    """A partition without an answer (kafkats.lookup.exports.Note)."""
+
+    topic: str
+    partition: int
+    side: str
+    reason: str
+    wrote: int | None
+
+
+class ExportSummary(TypedDict, total=False):
+    """The result of the task `write` of export_offsets."""
+
+    outcome: Required[str]
+    export: Required[str | None]
+    partitions: Required[int]
+    remarks: Required[list[str]]
+    report: Required[str]
+    format: str
+    without_answer: int
+
+
+class ExportReport(ExportSummary):
+    """report.json of export_offsets."""
+
+    notes: list[NoteRow]
+    pictures: list[str]
+
+
+def interval(context: Context) -> tuple[datetime, datetime]:
+    """Return the begin and end of the cells that the run adds.
+
+    These are the params `from` and `to` if they are given, else the data interval of its schedule
+    or backfill, else the last full hour before its `run_after`.
+
+    Raises UsageError for only one of the two, and for times without their offset from UTC
+    or in the wrong order.
+    """
+    since, until = params_of(context)["from"], params_of(context)["to"]
+    if since and until:
+        if (first := time_of(since, "from")) >= (last := time_of(until, "to")):
+            raise UsageError(f"to: {until!r} is not after from: {since!r}")
+        return first, last
+    if since or until:
+        raise UsageError("either both of from and to, or none")
+    begin, end = context.get("data_interval_start"), context.get("data_interval_end")
+    if by_schedule(context) and begin is not None and end is not None and begin < end:
+        return begin, end
+    hour = context["dag_run"].run_after.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return hour - HOUR, hour
+
+
+def tables(params: RunParams) -> list[tuple[Group, Path]]:
+    """The brokers' volumes, each with the folder of its table. Raises as `groups_of`."""
+    root = Path(params["tables"] or Path(params["folder"], "lookup"))
+    return [(group, root / group.name) for group in groups_of(params, by_broker=True, writes=False)]
+
+
+@in_our_words
+def building(context: Context) -> list[Arguments]:
+    """Return arguments of KafkatsJobOperator(job="lookup"), one dict per table."""
+    params = params_of(context)
+    checks.writable(params["folder"])
+    if checks.amount(parse_duration, params["step"], "step") < _LEAST_STEP_MS:
+        raise UsageError(f"step: {params['step']!r} is less than 1s")
+    begin, end = interval(context)
+    words = ["--topics", params["topics"], "--every", params["step"]]
+    words += ["--from", begin.isoformat(), "--until", end.isoformat()]
+    words += ["--depth", "full"] if params["exact"] else []
+    words += ["--high-watermark", params["high_watermark"]]
+    seen = folder_of(context)
+    return [
+        {
+            "conn_id": group.connection,
+            "application_args": [
+                *group.log_dirs,
+                *words,
+                "--output",
+                str(folder),
+                "--report",
+                str(seen / group.name),
+            ],
+            "about": folder.name,
+        }
+        for group, folder in tables(params)
+    ]
+
+
+@in_our_words
+@with_report
+def built(
+    context: Context,
+    asked: Sequence[Arguments] | None,
+    results: Sequence[TableResult] | None,
+) -> TableSummary:
+    """Report every table that was written, with pictures, and in its asset's event.
+
+    Fails when not all of `asked` were. Both are None after tasks that failed.
+    """
+    from kafkats.plans.files import write_json
+    from kafkats_airflow.reports import lookup as lookup_reports
+
+    begin, end = interval(context)
+    folder = folder_of(context)
+    checks.writable(folder)
+    written = [_without_rates(result) for result in results or []]
+    for one in written:
+        one["pictures"] = lookup_reports.of_table(Path(one["report"]), one)
+        name = Path(one["table"]).name
+        asset = Asset(name=f"kafka_lookup_{name}", uri=f"kafkats://lookup/{name}", group="kafkats")
+        extra: dict[str, JsonValue] = json.loads(json.dumps(one))
+        context["outlet_events"][TABLES].add(asset, extra=extra)
+    whole = asked is not None and len(written) == len(asked)
+    summary: TableSummary = {
+        "outcome": "built" if whole else UNFINISHED,
+        "from": begin.isoformat(),
+        "to": end.isoformat(),
+        "added": sum(one["added"] for one in written),
+        "closed": sum(one["closed"] for one in written),
+        "open": sum(one["open"] for one in written),
+        "unreadable": sum(one["unreadable"] for one in written),
+        "above_high_watermark": sum(one["above_high_watermark"] for one in written),
+        "remarks": _remarks(params_of(context)["topics"], written) if whole else [],
+        "other_logs": [line for one in written for line in one["other_logs"]],
+        "report": str(folder),
+    }
+    report: TableReport = {**summary, "failures": failures(context), "tables": written}
+    common.log_remarks(report["remarks"])
+    write_json(folder / "report.json", report)
+    causes = report["failures"]
+    overview.write(context, folder, summary["outcome"], [], failed=not whole, failures=causes)
+    if not whole:
+        raise unfinished(report["outcome"], report)
+    return summary
+
+
+def _unanswered(without: int, partitions: int, missing: str) -> list[str]:
+    """Return the remark that an export has partitions without an answer."""
+    if not without:
+        return []
+    return [
+        f"no record of this time for {without} of {counted(partitions, 'partition')}: the export"
+        f" has an end of the log there, or leaves it out (param missing, which was {missing});"
+        " Offsets by time gives each reason"
+    ]
+
+
+def _without_rates(result: TableResult) -> TableResult:
+    """Return a copy without the rates of the stages."""
+    found = result.copy()
+    found.pop("rates", None)
+    return found
+
+
+def _remarks(glob: str, written: Sequence[TableResult]) -> list[str]:
+    return [] if any(one["partitions"] for one in written) else common.nothing(glob)
+
+
+@in_our_words
+def looking(context: Context) -> list[Arguments]:
+    """Return arguments of KafkatsJobOperator(job="lookup") for an export from the volumes; nothing
+    for one from tables.
+    """
+    params = params_of(context)
+    checks.writable(params["folder"])
+    _times(params)
+    if params["source"] == "tables":
+        return []
+    folder = folder_of(context)
+    words = [word for ms in _times(params) for word in ("--at", str(ms))] + [
+        "--at",
+        "latest",
+        "--at",
+        "earliest",
+    ]
+    words += [
+        "--topics",
+        params["topics"],
+        "--policy",
+        params["policy"],
+        "--high-watermark",
+        params["high_watermark"],
+    ]
+    words += ["--go-on", "--around", f"{_AROUND_MS}ms"]
+    return [
+        {
+            "conn_id": group.connection,
+            "application_args": [*group.log_dirs, *words, "--report", str(folder / group.name)],
+        }
+        for group in groups_of(params)
+    ]
+
+
+@in_our_words
+@with_report
+def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSummary:
+    """Write the export of all that was looked up, or of the tables, into the run's folder, with a
+    report. Fails if an earlier task has failed; that has a report, too.
+    """
+    from kafkats.lookup import exports
+    from kafkats.plans.files import write_json, write_text
+    from kafkats_airflow.reports import lookup as lookup_reports
+
+    if causes := failures(context):
+        raise unfinished(UNFINISHED, failed_reports.write(context, causes))
+    params = params_of(context)
+    starts, ends = (
+        _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
+    )
+    folder = folder_of(context)
+    checks.writable(folder)
+    if not starts:
+        return _nothing_exported(context, folder, params["topics"])
+    made = exports.export(
+        starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or ""
+    )
+    path = folder / ("offsets.csv" if params["format"] == "group-csv" else "offsets.json")
+    write_text(path, made.text)
+    without: list[NoteRow] = [
+        {
+            "topic": note.topic,
+            "partition": note.partition,
+            "side": note.side,
+            "reason": note.reason,
+            "wrote": note.wrote,
+        }
+        for note in made.notes
+    ]
+    summary: ExportSummary = {
+        "outcome": "exported",
+        "export": str(path),
+        "format": params["format"],
+        "partitions": made.partitions,
+        "report": str(folder),
+        "without_answer": len(without),
+        "remarks": _unanswered(len(without), made.partitions, params["missing"]),
+    }
+    common.log_remarks(summary["remarks"])
+    marks = [*starts, *(ends or ())]
+    if params["source"] == "tables":
+        pictures = lookup_reports.of_export_from_table(folder, _table(params), marks, _AROUND_MS)
+    else:
+        pictures = lookup_reports.of_export(folder, looked or [], marks)
+    write_json(folder / "report.json", {**summary, "notes": without, "pictures": pictures})
+    overview.write(context, folder, summary["outcome"], [])
+    return summary
+
+
+def _nothing_exported(context: Context, folder: Path, topics: str) -> ExportReport:
+    """Write the report of an export without partitions, and no file: it would read as an answer."""
+    from kafkats.plans.files import write_json
+
+    report: ExportReport = {
+        "outcome": "nothing to export",
+        "export": None,
+        "partitions": 0,
+        "report": str(folder),
+        "remarks": common.nothing(topics),
+        "notes": [],
+        "pictures": [],
+    }
+    common.log_remarks(report["remarks"])
+    write_json(folder / "report.json", report)
+    overview.write(context, folder, report["outcome"], [])
+    return report
+
+
+def _from_rows(
+    params: RunParams, looked: Sequence[LookupResult]
+) -> tuple[list[Mark], list[Mark] | None]:
+    from kafkats.lookup.marks import marks_of
+    from kafkats.lookup.partitions import LOOKUP
+    from kafkats.plans.facts import read_table
+
+    rows = common.concat(
+        [read_table(Path(one["report"]) / "lookup.parquet", LOOKUP) for one in looked], LOOKUP
+    )
+    if not rows.num_rows:
+        return [], None
+    at, *until = _times(params)
+    return marks_of(rows, at), marks_of(rows, until[0]) if until else None
+
+
+def _from_tables(params: RunParams) -> tuple[list[Mark], list[Mark] | None]:
+    from kafkats.lookup.marks import read_marks
+
+    at, *until = _times(params)
+    starts, ends = read_marks(_table(params), at, *until)
+    return _of_topics(starts, params), _of_topics(ends, params) if ends is not None else None
+
+
+def _of_topics(marks: Sequence[Mark], params: RunParams) -> list[Mark]:
+    wanted = topic_filter(params["topics"])
+    return [mark for mark in marks if wanted.matches(mark.topic)]
+
+
+def _table(params: RunParams) -> Path:
+    """Return the table of one broker: two brokers have two answers for a shared partition."""
+    folders = [folder for _, folder in tables(params)]
+    if len(folders) != 1:
+        raise UsageError(
+            f"an export is of one table, and there are {len(folders)}: name one broker as the"
+            " volume"
+        )
+    return folders[0]
+
+
+def _times(params: RunParams) -> list[Target]:
+    """Return the begin and, if given, the end, epoch ms; with the margin. Raises UsageError."""
+    from kafkats.lookup.marks import with_margin
+
+    margin = checks.amount(parse_duration, params["margin"], "margin") if params["margin"] else 0
+    until = _ms(time_of(params["until"], "until")) if params["until"] else None
+    begin, end = with_margin(_ms(time_of(params["time"], "time")), until, margin)
+    return [begin] if end is None else [begin, end]
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

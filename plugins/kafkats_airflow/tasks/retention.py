@@ -1,0 +1,146 @@
+"""The tasks of apply_retention and roll_segments: arguments of their jobs, and RUNs due for a
+purge.
+
+Both decide for a moment (kafkats_airflow.runs.moment).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from airflow.providers.common.compat.sdk import Context
+
+from kafkats.config import parse_size
+from kafkats.errors import KafkatsError, UsageError
+from kafkats_airflow import checks
+from kafkats_airflow.approvals.guards import beyond_guards, nothing, over_guards
+from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.jobs.applications import places
+from kafkats_airflow.results import Answer, Arguments, PlanResult, Work
+from kafkats_airflow.runs.folders import every_run, folder_of
+from kafkats_airflow.runs.moment import moment, time_of
+from kafkats_airflow.runs.plans import planned_by
+from kafkats_airflow.runs.tries import work_of
+from kafkats_airflow.runs.volumes import groups_of
+
+DAY_MS: Final = 86_400_000
+
+
+@in_our_words
+def planning(context: Context, operation: str) -> list[Arguments]:
+    """Return arguments of PlanJobOperator, one dict per application."""
+    params, now = params_of(context), moment(context)
+    checks.writable(params["folder"])
+    operation = planned_by(operation, params)
+    words = ["--policy", params["policy"], "--topics", params["topics"]]
+    if operation == "split":
+        words += _splitting(params, now)
+    else:
+        words += ["--generation", params["generation"], "--now", now]
+        words += ["--simulate"] if operation == "roll" and params.get("simulate") else []
+    asked: list[Arguments] = []
+    for group in groups_of(params):
+        folder = folder_of(context) / group.name
+        more = _deleting(params, folder) if operation == "retain" else []
+        given = [operation, *group.log_dirs, *words, *more, *places(folder, group)]
+        asked.append({"conn_id": group.connection, "application_args": given})
+    return asked
+
+
+def _splitting(params: RunParams, now: str) -> list[str]:
+    """Return the options of plan split. Raises UsageError for amounts and times that are none."""
+    words = ["--where", params["split"], "--latest", now]
+    if params["segment_bytes"]:
+        checks.amount(parse_size, params["segment_bytes"], "segment_bytes")
+        words += ["--segment-bytes", params["segment_bytes"]]
+    words += ["--segment-ms", str(params["segment_ms"])] if params["segment_ms"] else []
+    words += ["--earliest", time_of(params["earliest"], "earliest").isoformat()]
+    if params["before"]:
+        words += ["--before", time_of(params["before"], "before").isoformat()]
+    return words
+
+
+def _deleting(params: RunParams, folder: Path) -> list[str]:
+    if params["free"] and params["inside_segments"]:
+        raise UsageError(
+            "inside_segments writes what stays before anything is freed: it does not go with free"
+        )
+    words = ["--beyond-guard", str(folder / "over-guard")]
+    words += (
+        ["--before", time_of(params["before"], "before").isoformat()] if params["before"] else []
+    )
+    if params["free"]:
+        checks.amount(parse_size, params["free"], "free")
+        words += ["--free", params["free"]]
+    words += ["--inside-segments"] if params["inside_segments"] else []
+    words += ["--last-segment"] if params["last_segment"] else []
+    return words
+
+
+@in_our_words
+def changing(
+    context: Context,
+    asked: Sequence[Arguments],
+    plans: Sequence[PlanResult],
+    answer: Answer | None = None,
+) -> list[Work]:
+    """Return the Work of each application (kafkats_airflow.runs.tries); nothing for a dry run.
+
+    The plan is the one within the guards, unless `answer` allows more, or nothing.
+    """
+    params = params_of(context)
+    if params["dry_run"]:
+        return []
+    proof = ["--policy", params["policy"]]
+    found = []
+    for one, plan in zip(asked, plans, strict=True):
+        counts = beyond_guards(plan) if over_guards(answer) else plan
+        writes = bool(counts["totals"]["files"]) and not nothing(answer)
+        found.append(work_of(one["conn_id"], counts, proof, writes=writes))
+    return [work for work in found if work]
+
+
+@in_our_words
+def due(context: Context, operation: str) -> list[Arguments]:
+    """Return arguments of the purge job: RUNs of this operation that ended `undo_days` ago or
+    earlier, of a roll also splits.
+
+    The clock counts, not the moment that the run decides for. Nothing for a dry run.
+    """
+    params = params_of(context)
+    if params["dry_run"]:
+        return []
+    window_ms = params["undo_days"] * DAY_MS
+    folders = every_run(params["folder"])
+    waiting = [
+        (folder, dirs) for folder in folders if (dirs := _waits(folder, operation, window_ms))
+    ]
+    asked: list[Arguments] = []
+    for group in groups_of(params):
+        runs = [str(folder) for folder, dirs in waiting if dirs <= set(group.log_dirs)]
+        if runs:
+            words = [*runs, "--older-than", f"{window_ms}ms"]
+            asked.append({"conn_id": group.connection, "application_args": words})
+    return asked
+
+
+def _waits(folder: Path, operation: str, window_ms: int) -> set[str]:
+    """Return the log directories of a RUN that is due for a purge, else nothing."""
+    from kafkats.plans.run import read_run
+
+    ended = folder / "report.json"
+    now_ms = time.time_ns() // 1_000_000
+    if (folder / "purge.json").exists() or not ended.exists():
+        return set()
+    if ended.stat().st_mtime_ns // 1_000_000 + window_ms > now_ms:
+        return set()
+    try:
+        run = read_run(folder)
+    except KafkatsError:  # another version's, or half written: not ours to purge
+        return set()
+    ours = {operation, "split"} if operation == "roll" else {operation}
+    return set(run.directories) if run.operation in ours else set()
