@@ -249,7 +249,10 @@ def read_request(path: Path) -> Request:
     with storage(path, "reading the request"):
         text = path.read_bytes()
     try:
-        return Request.model_validate(strict_json.loads(text))
+        content = strict_json.loads(text)
+        for number in strict_json.numbers_in(content):
+            strict_json.int64(number)  # a request has no inode numbers
+        return Request.model_validate(content)
     except ValidationError as e:
         raise UsageError(_first(e), path=path) from e
     except ValueError as e:

@@ -6,10 +6,13 @@ It has paths, digests and numbers, never rows, and no sentences but those of err
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -17,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kafkats import __version__, errors
 from kafkats.errors import Holder, KafkatsError, storage
+from kafkats.plans.files import make_folder
 from kafkats.request import LogDirectory, Request
 
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
@@ -258,18 +262,46 @@ class Result(Part):
 
 
 def write_result(path: Path, result: Result) -> None:
-    """Write a result in one step, readable by this user alone. Raises StorageFailed."""
-    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Write a result in one step, readable by this user alone. Raises StorageFailed.
+
+    The text is ASCII: bytes of a path that are not UTF-8 become half surrogate pairs, which
+    strict_json reads back.
+    """
+    text = json.dumps(result.model_dump(mode="json", exclude_none=True), separators=(",", ":"))
+    with storage(path, "writing the result"), _private(path) as new:
+        with new.open("w", encoding="ascii") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+
+
+def check_place(path: Path) -> None:
+    """Raise the error with which a result could not be written, before anything is done.
+
+    Raises UsageError for a place inside a log directory, StorageFailed.
+    """
+    make_folder(path.parent, "the result")
     with storage(path, "writing the result"):
-        try:
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(result.model_dump_json(exclude_none=True) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with _private(path):
+            pass
+
+
+@contextmanager
+def _private(path: Path) -> Generator[Path]:
+    """Yield a new file beside `path` that only this user can read; it is gone in the end.
+
+    A link that another process left at its name is not followed.
+    """
+    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    new.unlink(missing_ok=True)
+    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _planned(result: Result) -> dict[str, Any]:

@@ -41,6 +41,8 @@ def test_a_file_and_back(tmp_path: Path) -> None:
         ({"options": {"Rebuild": {}}}, "Rebuild: apply has no such options"),
         ({"plan": {"folder": "/p", "forced": True}}, "plan.forced"),
         ({"made_ms": None}, "made_ms"),
+        ({"made_ms": 2**63}, "64 bits"),
+        ({"reservation": {"holder": "ada", "until_ms": 2**63}}, "64 bits"),
     ],
 )
 def test_what_is_not_known_is_refused(tmp_path: Path, more: dict[str, Any], said: str) -> None:

@@ -17,7 +17,7 @@ from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.given import Given
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.request import Request, Verb, models_of, read_request
-from kafkats.result import Result, write_result
+from kafkats.result import Result, check_place, write_result
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
@@ -111,10 +111,28 @@ def run_request(asked: Path, told: Path, session: Session, verb: str = "") -> in
     """Do what the request in the file `asked` says, write its result to the file `told`, and return
     the exit code. `session` then has the summary, and the error if there is one.
 
-    With a `verb` a request for another one is refused. Raises StorageFailed if the result cannot be
-    written.
+    With a `verb` a request for another one is refused. Nothing is done where the result could not
+    be written.
     """
     ready_streams()
+    try:
+        check_place(told)
+        result = _result_of(asked, session, verb)
+        if result.did_something:
+            session.summary.update(result.summary())
+        if result.error is not None:
+            session.error = result.error.as_error()
+            warn(f"kafkats: {session.error}")
+        write_result(told, result)
+    except KafkatsError as e:
+        session.error = session.error or e
+        warn(f"kafkats: {e}")
+        return session.error.exit_code
+    return result.exit_code
+
+
+def _result_of(asked: Path, session: Session, verb: str) -> Result:
+    """Return what came of the request in a file; of no request that it is none."""
     assert session.executor is not None
     try:
         request = read_request(asked)
@@ -122,15 +140,10 @@ def run_request(asked: Path, told: Path, session: Session, verb: str = "") -> in
             raise UsageError(f"is a request to {request.verb}, not to {verb}", path=asked)
         deployment = session.deployment
         with click.Context(click.Command("request"), obj=session):
-            rows = Rows(as_json=False)
-            result = flow.run(request, session.executor, show=rows, deployment=deployment)
+            return flow.run(
+                request, session.executor, show=Rows(as_json=False), deployment=deployment
+            )
     except KafkatsError as e:
         result = Result(verb=verb)
         result.fail(e)
-    write_result(told, result)
-    if result.did_something:
-        session.summary.update(result.summary())
-    if result.error is not None:
-        session.error = result.error.as_error()
-        warn(f"kafkats: {session.error}")
-    return result.exit_code
+        return result

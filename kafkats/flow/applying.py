@@ -30,6 +30,7 @@ from kafkats.flow.ending import (
     refused_end,
     undoable,
 )
+from kafkats.logdir.workarea import work_area
 from kafkats.operations import operation
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
@@ -112,6 +113,8 @@ def apply(
     """
     run = run_of(plan, place=place, owner_stopped=owner_stopped)
     check_volumes(plan_folder, run.directories)
+    for log_dir in run.directories if place is not None else ():
+        work_area(log_dir, place)  # a run keeps its place: one that never fits would end it
     unnamed = unidentified(plan_folder, run.directories)
     with changing(run, folder, holder=holder, plan_folder=plan_folder) as held:
         held.remarks += unnamed

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.config.approvers import NAME, Approver, read_approvers
 from kafkats.config.options import BatchLimit
-from kafkats.errors import KafkatsError, Refused, is_out_of_memory
+from kafkats.errors import KafkatsError, Refused, UsageError, is_out_of_memory
 from kafkats.request import Identity, LogDirectory, Request, models_of
 from kafkats.result import Result
 
@@ -117,8 +117,40 @@ def run(
     return work.done.finish()
 
 
+_NEEDED: Final[Mapping[str, str]] = {
+    "apply": "plan",
+    "plan": "log_dirs",
+    "purge": "runs",
+    "release": "log_dirs",
+    "undo": "runs",
+}
+"""The part of a request that names what a verb works on."""
+_ALSO: Final[Mapping[str, tuple[str, ...]]] = {
+    "apply": ("approval",),
+    "plan": ("policy",),
+    "undo": ("approval",),
+}
+"""Further parts that only some verbs have."""
+
+
+def _check_parts(request: Request) -> None:
+    """Raise UsageError for a request that names nothing to do, or parts that its verb ignores.
+
+    Log directories are also named for their identities.
+    """
+    needed = _NEEDED[request.verb]
+    if not getattr(request, needed):
+        words = "a plan and its digest" if needed == "plan" else needed
+        raise UsageError(f"{request.verb} needs {words}")
+    known = {needed, *_ALSO.get(request.verb, ())}
+    for name in ("approval", "plan", "policy", "runs"):
+        if name not in known and getattr(request, name):
+            raise UsageError(f"{name}: {request.verb} has no such part")
+
+
 def _check(request: Request) -> None:
     """Raise UsageError and Refused before anything is done."""
+    _check_parts(request)
     if BatchLimit in models_of(request.verb, request.operation):
         from kafkats.compression.limit import allow
 

@@ -81,14 +81,23 @@ def _fits_a_path(text: str) -> bool:
         return False
 
 
+def numbers_in(value: object) -> Iterator[int]:
+    """Yield every integer in a value."""
+    return (one for one in _parts(value) if type(one) is int)
+
+
 def _texts(value: object) -> Iterator[str]:
     """Yield every text in a value, including keys."""
+    return (one for one in _parts(value) if isinstance(one, str))
+
+
+def _parts(value: object) -> Iterator[object]:
+    """Yield a value and everything in it, including keys."""
     left = [value]
     while left:
         one = left.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
+        yield one
+        if isinstance(one, dict):
             left += [*one.keys(), *one.values()]
         elif isinstance(one, list):
             left += one

@@ -66,6 +66,8 @@ def see(
     expect(sum(unit.bytes for unit in units if unit.recovery))
     ends = stages.ends(units)
     doubtful = _in_doubt(ends, units)
+    if options.mend_magic:  # no start reads these batches, and no end shows them
+        doubtful = [unit for unit in units if unit.base_offset >= 0]
     read = stages.verify(doubtful, rule=options.rule, policy=policy)
     segments = pa.concat_tables([_without(ends, doubtful), read])
     if marked is None:

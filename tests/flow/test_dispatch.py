@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,33 @@ def test_the_process_says_who_must_approve(scene: Scene, tmp_path: Path) -> None
         write_approval(record, Approval("Approve", (scene.digest,), by, "", 1))
         result = run(asked(scene, record), LocalExecutor(1), deployment=deployment)
         assert (result.exit_code, scene.lost.exists()) == (code, code == 0), by
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "said"),
+    [
+        ("undo", {}, "undo needs runs"),
+        ("purge", {"runs": []}, "purge needs runs"),
+        ("release", {}, "release needs log_dirs"),
+        ("plan", {"operation": "rebuild"}, "plan needs log_dirs"),
+        ("apply", {}, "apply needs a plan"),
+        ("purge", {"runs": [{"folder": "/r"}], "approval": {"record": "/a"}}, "approval"),
+        ("undo", {"runs": [{"folder": "/r"}], "plan": {"folder": "/p"}}, "plan"),
+        ("release", {"log_dirs": [{"path": "/none"}], "runs": [{"folder": "/r"}]}, "runs"),
+        (
+            "apply",
+            {"plan": {"folder": "/p", "digest": "any"}, "policy": {"defaults": {}}},
+            "policy",
+        ),
+    ],
+)
+def test_a_request_without_its_subject_or_with_another_verbs_part_is_refused(
+    verb: str, fields: dict[str, Any], said: str
+) -> None:
+    request = Request.model_validate({"verb": verb, "made_ms": 0, **fields})
+    result = run(request, LocalExecutor(1))
+    assert result.error is not None and (result.error.kind, result.exit_code) == ("UsageError", 2)
+    assert said in result.error.reason
 
 
 def test_memory_that_ran_out_is_an_error_and_a_bug_is_raised(

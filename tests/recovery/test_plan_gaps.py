@@ -171,6 +171,22 @@ def test_an_unknown_magic_is_mended_when_it_is_asked_for(
     assert plan.blocked == 0 and paths.RECOVERY_POINT in plan.items["file"].to_pylist()
 
 
+def test_a_batch_that_no_start_reads_is_mended_too(golden: Unpacked, tmp_path: Path) -> None:
+    """Beside a clean-shutdown marker only the ends of logs are read, but when this is asked for."""
+    root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
+    (root / paths.CLEAN_SHUTDOWN).touch()
+    log = min((root / NAME).glob("*.log"))
+    whole = log.read_bytes()
+    second = [batch.position for batch in dispatch.batches(whole)][1]
+    log.write_bytes(whole[: second + 16] + b"\x07" + whole[second + 17 :])
+    plan = plan_of(root, CRASHED, mend_magic=True).plan
+    assert [(row["file"], row["action"]) for row in plan.items.to_pylist()] == [
+        (log.name, "replace")
+    ]
+    assert set(applied_rows(plan)["outcome"].to_pylist()) == {"done"}
+    assert log.read_bytes() == whole
+
+
 def test_a_log_that_changed_since_its_mending_was_planned_is_left_alone(
     golden: Unpacked, tmp_path: Path
 ) -> None:

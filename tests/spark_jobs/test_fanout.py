@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
 from collections.abc import Generator
@@ -13,7 +14,10 @@ from typing import Any
 import fanout
 import pytest
 
+from kafkats.cli import performing
+from kafkats.errors import DiskFull
 from kafkats.execution import LocalExecutor
+from kafkats.logdir import strict_json
 from kafkats.logdir.reservation import reservation_area, reserve
 from kafkats.request import Request
 from kafkats.reserving import now_ms
@@ -112,3 +116,62 @@ def test_a_request_that_is_none_of_the_jobs(
     assert said in f"{result.error.path}: {result.error.reason}"
     line = marked(capsys.readouterr().out)
     assert line["kind"] == result.error.kind == "UsageError"
+
+
+def rebuild(root: Path, folder: str) -> str:
+    """Return a request for a plan in a folder, as JSON."""
+    return json.dumps({
+        "verb": "plan",
+        "operation": "rebuild",
+        "made_ms": 0,
+        "log_dirs": [{"path": str(root)}],
+        "options": {"PlanFolder": {"output": folder}},
+    })
+
+
+@pytest.mark.parametrize("where", ["disk/data/result.json", "disk", "plain/result.json"])
+def test_nothing_is_done_where_the_result_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+    tmp_path: Path,
+    where: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked, plan = tmp_path / "request.json", tmp_path / "plan"
+    asked.write_text(rebuild(root, str(plan)))
+    (tmp_path / "plain").write_text("")
+    before = sorted(root.iterdir())
+    code = run_job(monkeypatch, "plan", "--request", asked, "--result", tmp_path / where)
+    assert code == 2 and marked(capsys.readouterr().out)["error"]
+    assert not plan.exists() and sorted(root.iterdir()) == before
+
+
+def test_a_result_that_cannot_be_written_any_more_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(path: Path, _result: Result) -> None:
+        raise DiskFull("no room", path=path)
+
+    asked, told, plan = (tmp_path / name for name in ("request.json", "result.json", "plan"))
+    asked.write_text(rebuild(root, str(plan)))
+    monkeypatch.setattr(performing, "write_result", full)
+    assert run_job(monkeypatch, "plan", "--request", asked, "--result", told) == 2
+    line = marked(capsys.readouterr().out)
+    assert line["kind"] == "DiskFull" and line["plan"] == str(plan) and plan.is_dir()
+
+
+def test_a_result_names_paths_that_are_not_utf_8_and_follows_no_link(
+    monkeypatch: pytest.MonkeyPatch, root: Path, tmp_path: Path
+) -> None:
+    asked, told = tmp_path / "request.json", tmp_path / "result.json"
+    plan, other = tmp_path / os.fsdecode(b"plan-\xff"), tmp_path / "other"
+    asked.write_text(rebuild(root, str(plan)))
+    other.write_text("kept")
+    (tmp_path / f"result.json.{os.getpid()}.tmp").symlink_to(other)
+    assert run_job(monkeypatch, "plan", "--request", asked, "--result", told) == 0
+    assert strict_json.loads(told.read_bytes())["plan"]["folder"] == str(plan)
+    assert other.read_text() == "kept" and stat.S_IMODE(told.stat().st_mode) == 0o600
+    assert sorted(tmp_path.glob("result.json*")) == [told]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kafkats.flow import applying
@@ -19,6 +21,20 @@ def test_a_plan_is_applied_and_proved(scene: Scene) -> None:
     again = scene.apply(options={"Apply": {"prove": False}})
     assert again.runs[0].already and again.runs[0].proof is None
     assert again.summary()["note"].startswith("this plan had been applied before")
+
+
+@pytest.mark.parametrize(
+    ("place", "said"), [("disk/data/inside", "outside the log directories"), ("none", "not a dir")]
+)
+def test_a_place_that_does_not_fit_is_refused_before_the_run_begins(
+    scene: Scene, tmp_path: Path, place: str, said: str
+) -> None:
+    if place != "none":
+        (tmp_path / place).mkdir()
+    result = scene.apply(options={"WorkArea": {"place": str(tmp_path / place)}})
+    assert result.error is not None and said in result.error.reason
+    assert (result.exit_code, scene.ran.exists()) == (2, False)
+    assert scene.apply().ended == "fine", "the plan can still be applied"
 
 
 @pytest.mark.parametrize(
