@@ -160,7 +160,10 @@ def verify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json
             return rows.proved
         depth = given.of(VerifyDepth).depth
         told = _verified_sentences(rows.looked, result.summary(), depth)
-        if _to_rebuild(rows.looked.segments, rows.found):
+        if any(finding["kind"] == "unknown-magic" for finding in rows.found):
+            places = shlex.join(map(str, log_dirs))
+            told.append(f"next: kafkats plan recover {places} --mend-magic -o PLAN")
+        elif _to_rebuild(rows.looked.segments, rows.found):
             told.append(_next(log_dirs, given))
         return told
 

@@ -123,12 +123,14 @@ _NEEDED: Final[Mapping[str, str]] = {
     "purge": "runs",
     "release": "log_dirs",
     "undo": "runs",
+    "verify": "log_dirs",
 }
 """The part of a request that names what a verb works on."""
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "apply": ("approval",),
     "plan": ("policy",),
     "undo": ("approval",),
+    "verify": ("policy",),
 }
 """Further parts that only some verbs have."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -13,7 +13,7 @@ from kafkats.execution import LocalExecutor
 from kafkats.flow import Deployment, run
 from kafkats.flow.verbs import release
 from kafkats.plans.approval import Approval, write_approval
-from kafkats.request import LogDirectory, PlanName, Request
+from kafkats.request import LogDirectory, PlanName, Request, Verb
 from tests.flow.conftest import Scene
 
 
@@ -77,6 +77,15 @@ def test_a_request_without_its_subject_or_with_another_verbs_part_is_refused(
     result = run(request, LocalExecutor(1))
     assert result.error is not None and (result.error.kind, result.exit_code) == ("UsageError", 2)
     assert said in result.error.reason
+
+
+@pytest.mark.parametrize("verb", get_args(Verb))
+def test_every_verb_needs_its_subject(verb: str) -> None:
+    operation = {"operation": "rebuild"} if verb == "plan" else {}
+    request = Request.model_validate({"verb": verb, "made_ms": 0, **operation})
+    result = run(request, LocalExecutor(1))
+    assert result.ended == "failed" and result.error is not None
+    assert result.error.kind == "UsageError" and f"{verb} needs " in result.error.reason
 
 
 def test_memory_that_ran_out_is_an_error_and_a_bug_is_raised(

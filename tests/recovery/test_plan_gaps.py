@@ -146,7 +146,7 @@ def test_a_batch_of_an_unknown_magic_is_never_cut(
 
 @pytest.mark.parametrize("last", [False, True])
 def test_an_unknown_magic_is_mended_when_it_is_asked_for(
-    golden: Unpacked, tmp_path: Path, last: bool
+    golden: Unpacked, tmp_path: Path, last: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The mended log is the one before the bit was lost, and the next plan recovers it; undo puts the damage back."""
     root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
@@ -154,6 +154,8 @@ def test_an_unknown_magic_is_mended_when_it_is_asked_for(
     whole = {path.name: path.read_bytes() for path in (root / NAME).glob("*.log")}
     log, _ = with_magic_7(root, last=last)
     damaged, before = log.read_bytes(), log.stat()
+    assert run(["verify", str(root), "--depth", "full"], Session()) == 1
+    assert f"next: kafkats plan recover {root} --mend-magic -o PLAN" in capsys.readouterr().out
     assert (
         run(["plan", "recover", str(root), "--mend-magic", "-o", str(tmp_path / "plan")], Session())
         == 0
