@@ -25,7 +25,15 @@ from kafkats.generations import RULES
 from kafkats.index.check import SegmentCheck, check_segment
 from tests.golden import Segment, Unpacked
 
-LOG_DAMAGE = {"torn-tail", "zero-tail", "bad-length", "bad-magic", "bad-crc", "bad-header"}
+LOG_DAMAGE = {
+    "torn-tail",
+    "zero-tail",
+    "bad-length",
+    "bad-magic",
+    "unknown-magic",
+    "bad-crc",
+    "bad-header",
+}
 OFFSET_DAMAGE = {"offsets-not-increasing", "offset-out-of-range"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 HEADER = {0: 26, 1: 34, 2: 61}

@@ -17,11 +17,10 @@ from kafkats import paths
 from kafkats.evidence.claims import claims_of
 from kafkats.execution import LocalExecutor
 from kafkats.flow.applying import undo
-from kafkats.logdir.root import scan_root
 from kafkats.plans.run import begin_run, run_of
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.rules import start_rule
-from tests.builders.directories import contents
+from tests.builders.directories import contents, scan_root
 from tests.builders.operations import applied_rows
 from tests.crash.migration import killed_at, unsynced
 from tests.golden import case
