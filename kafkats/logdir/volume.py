@@ -40,6 +40,8 @@ class Volume(NamedTuple):
 
 def volume_at(log_dir: str | os.PathLike[str]) -> Volume | None:
     """Return the identity of the log directory at a path, None where there is none to be read."""
+    if "\0" in os.fspath(log_dir):
+        return None  # no file has such a path, and opening one raises ValueError
     try:
         meta = read_meta_properties(Path(log_dir, paths.META_PROPERTIES))
     except (BadInput, StorageFailed):

@@ -403,7 +403,7 @@ TAMPERED: dict[str, tuple[Callable[..., None], Callable[..., None], tuple[int, .
     "no partition": (to(partition_dir=""), same, (2,)),
     "a partition that is none": (to(partition_dir="no partition"), same, (2,)),
     "a partition with a NUL": (to(partition_dir="t\0-0"), same, (2,)),
-    "a log dir that is none": (to(log_dir="/nowhere/at/all"), same, (2,)),
+    "a log dir that is none": (to(log_dir="/nowhere/at/all"), same, (3,)),
     "a log dir with a NUL": (to(log_dir="/da\0ta"), same, (2,)),
     "no log dir": (to(log_dir=""), same, (2, 3)),
     "a device for a log dir": (to(log_dir="/dev/null"), same, (2, 3)),
