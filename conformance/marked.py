@@ -43,7 +43,7 @@ Command = Callable[..., int]
 
 
 class Told(NamedTuple):
-    """What clients get of a partition: its end, the offset of a new record, and the offsets that it serves then."""
+    """The answers of a broker about a partition: its log end, the offset of a new record, and the offsets that it serves then."""
 
     end: int
     appended: int
