@@ -14,6 +14,7 @@ from kafkats.errors import KafkatsError
 from kafkats.evidence.borders import Witness
 from kafkats.evidence.judging import NOTHING_BEHIND
 from kafkats.evidence.looking import index_witnesses, orphan_witnesses
+from kafkats.formats import v2
 from kafkats.index.tail import read_tail
 from kafkats.recovery.load import Load
 from kafkats.segment.broker_walk import read_on
@@ -94,3 +95,20 @@ def index_claims(load: Load, log_end: int) -> tuple[Witness, ...]:
     if not last or load.files.sources.get(last) != last:
         return gone
     return (*index_witnesses(load.directory, load.bases[-1], log_end), *gone)
+
+
+def unknown_magics(load: Load) -> dict[int, int]:
+    """Return where each recovered segment keeps a batch with a magic above 2, by base offset."""
+    if load.rule.newest_magic < v2.MAGIC:
+        return {}
+    found = {base: done.unknown_magic_at for base, done in load.recoveries.items()}
+    return {base: position for base, position in found.items() if position >= 0}
+
+
+def unknown_formats(load: Load) -> dict[int, int]:
+    """Return the newest format of each segment by base offset where the broker does not know it."""
+    known = load.rule.newest_magic
+    if known >= v2.MAGIC:
+        return {}
+    newest = {base: load.newest_magic(base) for base in load.bases}
+    return {base: magic for base, magic in newest.items() if magic > known}
