@@ -30,17 +30,19 @@ from kafkats.logdir import strict_json
 from kafkats.migration.options import Step, UndoCertify
 from kafkats.operations import OPERATIONS
 from kafkats.plans.options import Apply, PlanFolder, Purge
+from kafkats.recovery.options import Preflight
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
 
 M = TypeVar("M", bound=Options)
 
-Verb: TypeAlias = Literal["apply", "plan", "purge", "release", "undo", "verify"]
+Verb: TypeAlias = Literal["apply", "plan", "preflight", "purge", "release", "undo", "verify"]
 
 MODELS: Final[Mapping[str, tuple[type[Options], ...]]] = {
     "apply": (Apply, Vouched, WorkArea, BatchLimit),
     "plan": (PlanFolder, Topics, WorkArea, BatchLimit),
+    "preflight": (Preflight, Report),
     "purge": (Purge,),
     "release": (WorkArea,),
     "undo": (UndoCertify,),

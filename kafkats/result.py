@@ -26,6 +26,8 @@ from kafkats.request import LogDirectory, Request
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
 """How the work ended: the one source of exit codes."""
 
+Starts: TypeAlias = Literal["yes", "no", "unknown"]
+"""Whether a broker will start; that it loses something is a finding, apart from this."""
 EXIT_CODES: Final[Mapping[Ended, int]] = {"fine": 0, "findings": 1, "failed": 2, "refused": 3}
 _ENDS: Final[Mapping[int, Ended]] = {code: ended for ended, code in EXIT_CODES.items()}
 _FAMILIES: Final = (
@@ -191,8 +193,9 @@ class Result(Part):
     """A result. Times are epoch milliseconds; `host` is where the work was driven.
 
     `beyond` is the same plan without the policy's guards. `undo` are runs to be undone in place of
-    a plan. `proof` is that of a verify; `runs` are then those that it proved. `found` counts
-    segments and findings (facts.Summary), `more` has what an operation says of its plan.
+    a plan. `start`: whether a broker will start. `proof` is that of a verify; `runs` are then those
+    that it proved. `found` counts segments and findings (facts.Summary), or whatever else a verb
+    counts. `more` has what an operation says of its plan.
     """
 
     format: Literal[1] = 1
@@ -203,6 +206,7 @@ class Result(Part):
     began_ms: int = 0
     ended_ms: int = 0
     ended: Ended = "fine"
+    start: Starts | None = None
     operation: str = ""
     log_dirs: list[LogDirectory] = []
     plan: PlanMade | None = None
@@ -397,6 +401,10 @@ def _verified(result: Result) -> dict[str, Any]:
     return {**(result.found or {}), **proof, **runs}
 
 
+def _counted(result: Result) -> dict[str, Any]:
+    return result.found or {}
+
+
 def _errors(runs: Sequence[Ran]) -> list[str]:
     return [error for run in runs for error in run.errors]
 
@@ -404,6 +412,7 @@ def _errors(runs: Sequence[Ran]) -> list[str]:
 _SUMMARIES: Final[Mapping[str, Callable[[Result], dict[str, Any]]]] = {
     "apply": _applied,
     "plan": _planned,
+    "preflight": _counted,
     "purge": _purged,
     "release": _released,
     "undo": _undone,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,7 @@ from kafkats.cli.streams import ready_streams, warn
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.config.given import Given
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.request import Request, Verb, models_of, read_request
+from kafkats.request import LogDirectory, Request, Verb, models_of, read_request
 from kafkats.result import Result, check_place, write_result
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafkats.flow.applying import Applied, Ended
     from kafkats.plans.operation import Planned
     from kafkats.plans.plan import Plan
+    from kafkats.recovery.facts import BrokerStart
 
 
 _RAN: Final = (
@@ -48,7 +49,7 @@ class Rows(flow.Show):
     def __init__(self, *, as_json: bool, files: bool = False) -> None:
         self.as_json, self.files = as_json, files
         self.planned_in: tuple[Planned, Path] | None = None
-        self.proved: list[str] = []
+        self.said: list[str] = []
         self.plan: Plan | None = None
 
     def planned(self, planned: Planned, folder: Path) -> None:
@@ -64,11 +65,23 @@ class Rows(flow.Show):
         ]
         every_file = self.as_json or self.files
         show_rows(together(plan, shown, every_file=every_file), _RAN, self.as_json)
-        self.proved = proof_sentences(applied.proof) if applied.proof else []
+        self.said = proof_sentences(applied.proof) if applied.proof else []
         self.plan = plan
 
     def ended(self, verb: str, ended: Ended) -> None:
         show_rows(ended.rows, _ENDED[verb], self.as_json)
+
+    def started(self, start: BrokerStart, said: Sequence[str]) -> None:
+        from kafkats.recovery.rows import start_row
+
+        if self.as_json:
+            show_rows([start_row(one) for one in start.partitions], (), self.as_json)
+        self.said = list(said)
+
+
+def log_dirs_at(paths: Iterable[Path]) -> list[LogDirectory]:
+    """Return the log directories of a request; whatever volume is there will do."""
+    return [LogDirectory(path=path) for path in paths]
 
 
 def request_of(verb: Verb, given: Given, **fields: Any) -> Request:

@@ -23,7 +23,7 @@ from kafkats.cli.options import (
     tell_unidentified,
     units_in,
 )
-from kafkats.cli.performing import Rows, perform, request_of
+from kafkats.cli.performing import Rows, log_dirs_at, perform, request_of
 from kafkats.cli.proving import proof_sentences
 from kafkats.cli.session import session
 from kafkats.cli.streams import say
@@ -44,7 +44,7 @@ from kafkats.inspect.options import Deep, Inventory, ProofOptions, Remarks, Veri
 from kafkats.migration.options import Step
 from kafkats.plans.current_user import this_user
 from kafkats.plans.options import User
-from kafkats.request import LogDirectory, PolicyContent
+from kafkats.request import PolicyContent
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,7 +116,7 @@ class _Verified(Rows):
         _show_findings(self.found, remarks=self.remarks, as_json=self.as_json)
 
     def proof(self, proof: Proof) -> None:
-        self.proved = proof_sentences(proof)
+        self.said = proof_sentences(proof)
 
 
 @click.command()
@@ -147,7 +147,7 @@ def verify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json
     request = request_of(
         "verify",
         given,
-        log_dirs=[LogDirectory(path=path) for path in log_dirs],
+        log_dirs=log_dirs_at(log_dirs),
         policy=PolicyContent.of(policy),
         by=given.of(User).by,
         no_topic_is_fine=session().scheduled,
@@ -157,7 +157,7 @@ def verify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json
     def sentences(result: Result) -> list[str]:
         tell_unidentified([str(one.path) for one in result.log_dirs], policy)
         if rows.looked is None:
-            return rows.proved
+            return rows.said
         depth = given.of(VerifyDepth).depth
         told = _verified_sentences(rows.looked, result.summary(), depth)
         if any(finding["kind"] == "unknown-magic" for finding in rows.found):

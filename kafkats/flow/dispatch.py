@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafkats.plans.operation import Planned
     from kafkats.plans.plan import Plan
     from kafkats.plans.proof import Proof
+    from kafkats.recovery.facts import BrokerStart
 
 
 class Show:
@@ -40,6 +41,9 @@ class Show:
 
     def ended(self, verb: str, ended: Ended) -> None:
         """The rows of a run that was undone or purged."""
+
+    def started(self, start: BrokerStart, said: Sequence[str]) -> None:
+        """The predicted start of a broker, and its sentences."""
 
 
 class Deployment(NamedTuple):
@@ -120,6 +124,7 @@ def run(
 _NEEDED: Final[Mapping[str, str]] = {
     "apply": "plan",
     "plan": "log_dirs",
+    "preflight": "log_dirs",
     "purge": "runs",
     "release": "log_dirs",
     "undo": "runs",
