@@ -9,7 +9,8 @@ import click
 
 from kafkats.cli.generated import taking
 from kafkats.cli.options import JOBS, JSON, LOG_DIRS
-from kafkats.cli.performing import Rows, log_dirs_at, perform, request_of
+from kafkats.cli.performing import log_dirs_at, perform, request_of
+from kafkats.cli.rows import Rows
 from kafkats.config.given import Given
 from kafkats.config.options import Report
 from kafkats.recovery.options import Preflight

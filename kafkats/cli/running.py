@@ -14,7 +14,8 @@ from kafkats.cli.formats import certificate_sentences
 from kafkats.cli.generated import Spreading, taking
 from kafkats.cli.making import show_plan
 from kafkats.cli.options import FILES, JOBS, JSON, LOG_DIRS, PLAN
-from kafkats.cli.performing import Rows, log_dirs_at, perform, request_of
+from kafkats.cli.performing import log_dirs_at, perform, request_of
+from kafkats.cli.rows import Rows
 from kafkats.cli.session import LazyExecutor, session
 from kafkats.cli.streams import warn
 from kafkats.cli.terminal import (
@@ -62,9 +63,9 @@ def apply(folder: Path, given: Given, executor: Executor, files: bool, as_json: 
     Exits with 1 if a written file is not as planned. Repeat it to finish an interrupted run;
     after success it changes nothing.
     """
-    asked, in_shell = given.of(Apply), not session().scheduled  # a DAG proves in a task of its own
+    asked, separate = given.of(Apply), session().front.separate
     digest = _ask_for_approval(folder) if asked.digest is None else asked.digest
-    prove = in_shell if asked.prove is None else asked.prove
+    prove = not separate if asked.prove is None else asked.prove
     given = replace(
         given,
         values={**given.values, "prove": prove},
@@ -81,7 +82,7 @@ def apply(folder: Path, given: Given, executor: Executor, files: bool, as_json: 
         return [*result.remarks, *told, *([left] if blocked else [])]
 
     def code_of(result: Result) -> int:
-        left = in_shell and any(run.left for run in result.runs)  # a DAG run reports that itself
+        left = not separate and any(run.left for run in result.runs)
         return result.exit_code or int(left)
 
     return perform(request, executor, rows, sentences, as_json=as_json, code_of=code_of)
