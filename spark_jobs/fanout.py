@@ -26,7 +26,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from kafkats.cli import LazyExecutor, Session, run, run_request
+from kafkats.cli import JOB, LazyExecutor, Session, run, run_request
 from pyspark_kafkats.execution import PROGRESS_SECONDS, Progress, SparkExecutor
 from pyspark_kafkats.session import SETTINGS, open_executor
 
@@ -43,7 +43,7 @@ def run_job(*command: str) -> int:
     end_with_the_jvm()
     rates: dict[str, Progress] = {}
     with LazyExecutor(partial(started, " ".join(["kafkats", *command]), rates)) as executor:
-        session = Session(executor, scheduled=True)
+        session = Session(executor, JOB)
         code = _run(command, sys.argv[1:], session)
     if session.error is None:
         say(RESULT, {**session.result(), "rates": rates})

@@ -6,13 +6,13 @@ from typing import Any
 
 import fanout
 
-from kafkats.cli import Session, run
+from kafkats.cli import JOB, Session, run
 from kafkats.execution import Executor
 
 
 def job(executor: Executor, name: str, *words: object) -> dict[str, Any]:
     """The result of spark_jobs/NAME.py with these words, and its exit code. Raises the error that it tells."""
-    session = Session(executor, scheduled=True)
+    session = Session(executor, JOB)
     code = run(fanout.words_of([name], [str(word) for word in words]), session)
     if session.error is not None:
         raise session.error
