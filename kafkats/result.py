@@ -10,7 +10,6 @@ import errno
 import json
 import os
 import socket
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from kafkats import __version__, errors
+from kafkats import __version__, clock, errors
 from kafkats.errors import Holder, KafkatsError, storage
 from kafkats.plans.files import make_folder
 from kafkats.request import LogDirectory, Request
@@ -234,7 +233,7 @@ class Result(Part):
             verb=request.verb,
             operation=request.operation,
             host=socket.gethostname(),
-            began_ms=_now_ms(),
+            began_ms=clock.now_ms(),
         )
 
     @property
@@ -253,7 +252,7 @@ class Result(Part):
 
     def finish(self) -> Result:
         """Note that the work has ended now, and return the result."""
-        self.ended_ms = _now_ms()
+        self.ended_ms = clock.now_ms()
         return self
 
     @property
@@ -446,7 +445,3 @@ _SUMMARIES: Final[Mapping[str, Callable[[Result], dict[str, Any]]]] = {
     "undo": _undone,
     "verify": _verified,
 }
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkats.clock import DAY_MS
 from kafkats.plans.rows import PartitionKey, PartitionRow, SegmentKey, keys_of, partition_of
 from kafkats.retention.implausible_timestamps import SUSPECT, Suspect
 from kafkats.retention.plan import VerdictRow
 
-DAY_MS: Final = 86_400_000
 _LARGEST: Final = 2**63 - 1
 _WHERE: Final = (*PartitionKey._fields, "topic")
 _LOOKS: Final = {

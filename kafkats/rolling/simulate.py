@@ -17,6 +17,7 @@ from typing import Final, Required, TypedDict
 import pyarrow as pa
 
 from kafkats import paths
+from kafkats.clock import DAY_MS
 from kafkats.config import Policy
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.execution import Executor
@@ -46,7 +47,6 @@ from kafkats.segment.reader import open_source
 FILES: Final = 3
 """The files of a segment that a broker keeps open."""
 
-DAY_MS: Final = 86_400_000
 DAY: Final = pa.struct([
     ("day_ms", pa.int64()),      # midnight UTC
     ("segments", pa.int64()),    # actual segments whose first batch was appended on that day
