@@ -20,7 +20,7 @@ from kafkats.cli.options import (
     tell_unidentified,
 )
 from kafkats.cli.performing import Rows, perform, request_of
-from kafkats.cli.session import first_remarks, session
+from kafkats.cli.session import session
 from kafkats.cli.spark import Commands
 from kafkats.cli.terminal import reserved_sentences
 from kafkats.config.given import Given
@@ -30,6 +30,7 @@ from kafkats.operations import OPERATIONS
 from kafkats.plans.operation import Operation
 from kafkats.plans.options import PlanFolder, Reserve
 from kafkats.request import LogDirectory, PolicyContent, ReservationAsked
+from kafkats.result import first_remarks
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor

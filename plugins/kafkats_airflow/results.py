@@ -6,7 +6,7 @@ its command gives; the required ones are those that every such result has.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NotRequired, Required, TypeAlias, TypedDict, final
+from typing import TYPE_CHECKING, Any, NotRequired, Required, TypeAlias, TypedDict, final
 
 if TYPE_CHECKING:
     from kafkats.plans.rows import Totals
@@ -153,10 +153,23 @@ class TableResult(JobResult, total=False):
     pictures: list[str]
 
 
+class Asked(TypedDict, total=False):
+    """The fields of a request (kafkats.request) that a task hands to the task of its job.
+
+    `options` are by model, `runs` the folders of RUNs.
+    """
+
+    operation: str
+    log_dirs: list[str]
+    options: dict[str, dict[str, Any]]
+    runs: list[str]
+
+
 class JobArguments(TypedDict, total=False):
     """Arguments of KafkatsJobOperator and its subclasses."""
 
     conn_id: Required[str]
+    request: Asked
     application_args: list[str]
     about: str
     job: str
@@ -168,7 +181,8 @@ class Arguments(TypedDict):
     """Arguments of PlanJobOperator, and of jobs that only read."""
 
     conn_id: str
-    application_args: list[str]
+    request: NotRequired[Asked]
+    application_args: NotRequired[list[str]]
     about: NotRequired[str]
     job: NotRequired[str]
 
@@ -176,14 +190,15 @@ class Arguments(TypedDict):
 class Work(TypedDict):
     """The work that is left for one application.
 
-    `plan` is to be applied, None for nothing. `proof` are words of the job that proves.
+    `plan` is to be applied, None for nothing. `proof` are options of the job that proves; words, if
+    an earlier version made them.
     """
 
     conn_id: str
     folder: str
     log_dirs: list[str]
     plan: PlanResult | None
-    proof: list[str]
+    proof: dict[str, dict[str, Any]] | list[str]
 
 
 @final

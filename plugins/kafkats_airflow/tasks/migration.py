@@ -16,7 +16,7 @@ from kafkats.errors import NotEqual, UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.jobs.applications import places
+from kafkats_airflow.jobs.applications import Given, options_of, to_plan
 from kafkats_airflow.results import (
     Arguments,
     FormatResult,
@@ -30,7 +30,7 @@ from kafkats_airflow.runs import steps
 from kafkats_airflow.runs.folders import folder_of, run_of
 from kafkats_airflow.runs.steps import CENSUS, Results
 from kafkats_airflow.runs.tries import name_of, tries_in, unproved
-from kafkats_airflow.runs.volumes import Group, groups_of, listed
+from kafkats_airflow.runs.volumes import Group, groups_of
 
 _WROTE: Final = ("done", "already")
 
@@ -69,46 +69,38 @@ def gate(context: Context) -> list[PhaseApplication]:
 
 def _asked(context: Context, group: Group, *, idle: bool) -> PhaseApplication:
     params, folder = params_of(context), folder_of(context) / group.name
+    look: Arguments = {
+        "conn_id": group.connection,
+        "about": f"{group.broker} on {group.connection}" if group.broker else group.connection,
+    }
     if params["phase"] == CENSUS:
-        job, words = CENSUS, [*group.log_dirs, "--by", "topic", "--report", str(folder / "before")]
+        words = [*group.log_dirs, "--by", "topic", "--report", str(folder / "before")]
+        look |= {"job": CENSUS, "application_args": words}
     else:
-        job, words = "plan", [*_plan(params, group, folder), *places(folder, group)]
+        options = _options(params, group, folder)
+        look |= {"job": "plan", "request": to_plan(context, group, "migrate", options)}
     return {
         "broker": group.broker,
         "log_dirs": group.log_dirs,
         "folder": str(folder),
         "idle": idle,
-        "look": {
-            "job": job,
-            "conn_id": group.connection,
-            "about": f"{group.broker} on {group.connection}" if group.broker else group.connection,
-            "application_args": words,
-        },
+        "look": look,
     }
 
 
-def _plan(params: RunParams, group: Group, folder: Path) -> list[str]:
+def _options(params: RunParams, group: Group, folder: Path) -> Given:
     phase = params["phase"]
     magic = params["to_magic"] if phase in steps.UP else params["from_magic"]
-    words = ["migrate", *group.log_dirs, *_reading(params)]
-    words += ["--compression-type", params["compression_type"], "--to-magic", str(magic)]
-    words += ["--accept-loss", ",".join(listed(params["accept_loss"]))]
-    if clients := params.get("clients"):  # not in the params of an older run
-        words += ["--clients", clients]
+    options = options_of("migrate", {**params, "ledger": None})
+    options["Migrate"] |= {"to_magic": magic}
     if phase == "phase-1":
-        words += ["--only-newer", "--certify", str(folder / "certificate")]
+        options["Back"] = {"only_newer": True, "certificate_folder": str(folder / "certificate")}
     if not params["dry_run"]:
-        words += [
-            "--ledger",
-            str(steps.ledger_of(params)),
-            "--phase",
-            phase,
-            "--broker",
-            group.broker,
-        ]
+        ledger = str(steps.ledger_of(params))
+        options["Step"] = {"ledger": ledger, "phase": phase, "broker": group.broker}
         if phase == "rollback" and (runs := steps.standing_runs(params, group.broker)):
-            words += ["--undo", *runs]
-    return words
+            options["Back"] = {"runs": runs}
+    return options
 
 
 def _reading(params: RunParams) -> list[str]:
@@ -146,7 +138,8 @@ def to_certify(work: PhaseWork) -> JobArguments:
     """
     if not (given := work["certify"]):
         raise AirflowSkipException("no need to certify")
-    words = [*given["application_args"], *unproved(Path(work["folder"]))]
+    runs = unproved(Path(work["folder"]))
+    words = [*given["application_args"], *(word for run in runs for word in ("--of-run", run))]
     return {**given, "application_args": words}
 
 
@@ -166,7 +159,17 @@ def _work(params: RunParams, one: PhaseApplication, plan: PlanResult) -> PhaseWo
         convert = {
             **where,
             "job": "undo",
-            "application_args": [*runs, "--certify", *one["log_dirs"], *out],
+            "request": {
+                "runs": runs,
+                "options": {
+                    "UndoCertify": {
+                        "certified": one["log_dirs"],
+                        "max_magic": params["from_magic"],
+                        "output": str(folder / "certificate"),
+                        "report": str(folder / "after"),
+                    }
+                },
+            },
         }
         certify = None
     elif plan["totals"]["files"] or (

@@ -1,0 +1,136 @@
+"""How far a job is, as a small document that is replaced every few seconds while it runs.
+
+It has no result. Whoever started the job reads it: `written_ms` shows that the driver lives, also
+while it decides between two stages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from kafkats.errors import CorruptFile, storage
+from kafkats.logdir import strict_json
+from kafkats.plans.files import write_private
+from kafkats.request import Request
+
+SECONDS: Final = 2.0
+
+
+class Progress(BaseModel):
+    """The progress of a job. Times are epoch milliseconds.
+
+    `request` is the id of its request, `pid` and `session` those of the driver on `host`. `units`
+    and `bytes` are done in the `stage`; `ui` is the address of the Spark UI.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: Literal[1] = 1
+    request: str = ""
+    verb: str = ""
+    pid: int
+    session: int
+    host: str
+    began_ms: int
+    written_ms: int = 0
+    state: Literal["starting", "running", "ended"] = "starting"
+    stage: str = ""
+    units: int | None = None
+    of_units: int | None = None
+    bytes: int | None = None
+    of_bytes: int | None = None
+    seconds: float | None = None
+    bytes_per_second: int | None = None
+    seconds_left: int | None = None
+    failed_tasks: int = 0
+    ui: str = ""
+
+    def of_stage(self) -> dict[str, Any]:
+        """Return the fields about the stage, without those that are not known."""
+        return self.model_dump(exclude=_OF_THE_DRIVER, exclude_none=True)
+
+
+_OF_THE_DRIVER: Final = {
+    *("format", "request", "verb", "pid", "session", "host", "began_ms", "written_ms", "state"),
+}
+
+
+def read_progress(path: Path) -> Progress | None:
+    """Read a progress, None if there is none yet. Raises CorruptFile, StorageFailed."""
+    with storage(path, "reading the progress"):
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return None
+    try:
+        return Progress.model_validate(strict_json.loads(text))
+    except ValueError as e:
+        raise CorruptFile(f"is no progress: {e}", path=path) from e
+
+
+class Teller:
+    """Keeps the progress of this process in a file; an error of that file ends no work."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lock = path, threading.Lock()
+        self._fields: dict[str, Any] = {
+            "pid": os.getpid(),
+            "session": os.getsid(0),
+            "host": socket.gethostname(),
+            "began_ms": _now_ms(),
+        }
+
+    def tell(self, fields: Mapping[str, object]) -> None:
+        """Keep these fields; the file has them at its next replacement."""
+        with self._lock:
+            self._fields |= fields
+
+    def begin(self, request: Request) -> None:
+        """Keep whose progress this is."""
+        self.tell({"request": request.id, "verb": request.verb, "state": "running"})
+
+    def stage(self, fields: Mapping[str, object]) -> None:
+        """Keep the progress of a stage, or the address of the Spark UI."""
+        self.tell(fields)
+
+    def write(self) -> None:
+        """Replace the file."""
+        with self._lock, suppress(OSError):
+            made = Progress.model_validate(self._fields | {"written_ms": _now_ms()})
+            text = json.dumps(made.model_dump(mode="json", exclude_none=True))
+            write_private(self._path, text + "\n", synced=False)
+
+
+@contextmanager
+def telling(path: Path) -> Generator[Teller]:
+    """Replace the file at once, every SECONDS and at the end."""
+    teller, over = Teller(path), threading.Event()
+
+    def beat() -> None:
+        while not over.wait(SECONDS):
+            teller.write()
+
+    teller.write()
+    thread = threading.Thread(target=beat, daemon=True, name="progress of the job")
+    thread.start()
+    try:
+        yield teller
+    finally:
+        over.set()
+        thread.join()
+        teller.tell({"state": "ended"})
+        teller.write()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
