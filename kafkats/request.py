@@ -26,23 +26,39 @@ from kafkats.config.given import Given
 from kafkats.config.option import Options
 from kafkats.config.options import BatchLimit, IndexSettings, Report, Topics, Vouched, WorkArea
 from kafkats.errors import UsageError, storage
-from kafkats.inspect.options import Deep, ProofOptions, VerifyDepth
+from kafkats.inspect.options import Census, Deep, Inventory, ProofOptions, VerifyDepth
 from kafkats.logdir import strict_json
-from kafkats.migration.options import Step, UndoCertify
+from kafkats.migration.options import Certify, Step, UndoCertify
 from kafkats.operations import OPERATIONS
 from kafkats.plans.files import write_private
 from kafkats.plans.options import Apply, PlanFolder, Purge
+from kafkats.recovery.options import Preflight
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
 
 M = TypeVar("M", bound=Options)
 
-Verb: TypeAlias = Literal["apply", "plan", "purge", "release", "undo", "verify"]
+Verb: TypeAlias = Literal[
+    "apply",
+    "census",
+    "certify",
+    "inventory",
+    "plan",
+    "preflight",
+    "purge",
+    "release",
+    "undo",
+    "verify",
+]
 
 MODELS: Final[Mapping[str, tuple[type[Options], ...]]] = {
     "apply": (Apply, Vouched, WorkArea, BatchLimit),
+    "census": (Census, Report, Topics, BatchLimit),
+    "certify": (Certify, ProofOptions, IndexSettings, Step, Topics, BatchLimit),
+    "inventory": (Inventory, Report, Topics, BatchLimit),
     "plan": (PlanFolder, Topics, WorkArea, BatchLimit),
+    "preflight": (Preflight, Report),
     "purge": (Purge,),
     "release": (WorkArea,),
     "undo": (UndoCertify,),
@@ -234,6 +250,10 @@ class Request(Part):
             named |= self.options.get(model.__name__, {}).keys()
         reported = self.suspects or values.get("report") is not None
         return Given(values, self.made_ms, frozenset(named), reported=reported)
+
+    def settings(self) -> Policy:
+        """Return the policy, an empty one if none is given. Raises as `PolicyContent.policy`."""
+        return (self.policy or PolicyContent()).policy()
 
     @property
     def holder(self) -> str | None:

@@ -27,6 +27,8 @@ from kafkats.request import LogDirectory, Request
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
 """How the work ended: the one source of exit codes."""
 
+Starts: TypeAlias = Literal["yes", "no", "unknown"]
+"""Whether a broker will start; that it loses something is a finding, apart from this."""
 EXIT_CODES: Final[Mapping[Ended, int]] = {"fine": 0, "findings": 1, "failed": 2, "refused": 3}
 _ENDS: Final[Mapping[int, Ended]] = {code: ended for ended, code in EXIT_CODES.items()}
 _FAMILIES: Final = (
@@ -192,9 +194,10 @@ class Result(Part):
     """A result. Times are epoch milliseconds; `host` is where the work was driven.
 
     `beyond` is the same plan without the policy's guards. `undo` are runs to be undone in place of
-    a plan. `proof` is that of a verify; `runs` are then those that it proved. `found` counts
-    segments and findings (facts.Summary), `more` has what an operation says of its plan. `rates`
-    are the last progress of each stage on Spark.
+    a plan. `start`: whether a broker will start. `proof` is that of a verify; `runs` are then those
+    that it proved. `found` counts segments and findings (facts.Summary), or whatever else a verb
+    counts. `more` has what an operation says of its plan, or the log directories as they were
+    named. `rates` are the last progress of each stage on Spark.
     """
 
     format: Literal[1] = 1
@@ -205,6 +208,7 @@ class Result(Part):
     began_ms: int = 0
     ended_ms: int = 0
     ended: Ended = "fine"
+    start: Starts | None = None
     operation: str = ""
     log_dirs: list[LogDirectory] = []
     plan: PlanMade | None = None
@@ -257,7 +261,8 @@ class Result(Part):
     @property
     def did_something(self) -> bool:
         """Whether there is more to tell than an error."""
-        return self.error is None or bool(self.runs)
+        certified = self.verb == "certify" and self.certificate is not None
+        return self.error is None or bool(self.runs) or certified
 
     def summary(self) -> dict[str, Any]:
         """Return the stable JSON fields of what was done: the summary that --json prints."""
@@ -398,9 +403,36 @@ def _released(result: Result) -> dict[str, Any]:
 
 
 def _verified(result: Result) -> dict[str, Any]:
+    return {**(result.found or {}), **_proved(result)}
+
+
+def _proved(result: Result) -> dict[str, Any]:
     proof = result.proof.model_dump() if result.proof else {}
     runs = {"runs": [run.folder for run in result.runs]} if result.runs else {}
-    return {**(result.found or {}), **proof, **runs}
+    return {**proof, **runs}
+
+
+def _certified(result: Result) -> dict[str, Any]:
+    made = result.certificate
+    if made is None:
+        return result.found or {}
+    return {
+        **result.more,
+        **_proved(result),
+        **({"seen": result.found} if result.proof else {}),
+        **made.summary(),
+        "digest": made.digest,
+        **({"census": result.census} if result.census is not None else {}),
+        **result.reports,
+    }
+
+
+def _counted(result: Result) -> dict[str, Any]:
+    return result.found or {}
+
+
+def _censused(result: Result) -> dict[str, Any]:
+    return {**(result.found or {}), **result.more, "census": result.census, **result.reports}
 
 
 def _errors(runs: Sequence[Ran]) -> list[str]:
@@ -410,6 +442,10 @@ def _errors(runs: Sequence[Ran]) -> list[str]:
 _SUMMARIES: Final[Mapping[str, Callable[[Result], dict[str, Any]]]] = {
     "apply": _applied,
     "plan": _planned,
+    "census": _censused,
+    "certify": _certified,
+    "inventory": _counted,
+    "preflight": _counted,
     "purge": _purged,
     "release": _released,
     "undo": _undone,

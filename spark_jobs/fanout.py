@@ -27,7 +27,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from kafkats.cli import Files, LazyExecutor, Session, run, run_request
+from kafkats.cli import JOB, Files, LazyExecutor, Session, run, run_request
 from kafkats.progress import Teller, telling
 from pyspark_kafkats.execution import Progress, SparkExecutor
 from pyspark_kafkats.session import SETTINGS, open_executor
@@ -58,7 +58,7 @@ def _run(command: Sequence[str], files: tuple[str, str] | None, teller: Teller |
     name = " ".join(["kafkats", *command])
     tell = teller.stage if teller else partial(say, PROGRESS)
     with LazyExecutor(partial(started, name, rates, tell)) as executor:
-        session = Session(executor, scheduled=True)
+        session = Session(executor, JOB)
         if files is None:
             code = run(words_of(command, sys.argv[1:]), session)
         else:

@@ -103,7 +103,7 @@ def _check_search(given: Given) -> None:
     search = given.of(Lookup)
     if given.of(Logs).logs:
         raise UsageError("--logs goes with a TABLE only")
-    if search.how != "safe" and search.margin and not session().scheduled:
+    if search.how != "safe" and search.margin and not session().front.separate:
         raise UsageError("--margin is for --how safe")
     if given.of(Table).every is not None:
         refuse_named(
@@ -163,7 +163,7 @@ def _goes_on(given: Given) -> bool:
     A scheduler adds interval after interval to a table: what is open or unreadable, the next run
     finds again.
     """
-    adds = session().scheduled and given.of(Table).every is not None
+    adds = session().front.separate and given.of(Table).every is not None
     return given.of(Lookup).go_on or adds
 
 
@@ -248,7 +248,7 @@ def _show_answers(
     from kafkats.plans.files import make_folder, write_json
 
     rows = found.to_pylist()
-    scheduled = as_json or session().scheduled
+    scheduled = as_json or session().front.most_rows is not None
     show_rows(rows if scheduled else [_shown(row) for row in rows], _COLUMNS, as_json)
     unreadable = [row for row in rows if row["reason"] == "unreadable"]
     failed, untold = len(unreadable), sum(bool(row["partition_dir"]) for row in unreadable)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -85,22 +84,14 @@ def now_or(now_ms: int | None) -> int:
     return time.time_ns() // 1_000_000 if now_ms is None else now_ms
 
 
-def units_in(
-    log_dirs: Iterable[str | os.PathLike[str]],
-    topics: str,
-    *,
-    policy: Policy | None = None,
-    proves: bool = False,
-) -> list[Unit]:
-    """Return the units of logs (flow.units.units_in); a scheduler may find none."""
-    from kafkats.flow import units
+def units_of(log_dirs: Iterable[Path], topics: str, policy: Policy) -> list[Unit]:
+    """Return the units of a command that is no request. Raises as `flow.units.units_in`."""
+    from kafkats.flow.units import units_in
 
-    none_is_fine = session().scheduled
-    found = units.units_in(
-        log_dirs, topics, policy=policy, proves=proves, none_is_fine=none_is_fine
-    )
-    tell_unidentified(sorted({unit.log_dir for unit in found}), policy)
-    return found
+    fine = session().front.fields.get("no_topic_is_fine", False)
+    units = units_in(log_dirs, topics, policy=policy, none_is_fine=fine)
+    tell_unidentified(sorted({unit.log_dir for unit in units}), policy)
+    return units
 
 
 def tell_unidentified(log_dirs: Iterable[str], policy: Policy | None) -> None:

@@ -2,73 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from kafkats import flow
-from kafkats.cli.making import follows, show_plan_rows, together
-from kafkats.cli.proving import proof_sentences
+from kafkats.cli.options import tell_unidentified
+from kafkats.cli.rows import Rows
 from kafkats.cli.session import Session, session
 from kafkats.cli.streams import ready_streams, warn
-from kafkats.cli.terminal import say_summary, show_rows
+from kafkats.cli.terminal import say_summary
 from kafkats.config.given import Given
+from kafkats.config.options import Topics
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.request import Request, Verb, models_of, read_request
+from kafkats.request import LogDirectory, Request, Verb, models_of, read_request
 from kafkats.result import Result, check_place, write_result
 
 if TYPE_CHECKING:
+    from kafkats.config import Policy
     from kafkats.execution import Executor
-    from kafkats.flow.applying import Applied, Ended
-    from kafkats.plans.operation import Planned
-    from kafkats.plans.plan import Plan
 
 
-_RAN: Final = (
-    "outcome",
-    "action",
-    "partition_dir",
-    "files",
-    "file",
-    "after_bytes",
-    "reason",
-    "error",
-)
-_ENDED: Final = {
-    "undo": ("outcome", "partition_dir", "files", "error"),
-    "purge": ("outcome", "partition_dir", "files", "freed_bytes", "error"),
-}
-
-
-class Rows(flow.Show):
-    """Shows the rows of runs on the terminal, and keeps what the sentences about a run need."""
-
-    def __init__(self, *, as_json: bool, files: bool = False) -> None:
-        self.as_json, self.files = as_json, files
-        self.planned_in: tuple[Planned, Path] | None = None
-        self.proved: list[str] = []
-        self.plan: Plan | None = None
-
-    def planned(self, planned: Planned, folder: Path) -> None:
-        show_plan_rows(planned.plan, as_json=self.as_json, files=self.files)
-        self.planned_in = planned, folder
-
-    def applied(self, plan: Plan, applied: Applied) -> None:
-        rows = applied.actions.to_pylist()
-        shown = [
-            row
-            for row in rows
-            if self.as_json or (row["outcome"] != "already" and not follows(plan, row))
-        ]
-        every_file = self.as_json or self.files
-        show_rows(together(plan, shown, every_file=every_file), _RAN, self.as_json)
-        self.proved = proof_sentences(applied.proof) if applied.proof else []
-        self.plan = plan
-
-    def ended(self, verb: str, ended: Ended) -> None:
-        show_rows(ended.rows, _ENDED[verb], self.as_json)
+def log_dirs_at(paths: Iterable[Path]) -> list[LogDirectory]:
+    """Return the log directories of a request; whatever volume is there will do."""
+    return [LogDirectory(path=path) for path in paths]
 
 
 def request_of(verb: Verb, given: Given, **fields: Any) -> Request:
@@ -80,6 +39,7 @@ def request_of(verb: Verb, given: Given, **fields: Any) -> Request:
         for model in models_of(verb, fields.get("operation", ""))
     }
     options = {name: values for name, values in named.items() if values}
+    fields = {**session().front.fields, **fields}
     return Request(verb=verb, made_ms=given.now_ms, options=options, **fields)
 
 
@@ -90,15 +50,18 @@ def perform(
     sentences: Callable[[Result], Sequence[str]],
     *,
     as_json: bool,
+    policy: Policy | None = None,
     code_of: Callable[[Result], int] = lambda result: result.exit_code,
 ) -> int:
-    """Do what a request says, say the result, and return its exit code.
+    """Do what a request says, say the result, and return its exit code. `policy` names brokers.
 
     Raises the error that ended the work, after what was done before it is said.
     """
-    result = flow.run(request, executor, show=show, deployment=session().deployment)
+    result = flow.run(request, executor, show=show, deployment=session().front.deployment())
     code = code_of(result)
     if result.did_something:
+        if Topics in models_of(request.verb, request.operation):
+            tell_unidentified([str(one.path) for one in result.log_dirs], policy)
         summary = result.summary()
         summary |= {"exit_code": code} if "exit_code" in summary else {}
         say_summary(summary, as_json, sentences(result))
@@ -155,7 +118,7 @@ def _result_of(
             raise UsageError(f"is a request to {request.verb}, not to {verb}", path=asked)
         if begun:
             begun(request)
-        deployment = session.deployment.bounded()
+        deployment = session.front.deployment().bounded()
         with click.Context(click.Command("request"), obj=session):
             return flow.run(
                 request, session.executor, show=Rows(as_json=False), deployment=deployment

@@ -17,10 +17,9 @@ from kafkats.cli.options import (
     LOG_DIRS,
     PLAN,
     given_policy,
-    tell_unidentified,
 )
-from kafkats.cli.performing import Rows, perform, request_of
-from kafkats.cli.session import session
+from kafkats.cli.performing import log_dirs_at, perform, request_of
+from kafkats.cli.rows import Rows
 from kafkats.cli.spark import Commands
 from kafkats.cli.terminal import reserved_sentences
 from kafkats.config.given import Given
@@ -29,7 +28,7 @@ from kafkats.errors import UsageError
 from kafkats.operations import OPERATIONS
 from kafkats.plans.operation import Operation
 from kafkats.plans.options import PlanFolder, Reserve
-from kafkats.request import LogDirectory, PolicyContent, ReservationAsked
+from kafkats.request import PolicyContent, ReservationAsked
 from kafkats.result import first_remarks
 
 if TYPE_CHECKING:
@@ -72,19 +71,16 @@ def _command(operation: Operation) -> click.Command:
             "plan",
             given,
             operation=operation.name,
-            log_dirs=[LogDirectory(path=path) for path in log_dirs],
+            log_dirs=log_dirs_at(log_dirs),
             policy=PolicyContent.of(policy),
             reservation=reservation,
-            no_topic_is_fine=session().scheduled,
-            suspects=session().scheduled,
         )
         rows = Rows(as_json=as_json, files=files)
 
         def sentences(result: Result) -> list[str]:
-            tell_unidentified([str(one.path) for one in result.log_dirs], policy)
             return _sentences(result, rows)
 
-        return perform(request, executor, rows, sentences, as_json=as_json)
+        return perform(request, executor, rows, sentences, as_json=as_json, policy=policy)
 
     return command
 

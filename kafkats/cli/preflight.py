@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.generated import options
-from kafkats.cli.options import JOBS, JSON, LOG_DIRS, REPORT, text_of_file
-from kafkats.cli.streams import say
-from kafkats.cli.terminal import say_summary
+from kafkats.cli.generated import taking
+from kafkats.cli.options import JOBS, JSON, LOG_DIRS
+from kafkats.cli.performing import log_dirs_at, perform, request_of
+from kafkats.cli.rows import Rows
+from kafkats.config.given import Given
+from kafkats.config.options import Report
 from kafkats.recovery.options import Preflight
 
 if TYPE_CHECKING:
@@ -19,47 +21,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @LOG_DIRS
-@options(Preflight)
-@REPORT
-@JOBS
-@JSON
-def preflight(
-    log_dirs: tuple[Path, ...],
-    kafka: str,
-    recovery_rate: int | None,
-    describe: Path | None,
-    cluster_id: str,
-    node_id: int | None,
-    go_on: bool,
-    report: Path | None,
-    executor: Executor,
-    as_json: bool,
-) -> int:
+@taking(Preflight, Report, JOBS, JSON)
+def preflight(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
     """Predict the start of a broker on its log directories.
 
     Name all log.dirs of the broker. Beside a running broker it predicts the start after a kill at
     this moment. Exits with 0 if the broker starts and loses nothing.
     """
-    import json
-    import time
-
-    from kafkats.recovery.meta_properties import Expected
-    from kafkats.recovery.rows import start_row, write_starts
-    from kafkats.recovery.sentences import loses, sentences, summary
-    from kafkats.recovery.start import predict_start
-    from kafkats.recovery.strays import read_cluster
-
-    cluster = None if describe is None else read_cluster(text_of_file(describe), str(describe))
-    began = time.monotonic()
-    start = predict_start(
-        executor, log_dirs, kafka, expected=Expected(cluster_id, node_id), cluster=cluster
-    )
-    said = list(sentences(start, recovery_rate, time.monotonic() - began))
-    totals = summary(start)
-    if report is not None:
-        write_starts(report, start.partitions, totals | {"said": said})
-    if as_json:
-        for one in start.partitions:
-            say(json.dumps(start_row(one)))
-    say_summary(totals, as_json, said)
-    return int(loses(start) and not go_on)
+    request = request_of("preflight", given, log_dirs=log_dirs_at(log_dirs))
+    rows = Rows(as_json=as_json)
+    return perform(request, executor, rows, lambda _: rows.said, as_json=as_json)

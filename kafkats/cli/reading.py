@@ -10,48 +10,38 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkats.cli.formats import census, show_formats
+from kafkats.cli.formats import census
 from kafkats.cli.generated import options, taking
 from kafkats.cli.options import (
     JOBS,
     JSON,
     LOG_DIRS,
     MAX_BATCH_BYTES,
-    REPORT,
-    TOPICS,
     given_policy,
-    tell_unidentified,
-    units_in,
 )
-from kafkats.cli.performing import Rows, perform, request_of
-from kafkats.cli.proving import proof_sentences
-from kafkats.cli.session import session
+from kafkats.cli.performing import log_dirs_at, perform, request_of
+from kafkats.cli.rows import Rows
 from kafkats.cli.streams import say
 from kafkats.cli.terminal import (
-    say_summary,
+    formats_sentence,
     seen_sentences,
-    show_rows,
-    unread_sentences,
 )
 from kafkats.config.given import Given
 from kafkats.config.options import BatchLimit, Dialect, IndexSettings, Report, Settings, Topics
 from kafkats.config.settings_read import INDEXES
 from kafkats.counts import counted
-from kafkats.errors import UsageError
-from kafkats.findings import SEVERITIES
 from kafkats.generations import DEFAULT_RULE
 from kafkats.inspect.options import Deep, Inventory, ProofOptions, Remarks, VerifyDepth
 from kafkats.migration.options import Step
 from kafkats.plans.current_user import this_user
 from kafkats.plans.options import User
-from kafkats.request import LogDirectory, PolicyContent
+from kafkats.request import PolicyContent
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.execution import Executor
     from kafkats.plans.depths import Looked
-    from kafkats.plans.proof import Proof
     from kafkats.plans.rows import LocatedFinding
     from kafkats.result import Result
 
@@ -60,63 +50,22 @@ FINDINGS_EXIT: Final = 1
 
 @click.command()
 @LOG_DIRS
-@options(Inventory)
-@REPORT
-@TOPICS
-@JOBS
-@JSON
-@MAX_BATCH_BYTES
-def inventory(
-    log_dirs: tuple[Path, ...],
-    by: str,
-    report: Path | None,
-    topics: str,
-    executor: Executor,
-    as_json: bool,
-) -> None:
+@taking(Inventory, Report, Topics, JOBS, JSON, BatchLimit)
+def inventory(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
     """List what is on the disks: bytes, offsets, times, formats.
 
     It reads only the ends of files; with --by format, every batch. Use verify to find damage, and
     census for the formats of a migration.
     """
-    from kafkats.flow.keeping import keep_segments
-    from kafkats.flow.looking import look_at_ends
-    from kafkats.inspect.inventory import group
+    request = request_of("inventory", given, log_dirs=log_dirs_at(log_dirs))
+    rows, by_format = Rows(as_json=as_json), given.of(Inventory).by == "format"
 
-    if by == "format":
-        if report is not None:
-            raise UsageError("kafkats census writes the report of formats, inventory does not")
-        show_formats(log_dirs, topics, executor, as_json)
-        return
-    seen = look_at_ends(executor, units_in(log_dirs, topics))
-    rows = group(seen, by)
-    columns = list(rows[0]) if rows else []
-    if by == "partition":
-        columns = [name for name in columns if name != "partitions"]
-    show_rows(rows, columns, as_json)
-    summary = keep_segments(seen, report) | {"groups": len(rows)}
-    say_summary(summary, as_json, [*seen_sentences(summary), *unread_sentences(seen)])
+    def sentences(result: Result) -> list[str]:
+        summary = result.summary()
+        first = [formats_sentence(summary)] if by_format else seen_sentences(summary)
+        return [*first, *rows.said]
 
-
-class _Verified(Rows):
-    """Shows the findings, and keeps what the sentences need; without `remarks` damage and danger
-    only.
-    """
-
-    def __init__(self, *, as_json: bool, remarks: bool) -> None:
-        super().__init__(as_json=as_json)
-        self.remarks = remarks
-        self.looked: Looked | None = None
-        self.found: list[LocatedFinding] = []
-
-    def verified(self, looked: Looked) -> None:
-        from kafkats.plans.facts import all_findings
-
-        self.looked, self.found = looked, list(all_findings(looked.segments))
-        _show_findings(self.found, remarks=self.remarks, as_json=self.as_json)
-
-    def proof(self, proof: Proof) -> None:
-        self.proved = proof_sentences(proof)
+    return perform(request, executor, rows, sentences, as_json=as_json)
 
 
 @click.command()
@@ -147,17 +96,15 @@ def verify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json
     request = request_of(
         "verify",
         given,
-        log_dirs=[LogDirectory(path=path) for path in log_dirs],
+        log_dirs=log_dirs_at(log_dirs),
         policy=PolicyContent.of(policy),
         by=given.of(User).by,
-        no_topic_is_fine=session().scheduled,
     )
-    rows = _Verified(as_json=as_json, remarks=given.of(Remarks).remarks)
+    rows = Rows(as_json=as_json, remarks=given.of(Remarks).remarks)
 
     def sentences(result: Result) -> list[str]:
-        tell_unidentified([str(one.path) for one in result.log_dirs], policy)
         if rows.looked is None:
-            return rows.proved
+            return rows.said
         depth = given.of(VerifyDepth).depth
         told = _verified_sentences(rows.looked, result.summary(), depth)
         if any(finding["kind"] == "unknown-magic" for finding in rows.found):
@@ -167,7 +114,7 @@ def verify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json
             told.append(_next(log_dirs, given))
         return told
 
-    return perform(request, executor, rows, sentences, as_json=as_json)
+    return perform(request, executor, rows, sentences, as_json=as_json, policy=policy)
 
 
 def _next(log_dirs: Sequence[Path], given: Given) -> str:
@@ -178,15 +125,6 @@ def _next(log_dirs: Sequence[Path], given: Given) -> str:
     rule, topics = given.of(IndexSettings).rule, given.of(Topics).topics
     same = _given_words(rule, topics, settings.policy_file, settings.settings)
     return f"next: kafkats plan rebuild {shlex.join(map(str, (*log_dirs, *how, *same)))} -o PLAN"
-
-
-def _show_findings(findings: Iterable[LocatedFinding], *, remarks: bool, as_json: bool) -> None:
-    """Show the findings, the worst first; without `remarks` damage and danger only."""
-    shown = sorted(
-        (f for f in findings if remarks or as_json or f["severity"] in ("damage", "danger")),
-        key=lambda f: -SEVERITIES.index(f["severity"]),
-    )
-    show_rows(shown, ("severity", "kind", "partition_dir", "file", "position", "reason"), as_json)
 
 
 def _verified_sentences(looked: Looked, summary: Mapping[str, Any], depth: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkats.cli.generated import taking
-from kafkats.cli.options import JOBS, JSON, LOG_DIRS, given_policy, units_in
+from kafkats.cli.options import JOBS, JSON, LOG_DIRS, given_policy, units_of
 from kafkats.cli.spark import Commands
 from kafkats.cli.terminal import retention_sentences, say_summary, show_rows
 from kafkats.config.given import Given, stored
@@ -90,7 +90,7 @@ def simulate_retain(
     policy = given_policy(given)
     options, inside = retain_options(given), given.of(Retain).inside_segments
     topics = given.of(Topics).topics
-    units = units_in(log_dirs, topics, policy=policy)
+    units = units_of(log_dirs, topics, policy)
     planned = retain(LogStages(executor), units, options, policy, inside_segments=inside)
     remarks = [
         *rule_remarks(options.rule),
@@ -127,7 +127,7 @@ def simulate_roll(
     policy, roll = given_policy(given), given.of(Roll)
     options = stored(operation.SimulateOptions, roll, given.of(Simulate), now_ms=given.at(roll.now))
     topics = given.of(Topics).topics
-    units = units_in(log_dirs, topics, policy=policy)
+    units = units_of(log_dirs, topics, policy)
     rows = operation.simulate_units(executor, units, policy, options).to_pylist()
     show_rows(rows, _SIMULATED, as_json)
     totals = {

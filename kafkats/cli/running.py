@@ -14,7 +14,8 @@ from kafkats.cli.formats import certificate_sentences
 from kafkats.cli.generated import Spreading, taking
 from kafkats.cli.making import show_plan
 from kafkats.cli.options import FILES, JOBS, JSON, LOG_DIRS, PLAN
-from kafkats.cli.performing import Rows, perform, request_of
+from kafkats.cli.performing import log_dirs_at, perform, request_of
+from kafkats.cli.rows import Rows
 from kafkats.cli.session import LazyExecutor, session
 from kafkats.cli.streams import warn
 from kafkats.cli.terminal import (
@@ -29,7 +30,7 @@ from kafkats.flow import Show
 from kafkats.migration.options import UndoCertify
 from kafkats.plans.current_user import this_user
 from kafkats.plans.options import Apply, Approval, Holder, Purge, Release, User
-from kafkats.request import ApprovalAsked, LogDirectory, PlanName, ReservationAsked, RunName
+from kafkats.request import ApprovalAsked, PlanName, ReservationAsked, RunName
 
 if TYPE_CHECKING:
     from kafkats.config.given import Given
@@ -62,9 +63,9 @@ def apply(folder: Path, given: Given, executor: Executor, files: bool, as_json: 
     Exits with 1 if a written file is not as planned. Repeat it to finish an interrupted run;
     after success it changes nothing.
     """
-    asked, in_shell = given.of(Apply), not session().scheduled  # a DAG proves in a task of its own
+    asked, separate = given.of(Apply), session().front.separate
     digest = _ask_for_approval(folder) if asked.digest is None else asked.digest
-    prove = in_shell if asked.prove is None else asked.prove
+    prove = not separate if asked.prove is None else asked.prove
     given = replace(
         given,
         values={**given.values, "prove": prove},
@@ -76,12 +77,12 @@ def apply(folder: Path, given: Given, executor: Executor, files: bool, as_json: 
     def sentences(result: Result) -> list[str]:
         assert rows.plan is not None
         run, blocked = Path(result.runs[0].folder), rows.plan.blocked
-        told = run_sentences(result.summary(), rows.plan, run, rows.proved)
+        told = run_sentences(result.summary(), rows.plan, run, rows.said)
         left = f"blocked rows, left alone: {blocked}; kafkats show names them"
         return [*result.remarks, *told, *([left] if blocked else [])]
 
     def code_of(result: Result) -> int:
-        left = in_shell and any(run.left for run in result.runs)  # a DAG run reports that itself
+        left = not separate and any(run.left for run in result.runs)
         return result.exit_code or int(left)
 
     return perform(request, executor, rows, sentences, as_json=as_json, code_of=code_of)
@@ -141,7 +142,7 @@ def release(log_dirs: tuple[Path, ...], given: Given, as_json: bool) -> int:
     request = request_of(
         "release",
         given,
-        log_dirs=[LogDirectory(path=path) for path in log_dirs],
+        log_dirs=log_dirs_at(log_dirs),
         reservation=None if holder is None else ReservationAsked(holder=holder),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -21,7 +21,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-_MOST_ROWS: Final = 200
+class Front(NamedTuple):
+    """Who runs the commands: a person in a shell, or a scheduler.
+
+    `fields`: those that all its requests have. `separate`: proofs and blocked rows have tasks of
+    their own, and a table gets one interval after another, whose open cells the next run finds
+    again. `deployment` returns who must have approved, and raises UsageError for names that cannot
+    be read. `most_rows`: the largest number of rows to print, as JSON; None: all, as tables.
+    """
+
+    fields: Mapping[str, bool] = {}
+    separate: bool = False
+    deployment: Callable[[], Deployment] = lambda: OPEN
+    most_rows: int | None = None
+
+
+SHELL: Final = Front()
+JOB: Final = Front(
+    fields={"no_topic_is_fine": True, "suspects": True},
+    separate=True,
+    deployment=Deployment.of_environment,
+    most_rows=200,
+)
+"""A scheduler reads the result, and keeps the output in a log."""
 
 
 class LazyExecutor(Executor):
@@ -50,31 +72,16 @@ class Session:
     """The executor of a command's stages, and the command's result.
 
     `executor` runs the stages; None: worker processes on this machine, as `--jobs` says.
-    `scheduled`: a scheduler reads the result and keeps the output in a log. Then only the first
-    rows are printed, as JSON, the deployment's approvers are asked for, and a broker without any of
-    the topics is no error.
+    `front` says who runs the command.
     """
 
-    def __init__(self, executor: Executor | None = None, *, scheduled: bool = False) -> None:
+    def __init__(self, executor: Executor | None = None, front: Front = SHELL) -> None:
         self.executor = executor
-        self.scheduled = scheduled
+        self.front = front
         self.summary: dict[str, Any] = {}
         """What the command found: the `summary` of --json."""
         self.error: KafkatsError | None = None
         """Why the command ended, where it could not do its work."""
-
-    @property
-    def deployment(self) -> Deployment:
-        """Who must have approved: a scheduler's deployment may name people.
-
-        Raises UsageError for names that cannot be read.
-        """
-        return Deployment.of_environment() if self.scheduled else OPEN
-
-    @property
-    def most_rows(self) -> int | None:
-        """The largest number of rows to print; None: all."""
-        return _MOST_ROWS if self.scheduled else None
 
     def result(self) -> Mapping[str, Any]:
         """The JSON fields for whoever submitted this: the summary, and the error, if any."""

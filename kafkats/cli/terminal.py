@@ -62,16 +62,19 @@ def seen_sentences(summary: Mapping[str, Any]) -> list[str]:
     return [f"{_looked_at(summary)}: {found}"]
 
 
-def formats_sentences(
-    summary: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    """Return the bytes by magic, and the problems."""
+def formats_sentence(summary: Mapping[str, Any]) -> str:
+    """Return the bytes by magic."""
     held = ", ".join(
         f"{size_text(size)} of magic {magic}"
         for magic, size in enumerate(summary["magic_bytes"])
         if size
     )
-    sentences = [f"{_looked_at(summary)}: {held or 'no batches'}"]
+    return f"{_looked_at(summary)}: {held or 'no batches'}"
+
+
+def problem_sentences(problems: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the first of the problems."""
+    sentences = []
     for p in problems[:20]:
         start = "" if p["base_offset"] < 0 else f" from offset {p['base_offset']}"
         where = f"{Path(p['log_dir'], p['partition_dir'])}{start}"
@@ -236,7 +239,7 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
     A terminal gets a table per log directory, a pipe one whose first column names it; a single log
     directory is not named. Columns without a value are left out.
     """
-    most = session().most_rows
+    most = session().front.most_rows
     if as_json or most is not None:
         for row in rows if as_json else rows[:most]:
             say(json.dumps(row))

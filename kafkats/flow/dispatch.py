@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkats.config.options import BatchLimit
 from kafkats.deployment import OPEN, Deployment
@@ -14,12 +14,17 @@ from kafkats.request import Identity, LogDirectory, Request, models_of
 from kafkats.result import Result
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kafkats.execution import Executor
     from kafkats.flow.applying import Applied, Ended
+    from kafkats.migration.certificate import Certificate
+    from kafkats.migration.recheck import Recheck
     from kafkats.plans.depths import Looked
     from kafkats.plans.operation import Planned
     from kafkats.plans.plan import Plan
     from kafkats.plans.proof import Proof
+    from kafkats.recovery.facts import BrokerStart
 
 
 class Show:
@@ -32,13 +37,28 @@ class Show:
         """The findings of a verify."""
 
     def proof(self, proof: Proof) -> None:
-        """The proof of a verify."""
+        """The proof of a verify or certify."""
 
     def applied(self, plan: Plan, applied: Applied) -> None:
         """The rows of an apply, and of its proof."""
 
     def ended(self, verb: str, ended: Ended) -> None:
         """The rows of a run that was undone or purged."""
+
+    def listed(self, segments: pa.Table, rows: Sequence[Mapping[str, Any]], by: str) -> None:
+        """facts.SEGMENTS of an inventory, and its rows `by` one of its groups."""
+
+    def formats(self, table: pa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """census.CENSUS, and its rows by group."""
+
+    def certified(self, certificate: Certificate) -> None:
+        """What a certificate states, and why there is none."""
+
+    def rechecked(self, again: Recheck) -> None:
+        """What has changed since a certificate was made."""
+
+    def started(self, start: BrokerStart, said: Sequence[str]) -> None:
+        """The predicted start of a broker, and its sentences."""
 
 
 NOTHING: Final = Show()
@@ -75,18 +95,22 @@ def run(
 
 _NEEDED: Final[Mapping[str, str]] = {
     "apply": "plan",
+    "census": "log_dirs",
+    "inventory": "log_dirs",
     "plan": "log_dirs",
+    "preflight": "log_dirs",
     "purge": "runs",
     "release": "log_dirs",
     "undo": "runs",
     "verify": "log_dirs",
 }
-"""The part of a request that names what a verb works on."""
+"""The part of a request that names what a verb works on. A certify may also name a certificate."""
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "apply": ("approval",),
     "plan": ("policy",),
     "undo": ("approval",),
     "verify": ("policy",),
+    "certify": ("log_dirs", "policy"),
 }
 """Further parts that only some verbs have."""
 
@@ -96,8 +120,8 @@ def _check_parts(request: Request) -> None:
 
     Log directories are also named for their identities.
     """
-    needed = _NEEDED[request.verb]
-    if not getattr(request, needed):
+    needed = _NEEDED.get(request.verb, "")
+    if needed and not getattr(request, needed):
         words = "a plan and its digest" if needed == "plan" else needed
         raise UsageError(f"{request.verb} needs {words}")
     known = {needed, *_ALSO.get(request.verb, ())}

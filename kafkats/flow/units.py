@@ -6,10 +6,24 @@ import os
 from collections.abc import Iterable
 
 from kafkats.config import Policy
+from kafkats.config.options import Topics
 from kafkats.errors import UsageError
+from kafkats.flow.dispatch import Work, seen
 from kafkats.logdir.volume import refuse_copies
 from kafkats.plans.dialects import read_as
 from kafkats.plans.units import Unit, list_units
+
+
+def units_of(work: Work, *, policy: Policy | None = None, proves: bool = False) -> list[Unit]:
+    """Return the units of the request's log directories, which the result then has. Raises as
+    `units_in`.
+    """
+    request = work.request
+    paths, topics = [str(one.path) for one in request.log_dirs], request.of(Topics).topics
+    fine = request.no_topic_is_fine
+    units = units_in(paths, topics, policy=policy, proves=proves, none_is_fine=fine)
+    work.done.log_dirs = seen(sorted({unit.log_dir for unit in units}))
+    return units
 
 
 def units_in(

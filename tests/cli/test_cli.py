@@ -240,7 +240,7 @@ def test_a_folder_that_is_gone_and_memory_that_runs_out_are_errors_of_one_line(
     def full(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("kafkats.cli.reading.show_rows", full)
+    monkeypatch.setattr("kafkats.cli.rows.show_rows", full)
     code, _, err = run(capsys, "inventory", root)
     assert (code, err) == (2, "kafkats: memory ran out: fewer --jobs need less\n")
 

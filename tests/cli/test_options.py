@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkats.cli.options import units_in
+from kafkats.cli.options import units_of
 from kafkats.cli.session import Session
 from kafkats.config import Policy, read_policy
 from kafkats.execution import LocalExecutor
@@ -82,11 +82,14 @@ def test_a_job_says_which_log_directories_go_by_their_paths(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr("kafkats.cli.options.session", lambda: Session(LocalExecutor(1)))
-    assert len(units_in([log_dir], "*")) == 2 and capsys.readouterr().err == ""
+    assert (
+        len(units_of([log_dir], "*", Policy.model_construct())) == 2
+        and capsys.readouterr().err == ""
+    )
     (log_dir / "meta.properties").write_text("what")
-    units_in([log_dir], "*", policy=Policy.model_construct())
+    units_of([log_dir], "*", Policy.model_construct())
     by_path = f"{log_dir}: has no readable meta.properties, and goes by its path\n"
     assert capsys.readouterr().err == by_path
     (tmp_path / "policy").write_text(f"volumes: [{{path: {log_dir}, broker: 7}}]")
-    units_in([log_dir], "*", policy=read_policy(tmp_path / "policy"))
+    units_of([log_dir], "*", read_policy(tmp_path / "policy"))
     assert "goes by broker 7 of the policy and its path" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.cli import LazyExecutor, Session, main, run
+from kafkats.cli import JOB, LazyExecutor, Session, main, run
 from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.execution import LocalExecutor, U, Work
 from kafkats.plans.approval import Approval, write_approval
@@ -51,7 +51,7 @@ class Counting(LocalExecutor):
 
 def scheduled(*words: object) -> Session:
     """What a job of these words ends with."""
-    session = Session(Counting(), scheduled=True)
+    session = Session(Counting(), JOB)
     run([str(word) for word in words], session)
     return session
 
@@ -66,7 +66,7 @@ def summary(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any
 
 def test_stages_run_in_the_executor_of_the_session(volume: Path) -> None:
     executor = Counting()
-    session = Session(executor, scheduled=True)
+    session = Session(executor, JOB)
     assert run(["verify", str(volume)], session) == 1
     assert executor.stages == ["verify"]
     assert run(["verify", str(volume), "--jobs", "2"], session) == 2

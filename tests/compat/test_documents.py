@@ -86,6 +86,16 @@ def test_a_result_is_read_and_summed_up(one: dict[str, Any]) -> None:
         },
         "purge": {"runs": ["/r"], "freed_bytes": 9, "not_due": ["/q"]},
         "verify": {"segments": 3, "files": 2, "not_equal": ["/f: no"], "runs": ["/run"]},
+        "preflight": {"outcome": "offline", "log_dirs": [{"log_dir": "/kafka/a"}]},
+        "inventory": {"segments": 3, "groups": 2},
+        "census": {"groups": 2, "log_dirs": ["/kafka/a"], "report": "/r"},
+        "certify": {
+            "digest": "c",
+            "seen": {"segments": 3},
+            "files": 2,
+            "runs": ["/run"],
+            "log_dirs": ["/kafka/a"],
+        },
         "release": {"free": ["/kafka/b"], "kept": []},
     }[read.verb]
     assert read.summary().items() >= expected.items()

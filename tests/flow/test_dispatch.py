@@ -79,7 +79,7 @@ def test_a_request_without_its_subject_or_with_another_verbs_part_is_refused(
     assert said in result.error.reason
 
 
-@pytest.mark.parametrize("verb", get_args(Verb))
+@pytest.mark.parametrize("verb", [verb for verb in get_args(Verb) if verb != "certify"])
 def test_every_verb_needs_its_subject(verb: str) -> None:
     operation = {"operation": "rebuild"} if verb == "plan" else {}
     request = Request.model_validate({"verb": verb, "made_ms": 0, **operation})

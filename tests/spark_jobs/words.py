@@ -6,14 +6,14 @@ from typing import Any
 
 import fanout
 
-from kafkats.cli import Files, Session, run, run_request
+from kafkats.cli import JOB, Files, Session, run, run_request
 from kafkats.errors import KafkatsError
 from kafkats.execution import Executor
 
 
 def job(executor: Executor, name: str, *words: object) -> dict[str, Any]:
     """The result of spark_jobs/NAME.py with these words, and its exit code. Raises the error that it tells."""
-    session = Session(executor, scheduled=True)
+    session = Session(executor, JOB)
     code = run(fanout.words_of([name], [str(word) for word in words]), session)
     if session.error is not None:
         raise session.error
@@ -22,7 +22,7 @@ def job(executor: Executor, name: str, *words: object) -> dict[str, Any]:
 
 def run_files(executor: Executor, name: str, files: Files) -> KafkatsError | None:
     """Run the request in the files, as spark_jobs/NAME.py does. Returns the error that ended it."""
-    session = Session(executor, scheduled=True)
+    session = Session(executor, JOB)
     run_request(files, session, "" if name == "command" else name)
     return session.error
 

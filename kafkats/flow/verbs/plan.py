@@ -65,7 +65,7 @@ def perform(work: Work) -> None:
     _check_folder(folder)
     if request.operation == "migrate":
         _check_migration(given, work)
-    policy = request.policy.policy() if request.policy else Policy.model_construct()
+    policy = request.settings()
     decide = OPERATIONS[request.operation].prepare(given, policy)
     place = request.of(WorkArea).place
     with planning([one.path for one in request.log_dirs], _wish(work), place) as ours:

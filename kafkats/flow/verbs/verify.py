@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkats.config import Policy
 from kafkats.config.options import IndexSettings, Report, Topics
 from kafkats.errors import UsageError
 from kafkats.flow import depths
-from kafkats.flow.dispatch import Work, seen
+from kafkats.flow.dispatch import Work
 from kafkats.flow.keeping import keep_segments
 from kafkats.flow.proving_runs import check_written, prove_written
 from kafkats.flow.steps import check_step, tell_step
-from kafkats.flow.units import units_in
+from kafkats.flow.units import units_of
 from kafkats.inspect.options import Deep, ProofOptions, VerifyDepth
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.migration.options import Step
@@ -25,7 +24,7 @@ def perform(work: Work) -> None:
     """Verify the request's log directories. Ends with findings if one is damage or danger, or if a
     written file is not as planned.
 
-    Raises UsageError for options that do not go together, and as `units_in`.
+    Raises UsageError for options that do not go together, and as `units_of`.
     """
     request, step, proof = work.request, work.request.of(Step), work.request.of(ProofOptions)
     topics, depth = request.of(Topics).topics, request.of(VerifyDepth).depth
@@ -37,13 +36,10 @@ def perform(work: Work) -> None:
             "--depth tail does not read whole segments: --deep, --ledger, --of-plan and --of-run"
             " need --depth full"
         )
-    policy = request.policy.policy() if request.policy else Policy.model_construct()
+    policy = request.settings()
     options = VerifyOptions(rule=request.of(IndexSettings).rule, deep=deep, policy=policy)
-    log_dirs = [str(one.path) for one in request.log_dirs]
-    fine = request.no_topic_is_fine
     check_written(proof.of_plan, proof.of_run)
-    units = units_in(log_dirs, topics, policy=policy, proves=proves, none_is_fine=fine)
-    work.done.log_dirs = seen(sorted({unit.log_dir for unit in units}))
+    units = units_of(work, policy=policy, proves=proves)
     if proves and step.ledger:
         raise UsageError("--ledger records whole brokers: leave --of-plan and --of-run out")
     if proves:

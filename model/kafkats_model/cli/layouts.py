@@ -17,7 +17,7 @@ from kafkats.cli.options import (
     POLICY,
     TOPICS,
     policy_of,
-    units_in,
+    units_of,
 )
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.counts import counted
@@ -83,7 +83,7 @@ def layouts(
     options = operation.LayoutOptions(
         times, every, output, policy_of(policy_file, settings, reads=READ_SETTINGS)
     )
-    units = units_in(log_dirs, topics, policy=options.policy)
+    units = units_of(log_dirs, topics, options.policy)
     do = partial(operation.layouts_unit, options=options)
     found = executor.map(
         "layouts", units, do, operation.LAYOUTS, size=lambda unit: unit.bytes

@@ -1,0 +1,177 @@
+"""Rows of a request under way, as a command shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkats.cli.making import follows, show_plan_rows, together
+from kafkats.cli.proving import proof_sentences
+from kafkats.cli.session import session
+from kafkats.cli.streams import say
+from kafkats.cli.terminal import problem_sentences, show_rows, unread_sentences
+from kafkats.findings import SEVERITIES
+from kafkats.flow import Show
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkats.flow.applying import Applied, Ended
+    from kafkats.migration.certificate import Certificate, CertifiedRow
+    from kafkats.migration.recheck import Recheck
+    from kafkats.plans.depths import Looked
+    from kafkats.plans.operation import Planned
+    from kafkats.plans.plan import Plan
+    from kafkats.plans.proof import Proof
+    from kafkats.plans.rows import LocatedFinding
+    from kafkats.recovery.facts import BrokerStart
+
+_RAN: Final = (
+    "outcome",
+    "action",
+    "partition_dir",
+    "files",
+    "file",
+    "after_bytes",
+    "reason",
+    "error",
+)
+_FINDING: Final = ("severity", "kind", "partition_dir", "file", "position", "reason")
+_FORMATS: Final = (
+    "log_dir",
+    "topic",
+    "magic",
+    "codec",
+    "timestamp_type",
+    "problem",
+    "segments",
+    "bytes",
+    "share",
+    "batches",
+    "records",
+)
+_ZERO_COPY: Final = (
+    "log_dir",
+    "topic",
+    "bytes",
+    "fetch_0_1_converted",
+    "fetch_2_3_converted",
+    "zstd_bytes",
+)
+_WHERE: Final = ("partition_dir", "base_offset")
+_BY_MAGIC: Final = tuple(
+    f"magic_{magic}_{what}" for what in ("batches", "bytes") for magic in range(3)
+)
+_CHANGED: Final = ("what", "log_dir", "partition_dir", "base_offset", "was", "now", "breaks")
+_ENDED: Final = {
+    "undo": ("outcome", "partition_dir", "files", "error"),
+    "purge": ("outcome", "partition_dir", "files", "freed_bytes", "error"),
+}
+
+
+class Rows(Show):
+    """Shows rows on the terminal, and keeps what the sentences need: `said` are those that are not
+    made from the result.
+
+    `files`: every file. Without `remarks` of the findings only damage and danger are shown.
+    """
+
+    def __init__(self, *, as_json: bool, files: bool = False, remarks: bool = False) -> None:
+        self.as_json, self.files, self.remarks = as_json, files, remarks
+        self.planned_in: tuple[Planned, Path] | None = None
+        self.said: list[str] = []
+        self.plan: Plan | None = None
+        self.looked: Looked | None = None
+        self.found: list[LocatedFinding] = []
+
+    def planned(self, planned: Planned, folder: Path) -> None:
+        show_plan_rows(planned.plan, as_json=self.as_json, files=self.files)
+        self.planned_in = planned, folder
+
+    def applied(self, plan: Plan, applied: Applied) -> None:
+        rows = applied.actions.to_pylist()
+        shown = [
+            row
+            for row in rows
+            if self.as_json or (row["outcome"] != "already" and not follows(plan, row))
+        ]
+        every_file = self.as_json or self.files
+        show_rows(together(plan, shown, every_file=every_file), _RAN, self.as_json)
+        self.said = proof_sentences(applied.proof) if applied.proof else []
+        self.plan = plan
+
+    def ended(self, verb: str, ended: Ended) -> None:
+        show_rows(ended.rows, _ENDED[verb], self.as_json)
+
+    def started(self, start: BrokerStart, said: Sequence[str]) -> None:
+        from kafkats.recovery.rows import start_row
+
+        if self.as_json:
+            show_rows([start_row(one) for one in start.partitions], (), self.as_json)
+        self.said = list(said)
+
+    def verified(self, looked: Looked) -> None:
+        from kafkats.plans.facts import all_findings
+
+        self.looked, self.found = looked, list(all_findings(looked.segments))
+        shown = sorted(
+            (
+                f
+                for f in self.found
+                if self.remarks or self.as_json or f["severity"] in ("damage", "danger")
+            ),
+            key=lambda f: -SEVERITIES.index(f["severity"]),
+        )
+        show_rows(shown, _FINDING, self.as_json)
+
+    def proof(self, proof: Proof) -> None:
+        self.said = proof_sentences(proof)
+
+    def listed(self, segments: pa.Table, rows: Sequence[Mapping[str, Any]], by: str) -> None:
+        columns = list(rows[0]) if rows else []
+        if by == "partition":
+            columns = [name for name in columns if name != "partitions"]
+        show_rows(rows, columns, self.as_json)
+        self.said = unread_sentences(segments)
+
+    def formats(self, table: pa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        from kafkats.migration import census
+
+        show_rows(rows, _worth_showing(_FORMATS, rows), self.as_json)
+        losing = [row for row in census.zero_copy(table) if row["fetch_0_1_converted"]]
+        for_people = not self.as_json and session().front.most_rows is None
+        if for_people and losing:
+            say(
+                "\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the"
+                " file, for old fetches:"
+            )
+        show_rows(losing, _worth_showing(_ZERO_COPY, losing), self.as_json)
+        if for_people and losing:
+            say(f"{census.ON_4X}\n")
+        self.said = problem_sentences(census.problems(table))
+
+    def certified(self, certificate: Certificate) -> None:
+        show_rows(certificate.refusals, (*_WHERE, "kind", "reason"), self.as_json)
+        outside = certificate.exceptions
+        show_rows(
+            outside if self.as_json else _by_magic(outside), (*_WHERE, *_BY_MAGIC), self.as_json
+        )
+
+    def rechecked(self, again: Recheck) -> None:
+        rows = [one._asdict() for one in again.differences]
+        show_rows(rows, _CHANGED, self.as_json)
+
+
+def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Without the columns that say nothing here: one log dir, no problems."""
+    silent = {name for name in ("log_dir", "problem") if len({row.get(name) for row in rows}) <= 1}
+    return [name for name in columns if name not in silent]
+
+
+def _by_magic(rows: Sequence[CertifiedRow]) -> list[dict[str, object]]:
+    """Return segments with a number in each column: batches and bytes of magic 0, 1 and 2."""
+    return [
+        dict(row) | dict(zip(_BY_MAGIC, (*row["magic_batches"], *row["magic_bytes"]), strict=True))
+        for row in rows
+    ]

@@ -1,0 +1,111 @@
+"""Certify the message formats in log directories, or look whether a certificate is still true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kafkats.config.options import IndexSettings, Topics
+from kafkats.errors import UsageError
+from kafkats.flow import looking
+from kafkats.flow.dispatch import Work
+from kafkats.flow.keeping import keep_census, keep_certificate, keep_segments
+from kafkats.flow.proving_runs import prove_written
+from kafkats.flow.steps import check_step, tell_step
+from kafkats.flow.units import units_of
+from kafkats.inspect.options import ProofOptions
+from kafkats.inspect.verify import VerifyOptions
+from kafkats.migration.certificate import Certificate, CertifyOptions, read_certificate
+from kafkats.migration.options import Certify, Step
+from kafkats.plans.proof import Proof
+from kafkats.plans.units import Unit
+from kafkats.result import Proved, Ran
+
+
+def perform(work: Work) -> None:
+    """Certify the request's log directories. Ends with findings if a batch lies outside of the
+    bounds; after a proof only if that is wrong.
+
+    Raises UsageError for options that do not go together, StorageFailed, and as `units_of`.
+    """
+    request, asked = work.request, work.request.of(Certify)
+    if bool(request.log_dirs) == bool(asked.check):
+        raise UsageError("name log directories, or a certificate to --check")
+    if asked.check:
+        _check(work, asked.check)
+        return
+    step, topics = request.of(Step), request.of(Topics).topics
+    check_step(step.ledger, step.phase, step.broker, topics)
+    units = units_of(work)
+    proof = _proof(work, asked, units)
+    log_dirs = tuple(str(one.path) for one in request.log_dirs)
+    options = CertifyOptions(log_dirs, topics, asked.min_magic, asked.max_magic, asked.deep)
+    certificate = looking.certify(work.executor, units, options)
+    work.show.certified(certificate)
+    _keep(work, asked, proof, certificate, units)
+    wrong = bool(proof and proof.not_equal)
+    work.done.end_with(int(wrong or not (proof or certificate.certified)))
+    if certificate.certified and not wrong:
+        _tell_certified(work, step, certificate)
+
+
+def _proof(work: Work, asked: Certify, units: Sequence[Unit]) -> Proof | None:
+    """Prove what the plan or the runs wrote, if the request names any."""
+    request, written = work.request, work.request.of(ProofOptions)
+    if not (written.of_plan or written.of_run):
+        return None
+    options = VerifyOptions(
+        rule=request.of(IndexSettings).rule, deep=asked.deep, policy=request.settings()
+    )
+    return prove_written(work.executor, written.of_plan, written.of_run, units, options)
+
+
+def _keep(
+    work: Work,
+    asked: Certify,
+    proof: Proof | None,
+    certificate: Certificate,
+    units: Sequence[Unit],
+) -> None:
+    """Write the certificate and the report, and note them and the proof."""
+    done, written = work.done, work.request.of(ProofOptions)
+    kept = keep_certificate(certificate, asked.output)
+    found = keep_segments(proof.segments, asked.report) if proof else None
+    if asked.report:
+        table = looking.count_formats(work.executor, units)
+        done.census = keep_census(table, asked.report)
+        done.reports["report"] = str(asked.report)
+    done.more = {"log_dirs": list(certificate.options.log_dirs)}
+    done.certificate, done.found = kept, found
+    if proof:
+        work.show.proof(proof)
+        done.proof = Proved.model_validate(proof.summary())
+        done.runs = [] if written.of_plan else [Ran(folder=str(run)) for run in written.of_run]
+
+
+def _tell_certified(work: Work, step: Step, certificate: Certificate) -> None:
+    """Tell the ledger of the migration, if there is one, that its broker is certified."""
+    options = certificate.options
+    details = {
+        "min_magic": options.min_magic,
+        "max_magic": options.max_magic,
+        "digest": certificate.digest,
+        "log_dirs": list(options.log_dirs),
+    }
+    known = {key: value for key, value in details.items() if value is not None}
+    by = work.request.by
+    tell_step(step.ledger, "certified", step.phase, step.broker, by=by, details=known)
+
+
+def _check(work: Work, folder: Path) -> None:
+    """Look again at what a certificate states."""
+    certificate = read_certificate(folder)
+    again = looking.recheck(work.executor, certificate)
+    work.show.rechecked(again)
+    work.done.found = {
+        "holds": again.holds,
+        "unchanged": again.unchanged,
+        "differences": len(again.differences),
+        "statement": certificate.statement,
+    }
+    work.done.end_with(int(not again.unchanged))
