@@ -52,7 +52,10 @@ def folder() -> str:
 
 _OF_VERB: Final[Mapping[str, frozenset[str]]] = {
     "apply": frozenset({"run_folder", "prove", "owner_stopped", "place"}),
+    "census": frozenset({"by", "report"}),
+    "certify": frozenset({"min_magic", "max_magic", "output", "report", "rule", "of_run"}),
     "plan": frozenset({"into", "report", "go_on", "topics", "place"}),
+    "preflight": frozenset({"kafka", "go_on", "report"}),
     "purge": frozenset({"older_than"}),
     "release": frozenset({"place"}),
     "undo": frozenset({"certified", "max_magic", "output", "report"}),

@@ -49,17 +49,6 @@ def _kinds(**words: str) -> dict[str, str]:
 
 _READING: Final = _kinds(policy=_POLICY, topics=_TEXT)
 WORDS: Final[Mapping[str, Mapping[str, str]]] = {
-    "census": _kinds(by=_TEXT, report=_PATH),
-    "certify": _READING
-    | _kinds(
-        generation=_TEXT,
-        min_magic=_TEXT,
-        max_magic=_TEXT,
-        output=_PATH,
-        report=_PATH,
-        of_run=_PATH,
-    ),
-    "preflight": _kinds(kafka=_TEXT, go_on=_FLAG, report=_PATH),
     "lookup": _READING
     | _kinds(
         every=_TEXT,

@@ -307,8 +307,6 @@ class Pretended:
 
 def given(operator: KafkatsJobOperator, context: Any) -> Given:
     """What a job was asked for: options by name, with log directories, plan and runs."""
-    if operator.application_args is not None:
-        return of_words(operator.application_args)
     request = operator.asked(context)
     found: Given = {name: value for one in request.options.values() for name, value in one.items()}
     return found | {
@@ -316,17 +314,6 @@ def given(operator: KafkatsJobOperator, context: Any) -> Given:
         "undone": [str(one.folder) for one in request.runs],
         "plan": str(request.plan.folder) if request.plan else "",
     }
-
-
-def of_words(args: list[str]) -> Given:
-    found: Given = {"log_dirs": [arg for arg in args if arg.startswith("/volumes/")], "of_run": []}
-    for name, value in itertools.pairwise(args):
-        key = name.removeprefix("--").replace("-", "_")
-        if name == "--of-run":
-            found["of_run"].append(value)
-        elif name.startswith("--"):
-            found[key] = int(value) if key.endswith("magic") else value
-    return found
 
 
 @pytest.fixture

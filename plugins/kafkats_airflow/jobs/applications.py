@@ -76,13 +76,16 @@ def starting(context: Context) -> list[Arguments]:
     return [
         {
             "conn_id": group.connection,
-            "application_args": [
-                *group.log_dirs, "--kafka", kafka, "--go-on",
-                "--report", str(folder / group.name / START),
-            ],
+            "request": {
+                "log_dirs": group.log_dirs,
+                "options": {
+                    "Preflight": {"kafka": kafka, "go_on": True},
+                    "Report": {"report": str(folder / group.name / START)},
+                },
+            },
         }
         for group in groups_of(params, by_broker=True, writes=False)
-    ]  # fmt: skip
+    ]
 
 
 def options_of(operation: str, params: RunParams, form: str = "") -> Given:

@@ -42,8 +42,8 @@ SECONDS: Final = 0.5
 """How often the progress is looked at."""
 _PARTS: Final = frozenset({"operation", "log_dirs", "options", "runs"})
 """The fields of a request that an XCom may have."""
-_BY_POLICY: Final = frozenset({"plan", "verify"})
-_BY_WORDS: Final = frozenset({"census", "certify", "lookup", "preflight"})
+_BY_POLICY: Final = frozenset({"certify", "plan", "verify"})
+_BY_WORDS: Final = frozenset({"lookup"})
 _OLD: Final = (
     "its arguments were made by an earlier version of kafkats; clear the first task of the run, and"
     " with it all tasks after it, to make new ones"

@@ -1,5 +1,5 @@
-"""One phase of a format migration: which brokers, and the words of their jobs, from the gate to the
-ledger.
+"""One phase of a format migration: which brokers, and the requests of their jobs, from the gate to
+the ledger.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.jobs.applications import Given, options_of, to_plan
 from kafkats_airflow.results import (
     Arguments,
+    Asked,
     FormatResult,
     JobArguments,
     Parity,
@@ -69,22 +70,24 @@ def gate(context: Context) -> list[PhaseApplication]:
 
 def _asked(context: Context, group: Group, *, idle: bool) -> PhaseApplication:
     params, folder = params_of(context), folder_of(context) / group.name
-    look: Arguments = {
-        "conn_id": group.connection,
-        "about": f"{group.broker} on {group.connection}" if group.broker else group.connection,
-    }
     if params["phase"] == CENSUS:
-        words = [*group.log_dirs, "--by", "topic", "--report", str(folder / "before")]
-        look |= {"job": CENSUS, "application_args": words}
+        job, options = CENSUS, {"Census": {"by": "topic"}}
+        options["Report"] = {"report": str(folder / "before")}
+        request: Asked = {"log_dirs": group.log_dirs, "options": options}
     else:
-        options = _options(params, group, folder)
-        look |= {"job": "plan", "request": to_plan(context, group, "migrate", options)}
+        job = "plan"
+        request = to_plan(context, group, "migrate", _options(params, group, folder))
     return {
         "broker": group.broker,
         "log_dirs": group.log_dirs,
         "folder": str(folder),
         "idle": idle,
-        "look": look,
+        "look": {
+            "job": job,
+            "conn_id": group.connection,
+            "about": f"{group.broker} on {group.connection}" if group.broker else group.connection,
+            "request": request,
+        },
     }
 
 
@@ -101,10 +104,6 @@ def _options(params: RunParams, group: Group, folder: Path) -> Given:
         if phase == "rollback" and (runs := steps.standing_runs(params, group.broker)):
             options["Back"] = {"runs": runs}
     return options
-
-
-def _reading(params: RunParams) -> list[str]:
-    return ["--policy", params["policy"], "--generation", params["rule"]]
 
 
 @in_our_words
@@ -138,39 +137,25 @@ def to_certify(work: PhaseWork) -> JobArguments:
     """
     if not (given := work["certify"]):
         raise AirflowSkipException("no need to certify")
-    runs = unproved(Path(work["folder"]))
-    words = [*given["application_args"], *(word for run in runs for word in ("--of-run", run))]
-    return {**given, "application_args": words}
+    if "request" not in given:  # the job refuses what an earlier version made
+        return given
+    proof = {"ProofOptions": {"of_run": unproved(Path(work["folder"]))}}
+    request = given["request"]
+    return {**given, "request": {**request, "options": request["options"] | proof}}
 
 
 def _work(params: RunParams, one: PhaseApplication, plan: PlanResult) -> PhaseWork:
     folder, up = Path(one["folder"]), params["phase"] in steps.UP
-    bound = (
-        ["--min-magic", str(params["to_magic"])]
-        if up
-        else ["--max-magic", str(params["from_magic"])]
-    )
-    out = [*bound, "--output", str(folder / "certificate"), "--report", str(folder / "after")]
+    bound = {"min_magic": params["to_magic"]} if up else {"max_magic": params["from_magic"]}
+    out = {**bound, "output": str(folder / "certificate"), "report": str(folder / "after")}
     where: JobArguments = {"conn_id": one["look"]["conn_id"], "about": one["look"]["about"]}
     convert: JobArguments | None = None
-    proof = [*one["log_dirs"], *out, *_reading(params)]
-    certify: JobArguments | None = {**where, "job": "certify", "application_args": proof}
+    proof: Given = {"Certify": out, "IndexSettings": {"rule": params["rule"]}}
+    asked: Asked = {"log_dirs": one["log_dirs"], "options": proof}
+    certify: JobArguments | None = {**where, "job": "certify", "request": asked}
     if runs := plan.get("undo"):
-        convert = {
-            **where,
-            "job": "undo",
-            "request": {
-                "runs": runs,
-                "options": {
-                    "UndoCertify": {
-                        "certified": one["log_dirs"],
-                        "max_magic": params["from_magic"],
-                        "output": str(folder / "certificate"),
-                        "report": str(folder / "after"),
-                    }
-                },
-            },
-        }
+        after = {"UndoCertify": {"certified": one["log_dirs"], **out}}
+        convert = {**where, "job": "undo", "request": {"runs": runs, "options": after}}
         certify = None
     elif plan["totals"]["files"] or (
         up and not one["idle"]
