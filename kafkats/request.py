@@ -24,10 +24,19 @@ from pydantic import (
 
 from kafkats.config.given import Given
 from kafkats.config.option import Options
-from kafkats.config.options import BatchLimit, IndexSettings, Report, Topics, Vouched, WorkArea
+from kafkats.config.options import (
+    BatchLimit,
+    Dialect,
+    IndexSettings,
+    Report,
+    Topics,
+    Vouched,
+    WorkArea,
+)
 from kafkats.errors import UsageError, storage
 from kafkats.inspect.options import Census, Deep, Inventory, ProofOptions, VerifyDepth
 from kafkats.logdir import strict_json
+from kafkats.lookup.options import Export, Logs, Lookup, Search, Table, Times
 from kafkats.migration.options import Certify, Step, UndoCertify
 from kafkats.operations import OPERATIONS
 from kafkats.plans.files import write_private
@@ -43,7 +52,9 @@ Verb: TypeAlias = Literal[
     "apply",
     "census",
     "certify",
+    "export",
     "inventory",
+    "lookup",
     "plan",
     "preflight",
     "purge",
@@ -56,7 +67,9 @@ MODELS: Final[Mapping[str, tuple[type[Options], ...]]] = {
     "apply": (Apply, Vouched, WorkArea, BatchLimit),
     "census": (Census, Report, Topics, BatchLimit),
     "certify": (Certify, ProofOptions, IndexSettings, Step, Topics, BatchLimit),
+    "export": (Export, Logs, Search, Topics, BatchLimit),
     "inventory": (Inventory, Report, Topics, BatchLimit),
+    "lookup": (Times, Table, Lookup, Dialect, Logs, Search, Topics, BatchLimit),
     "plan": (PlanFolder, Topics, WorkArea, BatchLimit),
     "preflight": (Preflight, Report),
     "purge": (Purge,),

@@ -266,7 +266,7 @@ class Result(Part):
 
     def summary(self) -> dict[str, Any]:
         """Return the stable JSON fields of what was done: the summary that --json prints."""
-        return _SUMMARIES[self.verb](self)
+        return _SUMMARIES.get(self.verb, _counted)(self)
 
     def told(self) -> dict[str, Any]:
         """Return the summary for whoever submitted the work: of many remarks the first, the rates,
@@ -444,8 +444,6 @@ _SUMMARIES: Final[Mapping[str, Callable[[Result], dict[str, Any]]]] = {
     "plan": _planned,
     "census": _censused,
     "certify": _certified,
-    "inventory": _counted,
-    "preflight": _counted,
     "purge": _purged,
     "release": _released,
     "undo": _undone,

@@ -12,12 +12,9 @@ import click
 from kafkats import __version__
 from kafkats.cli import groups, planning, reading, running
 from kafkats.cli.examples import add_examples
-from kafkats.cli.export import export
-from kafkats.cli.formats import certify
 from kafkats.cli.generated import options
 from kafkats.cli.ledger import ledger
-from kafkats.cli.lookup import lookup
-from kafkats.cli.preflight import preflight
+from kafkats.cli.lookup import export, lookup
 from kafkats.cli.registered import AllCommands
 from kafkats.cli.retention import simulate
 from kafkats.cli.session import Session
@@ -84,11 +81,9 @@ def cli(context: click.Context, master: str | None) -> None:
 
 for _command in (
     *reading.COMMANDS,
-    preflight,
     planning.plan,
     planning.show,
     *running.COMMANDS,
-    certify,
     ledger,
     simulate,
     lookup,

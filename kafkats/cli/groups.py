@@ -246,7 +246,8 @@ def failover(
     It misses no record. The output is a CSV for kafka-consumer-groups --reset-offsets --from-file.
     FROM_TABLE is of the cluster that the group leaves, TO_TABLE of the one in which it continues.
     """
-    from kafkats.cli.export import put_out
+    from kafkats.cli.rows import Rows
+    from kafkats.flow.keeping import keep_export
     from kafkats.lookup.cluster_diff import failover as find
     from kafkats.lookup.consumer_groups import read_committed_offsets
     from kafkats.tables import read
@@ -257,7 +258,8 @@ def failover(
         asked, read(first, topics=topics).rows, read(second, topics=topics).rows, margin_ms=margin
     )
     made = exports.export(marks, to="group-csv", missing=missing)
-    put_out(made, output)
+    keep_export(made, output)
+    Rows(as_json=False).exported(made, output)
     return 0
 
 

@@ -19,10 +19,8 @@ from kafkats.config.options import (
     EveryFile,
     Json,
     Processes,
-    Report,
     Settings,
     Topics,
-    WorkArea,
 )
 from kafkats.errors import UsageError
 from kafkats.logdir.text import read_given
@@ -45,7 +43,6 @@ LOG_DIRS_OR_TABLE = click.argument(
 PLAN = click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
 JSON = options(Json)
 FILES = options(EveryFile)
-REPORT = options(Report)
 TOPICS = options(Topics)
 POLICY = options(Settings)
 
@@ -67,7 +64,6 @@ def _executor(context: click.Context, _parameter: click.Parameter, jobs: int | N
 
 JOBS = options(Processes, jobs={"dest": "executor", "callback": _executor})
 BY = options(User, by={"default": this_user})
-PLACE = options(WorkArea)
 
 
 def _allow(context: click.Context, parameter: click.Parameter, limit: int) -> None:

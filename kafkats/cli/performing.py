@@ -59,9 +59,9 @@ def perform(
     """
     result = flow.run(request, executor, show=show, deployment=session().front.deployment())
     code = code_of(result)
+    if Topics in models_of(request.verb, request.operation):
+        tell_unidentified([str(one.path) for one in result.log_dirs], policy)
     if result.did_something:
-        if Topics in models_of(request.verb, request.operation):
-            tell_unidentified([str(one.path) for one in result.log_dirs], policy)
         summary = result.summary()
         summary |= {"exit_code": code} if "exit_code" in summary else {}
         say_summary(summary, as_json, sentences(result))

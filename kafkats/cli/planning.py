@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkats.cli.formats import certificate_sentences
 from kafkats.cli.generated import Spreading, taking
 from kafkats.cli.making import sentences_of, show_plan
 from kafkats.cli.options import (
@@ -21,7 +20,7 @@ from kafkats.cli.options import (
 from kafkats.cli.performing import log_dirs_at, perform, request_of
 from kafkats.cli.rows import Rows
 from kafkats.cli.spark import Commands
-from kafkats.cli.terminal import reserved_sentences
+from kafkats.cli.terminal import certificate_sentences, reserved_sentences
 from kafkats.config.given import Given
 from kafkats.config.options import BatchLimit, Settings, Topics, WorkArea
 from kafkats.errors import UsageError

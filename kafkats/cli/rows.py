@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkats.cli.making import follows, show_plan_rows, together
-from kafkats.cli.proving import proof_sentences
 from kafkats.cli.session import session
-from kafkats.cli.streams import say
-from kafkats.cli.terminal import problem_sentences, show_rows, unread_sentences
+from kafkats.cli.streams import say, warn
+from kafkats.cli.terminal import (
+    export_sentences,
+    problem_sentences,
+    proof_sentences,
+    show_rows,
+    unread_sentences,
+)
 from kafkats.findings import SEVERITIES
 from kafkats.flow import Show
 
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.flow.applying import Applied, Ended
+    from kafkats.lookup.exports import Export
+    from kafkats.lookup.marks import Mark
     from kafkats.migration.certificate import Certificate, CertifiedRow
     from kafkats.migration.recheck import Recheck
     from kafkats.plans.depths import Looked
@@ -63,6 +70,28 @@ _WHERE: Final = ("partition_dir", "base_offset")
 _BY_MAGIC: Final = tuple(
     f"magic_{magic}_{what}" for what in ("batches", "bytes") for magic in range(3)
 )
+_ANSWERS: Final = (
+    "partition_dir",
+    "target_ms",
+    "offset",
+    "timestamp",
+    "reason",
+    "segment",
+    "kafka_offset",
+    "differs",
+    "evidence",
+)
+_MARKS: Final = (
+    "topic",
+    "partition",
+    "target_ms",
+    "offset",
+    "timestamp",
+    "reason",
+    "evidence",
+    "log_start",
+    "log_end",
+)
 _CHANGED: Final = ("what", "log_dir", "partition_dir", "base_offset", "was", "now", "breaks")
 _ENDED: Final = {
     "undo": ("outcome", "partition_dir", "files", "error"),
@@ -84,6 +113,7 @@ class Rows(Show):
         self.plan: Plan | None = None
         self.looked: Looked | None = None
         self.found: list[LocatedFinding] = []
+        self.untold = 0
 
     def planned(self, planned: Planned, folder: Path) -> None:
         show_plan_rows(planned.plan, as_json=self.as_json, files=self.files)
@@ -161,6 +191,28 @@ class Rows(Show):
     def rechecked(self, again: Recheck) -> None:
         rows = [one._asdict() for one in again.differences]
         show_rows(rows, _CHANGED, self.as_json)
+
+    def looked_up(self, found: pa.Table) -> None:
+        rows = found.to_pylist()
+        unread = [row for row in rows if row["reason"] == "unreadable"]
+        self.untold = sum(bool(row["partition_dir"]) for row in unread)
+        people = not self.as_json and session().front.most_rows is None
+        show_rows([_timed(row) for row in rows] if people else rows, _ANSWERS, self.as_json)
+
+    def marks(self, marks: Sequence[Mark]) -> None:
+        rows = [mark._asdict() for mark in marks]
+        show_rows(rows if self.as_json else [_timed(row) for row in rows], _MARKS, self.as_json)
+
+    def exported(self, made: Export, output: Path | None) -> None:
+        if output is None:
+            say(made.text.removesuffix("\n"))
+        for sentence in export_sentences(made, output):
+            warn(sentence)
+
+
+def _timed(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row with its time as text: tables leave a number of -1 empty."""
+    return {**row, "target_ms": row["word"] or str(row["target_ms"])}
 
 
 def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:

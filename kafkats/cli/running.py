@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkats.cli.formats import certificate_sentences
 from kafkats.cli.generated import Spreading, taking
 from kafkats.cli.making import show_plan
 from kafkats.cli.options import FILES, JOBS, JSON, LOG_DIRS, PLAN
@@ -19,6 +18,7 @@ from kafkats.cli.rows import Rows
 from kafkats.cli.session import LazyExecutor, session
 from kafkats.cli.streams import warn
 from kafkats.cli.terminal import (
+    certificate_sentences,
     freed_sentences,
     released_sentences,
     run_sentences,

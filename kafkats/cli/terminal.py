@@ -22,11 +22,15 @@ from kafkats.operations import OPERATIONS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkats.lookup.exports import Export
     from kafkats.plans.disks import Room
     from kafkats.plans.plan import Plan
-    from kafkats.result import Released, ReservationMade
+    from kafkats.plans.proof import Proof
+    from kafkats.result import Certified, Released, ReservationMade
 
 T = TypeVar("T")
+_NOTES: Final = 10
+_WRONG: Final = 200
 _DISKS: Final = 3
 """Log directories whose free space is told where there is enough."""
 
@@ -200,6 +204,37 @@ def _after_run(made: Plan, run: str, *, failed: bool) -> list[str]:
         f"before that start: kafkats undo {run} takes it back",
         f"when the broker serves again: kafkats purge {run} frees the old bytes",
     ]
+
+
+def export_sentences(made: Export, output: Path | None) -> list[str]:
+    """Return a sentence per reason for which another offset replaces a missing answer, and one
+    naming the partitions left out.
+    """
+    first = [counted(made.partitions, "partition") + (f" in {output}" if output else "")]
+    words = {None: "no answer", -1: "the latest", -2: "the earliest"}
+    notes = [
+        f"{n.topic}-{n.partition} has no {n.side} ({n.reason}):"
+        f" {words.get(n.wrote, f'offset {n.wrote}')}"
+        for n in made.notes
+    ]
+    more = [f"and {len(notes) - _NOTES} more without an answer"] if len(notes) > _NOTES else []
+    return first + notes[:_NOTES] + more
+
+
+def certificate_sentences(certified: Certified) -> list[str]:
+    """Return what a certificate states, and how to look again if it was written."""
+    sentences = [certified.statement, f"digest {certified.digest}"]
+    if folder := certified.folder:
+        sentences.append(
+            f"certificate {folder}; to look again: kafkats certify --check {quote(folder)}"
+        )
+    return sentences
+
+
+def proof_sentences(proof: Proof) -> list[str]:
+    """Return a line for each wrong file, and the number of those that are as planned."""
+    sentences = [f"not as it should be: {reason}" for reason in proof.reasons[:_WRONG]]
+    return [*sentences, f"proved: {proof.equal} of {counted(proof.files, 'file')} as planned"]
 
 
 def freed_sentences(freed: int) -> list[str]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from kafkats.execution import Executor
     from kafkats.flow.applying import Applied, Ended
+    from kafkats.lookup.exports import Export
+    from kafkats.lookup.marks import Mark
     from kafkats.migration.certificate import Certificate
     from kafkats.migration.recheck import Recheck
     from kafkats.plans.depths import Looked
@@ -57,6 +59,15 @@ class Show:
     def rechecked(self, again: Recheck) -> None:
         """What has changed since a certificate was made."""
 
+    def looked_up(self, found: pa.Table) -> None:
+        """partitions.LOOKUP: the answers of a search in log directories."""
+
+    def marks(self, marks: Sequence[Mark]) -> None:
+        """The answers of a table."""
+
+    def exported(self, made: Export, output: Path | None) -> None:
+        """An export, which is in the file `output`; None: only here."""
+
     def started(self, start: BrokerStart, said: Sequence[str]) -> None:
         """The predicted start of a broker, and its sentences."""
 
@@ -93,26 +104,23 @@ def run(
     return work.done.finish()
 
 
-_NEEDED: Final[Mapping[str, str]] = {
-    "apply": "plan",
-    "census": "log_dirs",
-    "inventory": "log_dirs",
-    "plan": "log_dirs",
-    "preflight": "log_dirs",
-    "purge": "runs",
-    "release": "log_dirs",
-    "undo": "runs",
-    "verify": "log_dirs",
+_PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "apply": ("plan", "approval"),
+    "census": ("log_dirs",),
+    "certify": ("", "log_dirs", "policy"),
+    "export": ("log_dirs", "policy"),
+    "inventory": ("log_dirs",),
+    "lookup": ("log_dirs", "policy"),
+    "plan": ("log_dirs", "policy"),
+    "preflight": ("log_dirs",),
+    "purge": ("runs",),
+    "release": ("log_dirs",),
+    "undo": ("runs", "approval"),
+    "verify": ("log_dirs", "policy"),
 }
-"""The part of a request that names what a verb works on. A certify may also name a certificate."""
-_ALSO: Final[Mapping[str, tuple[str, ...]]] = {
-    "apply": ("approval",),
-    "plan": ("policy",),
-    "undo": ("approval",),
-    "verify": ("policy",),
-    "certify": ("log_dirs", "policy"),
-}
-"""Further parts that only some verbs have."""
+"""The parts of a request that a verb has, the one that it needs first. A certify needs none: it may
+also name a certificate.
+"""
 
 
 def _check_parts(request: Request) -> None:
@@ -120,13 +128,12 @@ def _check_parts(request: Request) -> None:
 
     Log directories are also named for their identities.
     """
-    needed = _NEEDED.get(request.verb, "")
+    needed, *others = _PARTS[request.verb]
     if needed and not getattr(request, needed):
         words = "a plan and its digest" if needed == "plan" else needed
         raise UsageError(f"{request.verb} needs {words}")
-    known = {needed, *_ALSO.get(request.verb, ())}
     for name in ("approval", "plan", "policy", "runs"):
-        if name not in known and getattr(request, name):
+        if name not in (needed, *others) and getattr(request, name):
             raise UsageError(f"{name}: {request.verb} has no such part")
 
 

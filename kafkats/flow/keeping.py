@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafkats.lookup.exports import Export
 from kafkats.migration.census import summarize
 from kafkats.migration.certificate import Certificate, write_certificate
 from kafkats.plans.facts import summary, write_report, write_table
-from kafkats.plans.files import make_folder
+from kafkats.plans.files import make_folder, write_text
 from kafkats.result import Certified
 
 
@@ -40,6 +41,13 @@ def keep_certificate(certificate: Certificate, folder: Path | None) -> Certified
         min_magic=certificate.options.min_magic,
         max_magic=certificate.options.max_magic,
     )
+
+
+def keep_export(made: Export, output: Path | None) -> None:
+    """Write an export, if there is a file for it. Raises UsageError, StorageFailed."""
+    if output is not None:
+        make_folder(output.parent, "the export")
+        write_text(output, made.text)
 
 
 def keep_segments(segments: pa.Table, folder: Path | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ searched gives rows with the reason `unreadable`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from kafkats import paths, search
 from kafkats.config import Policy, magic_of, parse_time
+from kafkats.counts import counted
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES
 from kafkats.logdir.location import locate
@@ -56,6 +57,7 @@ LOOKUP: Final = pa.schema([
 ])  # fmt: skip
 """One row per partition and time."""
 
+_NAMED: Final = 5
 _WORDS: Final = {word.text: word for word in search.Word}
 """Words by their names in Kafka's own tools."""
 
@@ -263,6 +265,21 @@ def above_high_watermark(rows: pa.Table) -> dict[str, int]:
         ]
         for row in counts
     }
+
+
+def above_sentences(above: Mapping[str, int]) -> list[str]:
+    """Return the sentence about these counts of `above_high_watermark`."""
+    if not above:
+        return []
+    most = sorted(above, key=lambda name: (-above[name], name))[:_NAMED]
+    more = ", ..." if len(above) > _NAMED else ""
+    counts = ", ".join(f"{name} {above[name]}" for name in most) + more
+    return [
+        f"above the checkpointed high watermark: {counted(sum(above.values()), 'offset')}"
+        f" ({counts})."
+        " Brokers write it every 5 s, so it is old after a kill. --high-watermark log-end counts"
+        " every record"
+    ]
 
 
 class _Answers(NamedTuple):

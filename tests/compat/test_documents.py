@@ -96,6 +96,8 @@ def test_a_result_is_read_and_summed_up(one: dict[str, Any]) -> None:
             "runs": ["/run"],
             "log_dirs": ["/kafka/a"],
         },
+        "lookup": {"partitions": 3, "unreadable": 1},
+        "export": {"export": "/out.csv", "named": ["t-0: no start (past-end)"]},
         "release": {"free": ["/kafka/b"], "kept": []},
     }[read.verb]
     assert read.summary().items() >= expected.items()

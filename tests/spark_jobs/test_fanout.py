@@ -94,6 +94,36 @@ def test_a_request_in_a_file_does_what_the_words_do(
 
 
 @pytest.mark.parametrize(
+    ("verb", "options", "words"),
+    [
+        ("inventory", {"Inventory": {"by": "topic"}}, ("--by", "topic")),
+        ("census", {"Census": {"by": "topic"}}, ("--by", "topic")),
+        ("certify", {"Certify": {"max_magic": 1}}, ("--max-magic", 1)),
+        ("preflight", {"Preflight": {"kafka": "4.3"}}, ("--kafka", "4.3")),
+        ("lookup", {"Times": {"times": ["latest", "5"]}}, ("--at", "latest", "--at", 5)),
+        ("export", {"Export": {"at": "5", "to": "json"}}, ("--at", 5, "--to", "json")),
+    ],
+)
+def test_a_job_that_reads_gives_the_same_by_file_and_by_words(
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+    tmp_path: Path,
+    verb: str,
+    options: dict[str, Any],
+    words: tuple[object, ...],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked, told = tmp_path / "request.json", tmp_path / "result.json"
+    fields = {"verb": verb, "made_ms": 0, "log_dirs": [{"path": str(root)}], "options": options}
+    asked.write_text(json.dumps(fields))
+    code = run_job(monkeypatch, verb, root, *words)
+    by_words = marked(capsys.readouterr().out)
+    assert run_job(monkeypatch, verb, "--request", asked, "--result", told) == code
+    assert marked(capsys.readouterr().out) == by_words and len(by_words) > 2
+    assert Result.model_validate_json(told.read_text()).exit_code == code
+
+
+@pytest.mark.parametrize(
     ("content", "said"),
     [
         ('{"verb": "release", "made_ms": 0}', "is a request to release, not to purge"),

@@ -16,7 +16,7 @@ from kafkats.flow.units import units_of
 from kafkats.inspect.options import ProofOptions
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.migration.certificate import Certificate, CertifyOptions, read_certificate
-from kafkats.migration.options import Certify, Step
+from kafkats.migration.options import Certify, Step, UndoCertify
 from kafkats.plans.proof import Proof
 from kafkats.plans.units import Unit
 from kafkats.result import Proved, Ran
@@ -36,10 +36,10 @@ def perform(work: Work) -> None:
         return
     step, topics = request.of(Step), request.of(Topics).topics
     check_step(step.ledger, step.phase, step.broker, topics)
-    units = units_of(work)
-    proof = _proof(work, asked, units)
     log_dirs = tuple(str(one.path) for one in request.log_dirs)
     options = CertifyOptions(log_dirs, topics, asked.min_magic, asked.max_magic, asked.deep)
+    units = units_of(work)
+    proof = _proof(work, asked, units)
     certificate = looking.certify(work.executor, units, options)
     work.show.certified(certificate)
     _keep(work, asked, proof, certificate, units)
@@ -69,18 +69,27 @@ def _keep(
 ) -> None:
     """Write the certificate and the report, and note them and the proof."""
     done, written = work.done, work.request.of(ProofOptions)
-    kept = keep_certificate(certificate, asked.output)
     found = keep_segments(proof.segments, asked.report) if proof else None
-    if asked.report:
-        table = looking.count_formats(work.executor, units)
-        done.census = keep_census(table, asked.report)
-        done.reports["report"] = str(asked.report)
+    keep(work, asked, certificate, units)
     done.more = {"log_dirs": list(certificate.options.log_dirs)}
-    done.certificate, done.found = kept, found
+    done.found = found
     if proof:
         work.show.proof(proof)
         done.proof = Proved.model_validate(proof.summary())
         done.runs = [] if written.of_plan else [Ran(folder=str(run)) for run in written.of_run]
+
+
+def keep(
+    work: Work, asked: Certify | UndoCertify, certificate: Certificate, units: Sequence[Unit]
+) -> None:
+    """Write the certificate, and the formats into the folder of the report, and note both."""
+    done = work.done
+    kept = keep_certificate(certificate, asked.output)
+    if asked.report:
+        table = looking.count_formats(work.executor, units)
+        done.census = keep_census(table, asked.report)
+        done.reports["report"] = str(asked.report)
+    done.certificate = kept
 
 
 def _tell_certified(work: Work, step: Step, certificate: Certificate) -> None:

@@ -48,16 +48,12 @@ def digest_of(run: RunName) -> str:
 
 def _certify(work: Work, options: UndoCertify) -> None:
     from kafkats.flow import looking
-    from kafkats.flow.keeping import keep_census, keep_certificate
+    from kafkats.flow.verbs.certify import keep
     from kafkats.migration.certificate import CertifyOptions
     from kafkats.plans.units import list_units
 
     units = list(list_units(options.certified))
     asked = CertifyOptions(tuple(map(str, options.certified)), max_magic=options.max_magic)
     certificate = looking.certify(work.executor, units, asked)
-    work.done.certificate = keep_certificate(certificate, options.output)
-    if options.report:
-        table = looking.count_formats(work.executor, units)
-        work.done.census = keep_census(table, options.report)
-        work.done.reports["report"] = str(options.report)
+    keep(work, options, certificate, units)
     work.done.log_dirs = seen(map(str, options.certified))
