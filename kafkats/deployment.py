@@ -50,32 +50,26 @@ def folder() -> str:
     return os.environ.get("KAFKATS_FOLDER") or "/var/lib/kafkats"
 
 
-_OF_VERB: Final[Mapping[str, frozenset[str]]] = {
-    "apply": frozenset({"run_folder", "prove", "owner_stopped", "place"}),
-    "census": frozenset({"by", "report"}),
-    "certify": frozenset({"min_magic", "max_magic", "output", "report", "rule", "of_run"}),
-    "plan": frozenset({"into", "report", "go_on", "topics", "place"}),
-    "preflight": frozenset({"kafka", "go_on", "report"}),
-    "purge": frozenset({"older_than"}),
-    "release": frozenset({"place"}),
-    "undo": frozenset({"certified", "max_magic", "output", "report"}),
-    "verify": frozenset({"rule", "topics", "report", "of_run"}),
+_OF_VERB: Final[Mapping[str, str]] = {
+    "apply": "run_folder prove owner_stopped place",
+    "census": "by report",
+    "certify": "min_magic max_magic output report rule of_run",
+    "lookup": "times every begins until output depth high_watermark topics report around go_on",
+    "plan": "into report go_on topics place",
+    "preflight": "kafka go_on report",
+    "purge": "older_than",
+    "release": "place",
+    "undo": "certified max_magic output report",
+    "verify": "rule topics report of_run",
 }
-_OF_OPERATION: Final[Mapping[str, frozenset[str]]] = {
-    "rebuild": frozenset({"only_after_unclean_stop", "rule", "depth"}),
-    "recover": frozenset({"like_kafka", "copy_readable", "mend_magic", "rule"}),
-    "migrate": frozenset({
-        *("to_magic", "compression_type", "accept_loss", "rule", "clients"),
-        *("ledger", "phase", "broker", "only_newer", "certificate_folder", "runs"),
-    }),
-    "retain": frozenset({
-        *("rule", "now", "before", "free_bytes", "inside_segments", "last_segment"),
-        "beyond_guard",
-    }),
-    "roll": frozenset({"rule", "now", "simulate"}),
-    "split": frozenset({
-        *("where", "segment_bytes", "segment_ms", "earliest", "latest", "before"),
-    }),
+_OF_OPERATION: Final[Mapping[str, str]] = {
+    "rebuild": "only_after_unclean_stop rule depth",
+    "recover": "like_kafka copy_readable mend_magic rule",
+    "migrate": "to_magic compression_type accept_loss rule clients ledger phase broker only_newer"
+    " certificate_folder runs",
+    "retain": "rule now before free_bytes inside_segments last_segment beyond_guard",
+    "roll": "rule now simulate",
+    "split": "where segment_bytes segment_ms earliest latest before",
 }
 """The fields of options that the DAGs give for a verb and an operation; an operation that is not
 here has all of its own.
@@ -137,11 +131,13 @@ class Bounds(NamedTuple):
     @staticmethod
     def options_of(verb: str, operation: str) -> frozenset[str]:
         """Return the fields of options that the DAGs give."""
+        known = _OF_VERB[verb].split()
         if verb != "plan":
-            return _OF_VERB[verb]
+            return frozenset(known)
+        if operation in _OF_OPERATION:
+            return frozenset([*known, *_OF_OPERATION[operation].split()])
         models = OPERATIONS[operation].models
-        every = frozenset(name for model in models for name in model.model_fields)
-        return _OF_VERB[verb] | _OF_OPERATION.get(operation, every)
+        return frozenset([*known, *(name for model in models for name in model.model_fields)])
 
     def _check_options(self, request: Request) -> None:
         if request.verb not in _OF_VERB:

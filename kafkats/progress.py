@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
 
 from kafkats.errors import CorruptFile, storage
 from kafkats.logdir import strict_json
@@ -26,14 +26,28 @@ from kafkats.request import Request
 SECONDS: Final = 2.0
 
 
-class Progress(BaseModel):
+class Stage(BaseModel):
+    """The progress of a stage: units and bytes that are done. `ui` is Spark's page."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    stage: str = ""
+    units: NonNegativeInt | None = None
+    of_units: NonNegativeInt | None = None
+    bytes: NonNegativeInt | None = None
+    of_bytes: NonNegativeInt | None = None
+    seconds: NonNegativeFloat | None = None
+    bytes_per_second: NonNegativeInt | None = None
+    seconds_left: NonNegativeInt | None = None
+    failed_tasks: NonNegativeInt = 0
+    ui: str = ""
+
+
+class Progress(Stage):
     """The progress of a job. Times are epoch milliseconds.
 
-    `request` is the id of its request, `pid` and `session` those of the driver on `host`. `units`
-    and `bytes` are done in the `stage`; `ui` is the address of the Spark UI.
+    `request` is the id of its request, `pid` and `session` those of the driver on `host`.
     """
-
-    model_config = ConfigDict(extra="ignore")
 
     format: Literal[1] = 1
     request: str = ""
@@ -41,28 +55,13 @@ class Progress(BaseModel):
     pid: int
     session: int
     host: str
-    began_ms: int
-    written_ms: int = 0
+    began_ms: NonNegativeInt
+    written_ms: NonNegativeInt = 0
     state: Literal["starting", "running", "ended"] = "starting"
-    stage: str = ""
-    units: int | None = None
-    of_units: int | None = None
-    bytes: int | None = None
-    of_bytes: int | None = None
-    seconds: float | None = None
-    bytes_per_second: int | None = None
-    seconds_left: int | None = None
-    failed_tasks: int = 0
-    ui: str = ""
 
     def of_stage(self) -> dict[str, Any]:
         """Return the fields about the stage, without those that are not known."""
-        return self.model_dump(exclude=_OF_THE_DRIVER, exclude_none=True)
-
-
-_OF_THE_DRIVER: Final = {
-    *("format", "request", "verb", "pid", "session", "host", "began_ms", "written_ms", "state"),
-}
+        return self.model_dump(include=set(Stage.model_fields), exclude_none=True)
 
 
 def read_progress(path: Path) -> Progress | None:

@@ -17,9 +17,7 @@ submit, on the worker, whatever the params, XComs and states of tasks say:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow.configuration import conf
 from airflow.providers.common.compat.sdk import Context
@@ -34,40 +32,6 @@ from kafkats_airflow.results import User
 
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.hitl import HITLUser
-
-_FLAG, _TEXT, _PATH, _POLICY, _AREA = "flag", "text", "path", "policy", "area"
-
-
-def _kind(base: type) -> str:
-    return _FLAG if base is bool else _PATH if base is Path else _TEXT
-
-
-def _kinds(**words: str) -> dict[str, str]:
-    """Return the kind of each word; `--of-run` is `of_run` here."""
-    return {f"--{name.replace('_', '-')}": kind for name, kind in words.items()}
-
-
-_READING: Final = _kinds(policy=_POLICY, topics=_TEXT)
-WORDS: Final[Mapping[str, Mapping[str, str]]] = {
-    "lookup": _READING
-    | _kinds(
-        every=_TEXT,
-        at=_TEXT,
-        until=_TEXT,
-        depth=_TEXT,
-        high_watermark=_TEXT,
-        around=_TEXT,
-        go_on=_FLAG,
-        output=_PATH,
-        report=_PATH,
-    )
-    | {"--from": _TEXT},
-}
-"""The options that the DAGs give to each job, and what the value of each is.
-
-A word of one job may name a file for another: --from is a time for lookup, and a report for plan
-rebuild.
-"""
 
 
 def hardened() -> bool:
@@ -121,24 +85,6 @@ def bounds() -> Bounds:
     return Bounds(settings.POLICY, settings.FOLDER, settings.FLOOR_DAYS)
 
 
-def check_words(job: str, connection: str, words: Sequence[str], params: RunParams) -> None:
-    """Raise Refused if the deployment does not allow these words of a job."""
-    if not hardened():
-        return
-    volumes = checks.policy_of({**params, "policy": settings.POLICY}).volumes
-    if connection not in {volume.connection for volume in volumes}:
-        raise Refused(f"connection {connection!r} is none of the policy's{SET}")
-    known = {str(volume.path) for volume in volumes}
-    areas = {str(volume.work_area) for volume in volumes if volume.work_area}
-    for option, kind, value in _read(job, words):
-        if kind == _POLICY and value != settings.POLICY:
-            raise Refused(f"{job}: {option} {value!r} is not this deployment's policy{SET}")
-        if kind == _AREA and value not in areas:
-            raise Refused(f"{job}: {option} {value!r} is none of the policy's{SET}")
-        if kind == _PATH and value not in known:
-            bounds().check_inside(value, f"{job}: {option or 'path'}")
-
-
 def check_responder(user: User | None) -> None:
     """Raise Refused unless who answered is an approver; `user` is None if nobody did in time."""
     if not hardened() or user is None:
@@ -168,25 +114,3 @@ def _check_airflow() -> None:
             "in this Airflow everybody is an admin, so nobody can be told to be an approver; switch"
             f" simple_auth_manager_all_admins off{SET}"
         )
-
-
-def _read(job: str, words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """(option, kind, value) of each word; the option is "" for a path on its own. Raises Refused
-    for words that no DAG gives.
-    """
-    rest, known = list(words), WORDS.get(job, {})
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith("-"):
-            yield "", _PATH, word
-        elif word not in known:
-            raise Refused(f"{job}: {word!r} is no word that a DAG gives{SET}")
-        elif known[word] != _FLAG:
-            if not rest:
-                raise Refused(f"{job}: {word} without its value{SET}")
-            value = rest.pop(0)
-            if (
-                value.startswith("-") and not value[1:].isdecimal()
-            ):  # an option, where the one before it needs no value
-                raise Refused(f"{job}: {word} with the value {value!r}{SET}")
-            yield word, known[word], value

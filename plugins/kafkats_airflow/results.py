@@ -12,23 +12,8 @@ if TYPE_CHECKING:
     from kafkats.plans.rows import Totals
 
 
-class Progress(TypedDict, total=False):
-    """The progress of a stage (pyspark_kafkats.execution). `ui` is the address of the Spark UI."""
-
-    stage: Required[str]
-    units: int
-    of_units: int
-    bytes: int
-    of_bytes: int
-    seconds: float
-    bytes_per_second: int
-    seconds_left: int | None
-    failed_tasks: int
-    ui: str
-
-
-Rates: TypeAlias = dict[str, Progress]
-"""The last progress of each stage."""
+Rates: TypeAlias = dict[str, dict[str, Any]]
+"""The last progress of each stage (kafkats.progress)."""
 
 
 class Reserved(TypedDict):
@@ -37,19 +22,6 @@ class Reserved(TypedDict):
     log_dir: str
     holder: str
     until_ms: int
-
-
-class Failure(TypedDict, total=False):
-    """The error that ended a job (kafkats.errors.KafkatsError.as_fields)."""
-
-    error: str
-    kind: str
-    retryable: bool
-    path: str
-    position: int
-    base_offset: int
-    holders: list[Reserved]
-    numbers: dict[str, int]
 
 
 class Findings(TypedDict, total=False):
@@ -75,7 +47,7 @@ class Folder(TypedDict):
     report: str
 
 
-class JobResult(Failure, Findings, total=False):
+class JobResult(Findings, total=False):
     """The result of any job."""
 
     rates: Rates
@@ -181,7 +153,7 @@ class Arguments(TypedDict):
     """Arguments of PlanJobOperator, and of jobs that only read."""
 
     conn_id: str
-    request: NotRequired[Asked]
+    request: Asked
     application_args: NotRequired[list[str]]
     about: NotRequired[str]
     job: NotRequired[str]

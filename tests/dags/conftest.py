@@ -149,6 +149,8 @@ class Done:
 
     error = None
 
+    def start(self) -> None: ...
+
     def wait(self, _seconds: float) -> bool:
         return True
 
@@ -167,42 +169,25 @@ def here(
 
     Our functions compose their figures, which are saved as empty files unless the test asks for `rendered`.
     """
-    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from airflow.sdk.exceptions import AirflowException
     from kafkats_airflow import checks, sentences
-    from kafkats_airflow.failing import in_our_words
     from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
-    from kafkats_airflow.jobs.words_job import WordsJobOperator
     from matplotlib.figure import Figure
 
-    from tests.spark_jobs.words import Files, job, run_files
+    from tests.spark_jobs.words import Files, run_files
 
     ran: list[str] = []
-    started, submit = KafkatsJobOperator.started, WordsJobOperator.execute
+    submitting = KafkatsJobOperator.submitting
 
     def start(self: KafkatsJobOperator, files: Any) -> Any:
         ran.append(self.job)
         if self.job in submitted and ran.count(self.job) == 1:
-            return started(self, files)
+            return submitting(self, files)
         error = run_files(executor, self.job, Files(files.request, files.result, {}))
         errors.extend([AirflowException(sentences.of(error))] if error else [])
         return Done()
 
-    def execute(self: WordsJobOperator, context: Any) -> dict[str, Any]:
-        ran.append(self.job)
-        if self.job in submitted and ran.count(self.job) == 1:
-            return submit(self, context)
-        words = [str(word) for word in self.application_args or []]
-        try:
-            said = in_our_words(job)(executor, self.job, *words)
-        except AirflowException as e:
-            errors.append(e.__cause__ or e)
-            raise
-        if said.pop("exit_code", 0):
-            raise AirflowFailException(str(said))
-        return said | {"rates": {}}
-
-    monkeypatch.setattr(KafkatsJobOperator, "started", start)
-    monkeypatch.setattr(WordsJobOperator, "execute", execute)
+    monkeypatch.setattr(KafkatsJobOperator, "submitting", start)
     monkeypatch.setattr(checks, "connected", lambda _: None)
     if "rendered" not in request.fixturenames:
         monkeypatch.setattr(Figure, "savefig", lambda _, path, **__: Path(path).touch())

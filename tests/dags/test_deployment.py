@@ -362,7 +362,7 @@ def test_a_task_submits_no_forged_request(
     way: str, content: dict[str, Any], folder: Path, policy: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(KafkatsJobOperator, "asked", lambda *_: made_of(content))
-    monkeypatch.setattr(KafkatsJobOperator, "started", None)
+    monkeypatch.setattr(KafkatsJobOperator, "submitting", None)
     operator = KafkatsJobOperator(task_id="job", job=content["verb"])
     context = of_run(policy=str(policy), folder=str(folder)) | {
         "ti": SimpleNamespace(xcom_push=lambda *_: None)
@@ -424,8 +424,7 @@ def test_the_requests_of_the_dags_themselves_pass(
     execute = KafkatsJobOperator.execute
 
     def watched(self: KafkatsJobOperator, context: Any) -> Any:
-        if self.request is not None:
-            deployment.check_request(self.connection, self.asked(context), context["params"])
+        deployment.check_request(self.connection, self.asked(context), context["params"])
         checked.append(self.job)
         return execute(self, context)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from airflow.providers.common.compat.sdk import Context
 
+from kafkats.errors import storage
 from kafkats.plans.files import make_folder
 from kafkats.request import Request, write_request
 from kafkats_airflow.runs.folders import file_name, folder_of
@@ -54,6 +55,7 @@ def write_files(context: Context, request: Request) -> JobFiles:
     files = JobFiles(folder_of(context) / "jobs" / name)
     make_folder(files.folder, "the request of a job")
     for path in (files.result, files.progress):
-        path.unlink(missing_ok=True)
+        with storage(path, "removing it"):
+            path.unlink(missing_ok=True)
     write_request(files.request, request)
     return files

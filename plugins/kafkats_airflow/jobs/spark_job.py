@@ -42,8 +42,8 @@ SECONDS: Final = 0.5
 """How often the progress is looked at."""
 _PARTS: Final = frozenset({"operation", "log_dirs", "options", "runs"})
 """The fields of a request that an XCom may have."""
+# A search by time answers by the policy, too; a table to be filled by none.
 _BY_POLICY: Final = frozenset({"certify", "plan", "verify"})
-_BY_WORDS: Final = frozenset({"lookup"})
 _OLD: Final = (
     "its arguments were made by an earlier version of kafkats; clear the first task of the run, and"
     " with it all tasks after it, to make new ones"
@@ -90,33 +90,15 @@ class KafkatsJobOperator(BaseOperator):
         self.about = about or self.connection
         self.spark_ui: str | None = None
         self._submit: Submit | None = None
-        self._words: Any = None
         self._seen: progress.Progress | None = None
 
     def execute(self, context: Context) -> JobResult:
-        if self.job in _BY_WORDS and self.application_args is not None:
-            return self._by_words(context)
         request, files = in_our_words(self._prepared)(context)
         with telling(context, self.job, self.about) as teller:
             error = self._submitted(files, context, teller)
             return in_our_words(self._ended)(context, request, files, error)
 
-    def _by_words(self, context: Context) -> JobResult:
-        from kafkats_airflow.jobs.words_job import WordsJobOperator
-
-        self._words = WordsJobOperator(
-            task_id=f"{self.task_id}_words",
-            job=self.job,
-            conn_id=self.connection,
-            about=self.about,
-            application_args=self.application_args,
-        )
-        told: JobResult = self._words.execute(context)
-        return told
-
     def on_kill(self) -> None:
-        if self._words is not None:
-            self._words.on_kill()
         if self._submit is not None:
             self._submit.end()
 
@@ -135,7 +117,7 @@ class KafkatsJobOperator(BaseOperator):
         if self.application_args is not None or given.keys() - _PARTS:
             raise UsageError(_OLD)
         found = {name: given[name] for name in ("operation", "options") if name in given}
-        if self.job in _BY_POLICY:
+        if self.job in _BY_POLICY or "Times" in found.get("options", {}):
             found["policy"] = PolicyContent.of(checks.policy_of(params_of(context)))
         return {
             **found,
@@ -155,19 +137,18 @@ class KafkatsJobOperator(BaseOperator):
         checks.connected(self.connection)
         return request, write_files(context, request)
 
-    def started(self, files: JobFiles) -> Submit:
-        """Submit the job with these files."""
+    def submitting(self, files: JobFiles) -> Submit:
+        """Return the submit of the job with these files, which has not begun."""
         hook = SparkSubmitHook(
             conn_id=self.connection, name=f"kafkats {self.job}", application_args=files.words
         )
-        submit = Submit(hook, str(JOBS / f"{self.job}.py"))
-        submit.start()
-        return submit
+        return Submit(hook, str(JOBS / f"{self.job}.py"))
 
     def _submitted(self, files: JobFiles, context: Context, teller: Teller) -> Exception | None:
         """Run the job, and return what the provider raised. Only this thread talks to Airflow."""
-        self._submit = submit = self.started(files)
+        self._submit = submit = self.submitting(files)
         try:
+            submit.start()
             while not submit.wait(SECONDS):
                 self._tell(files, context, teller)
         except AirflowTaskTimeout:
@@ -187,8 +168,7 @@ class KafkatsJobOperator(BaseOperator):
             found = progress.read_progress(files.progress)
         if found is None or (seen and seen.written_ms == found.written_ms):
             return
-        self._seen = found
-        fields: Any = found.of_stage()
+        self._seen, fields = found, found.of_stage()
         teller.tell(fields)
         if seen is not None and seen.of_stage() == fields:
             return
@@ -198,7 +178,7 @@ class KafkatsJobOperator(BaseOperator):
         if (store := context.get("task_state_store")) is not None:
             store.set("progress", fields)
         if found.of_bytes is not None:
-            self.log.info(sentences.of_progress(fields))
+            self.log.info(sentences.of_progress(found))
 
     def _ended(
         self, context: Context, request: Request, files: JobFiles, error: Exception | None
