@@ -8,6 +8,7 @@ is ignored.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
@@ -38,6 +39,7 @@ from kafkats.logdir import strict_json
 from kafkats.lookup.options import Export, Logs, Lookup, Search, Table, Times
 from kafkats.migration.options import Certify, Step, UndoCertify
 from kafkats.operations import OPERATIONS
+from kafkats.plans.files import write_private
 from kafkats.plans.options import Apply, PlanFolder, Purge
 from kafkats.recovery.options import Preflight
 
@@ -275,6 +277,25 @@ class Request(Part):
     def record(self) -> Path | None:
         """The file with the approver's answer, None if none is named."""
         return self.approval.record if self.approval else None
+
+
+def made_of(content: object) -> Request:
+    """Return the request with this content. Raises UsageError for what this version cannot do."""
+    try:
+        return Request.model_validate(content)
+    except ValidationError as e:
+        raise UsageError(_first(e)) from e
+
+
+def write_request(path: Path, request: Request) -> None:
+    """Write a request in one step, readable by this user alone. Raises StorageFailed.
+
+    Parts that are not given are left out: older versions read what they know.
+    """
+    content = request.model_dump(mode="json", exclude_defaults=True)
+    text = json.dumps({"format": request.format} | content, separators=(",", ":"))
+    with storage(path, "writing the request"):
+        write_private(path, text + "\n")
 
 
 def read_request(path: Path) -> Request:

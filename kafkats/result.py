@@ -10,16 +10,17 @@ import errno
 import json
 import os
 import socket
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
 from kafkats import __version__, clock, errors
-from kafkats.errors import Holder, KafkatsError, storage
-from kafkats.plans.files import make_folder
+from kafkats.counts import counted
+from kafkats.errors import CorruptFile, Holder, KafkatsError, storage
+from kafkats.logdir import strict_json
+from kafkats.plans.files import make_folder, private, write_private
 from kafkats.request import LogDirectory, Request
 
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
@@ -195,7 +196,7 @@ class Result(Part):
     a plan. `start`: whether a broker will start. `proof` is that of a verify; `runs` are then those
     that it proved. `found` counts segments and findings (facts.Summary), or whatever else a verb
     counts. `more` has what an operation says of its plan, or the log directories as they were
-    named.
+    named. `rates` are the last progress of each stage on Spark.
     """
 
     format: Literal[1] = 1
@@ -223,6 +224,7 @@ class Result(Part):
     reports: dict[str, str] = {}
     released: list[Released] = []
     remarks: list[str] = []
+    rates: dict[str, dict[str, Any]] = {}
     error: Failure | None = None
 
     @classmethod
@@ -265,6 +267,28 @@ class Result(Part):
         """Return the stable JSON fields of what was done: the summary that --json prints."""
         return _SUMMARIES.get(self.verb, _counted)(self)
 
+    def told(self) -> dict[str, Any]:
+        """Return the summary for whoever submitted the work: of many remarks the first, the rates,
+        no exit code.
+        """
+        told = {name: value for name, value in self.summary().items() if name != "exit_code"}
+        if "remarks" in told:
+            told["remarks"] = first_remarks(told["remarks"])
+        return told | {"rates": self.rates}
+
+
+def read_result(path: Path) -> Result | None:
+    """Read a result, None if there is none. Raises CorruptFile, StorageFailed."""
+    with storage(path, "reading the result"):
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return None
+    try:
+        return Result.model_validate(strict_json.loads(text))
+    except ValueError as e:
+        raise CorruptFile(f"is no result: {e}", path=path) from e
+
 
 def write_result(path: Path, result: Result) -> None:
     """Write a result in one step, readable by this user alone. Raises StorageFailed.
@@ -273,12 +297,8 @@ def write_result(path: Path, result: Result) -> None:
     strict_json reads back.
     """
     text = json.dumps(result.model_dump(mode="json", exclude_none=True), separators=(",", ":"))
-    with storage(path, "writing the result"), _private(path) as new:
-        with new.open("w", encoding="ascii") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+    with storage(path, "writing the result"):
+        write_private(path, text + "\n")
 
 
 def check_place(path: Path) -> None:
@@ -290,23 +310,8 @@ def check_place(path: Path) -> None:
     with storage(path, "writing the result"):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with _private(path):
+        with private(path):
             pass
-
-
-@contextmanager
-def _private(path: Path) -> Generator[Path]:
-    """Yield a new file beside `path` that only this user can read; it is gone in the end.
-
-    A link that another process left at its name is not followed.
-    """
-    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    new.unlink(missing_ok=True)
-    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    try:
-        yield new
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def _planned(result: Result) -> dict[str, Any]:
@@ -443,3 +448,15 @@ _SUMMARIES: Final[Mapping[str, Callable[[Result], dict[str, Any]]]] = {
     "undo": _undone,
     "verify": _verified,
 }
+
+
+_MOST_REMARKS: Final = 20
+
+
+def first_remarks(remarks: Sequence[str]) -> list[str]:
+    """Return the remarks, of many only the first."""
+    more = len(remarks) - _MOST_REMARKS
+    return [
+        *remarks[:_MOST_REMARKS],
+        *([f"and {counted(more, 'more remark')}"] if more > 0 else []),
+    ]

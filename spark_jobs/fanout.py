@@ -1,10 +1,11 @@
 """Run a command of kafkats as a Spark job: same words, same result, its stages in Spark tasks.
 
-Instead of words a job of a verb that requests have (kafkats.request) takes two files:
+Instead of words a job of a verb that requests have (kafkats.request) takes files:
 
-    spark-submit spark_jobs/apply.py --request REQUEST.json --result RESULT.json
+    spark-submit spark_jobs/apply.py --request REQUEST.json --result RESULT.json [--progress FILE]
 
-Standard output carries, besides people's lines, one JSON object per marker line:
+Standard output carries, besides people's lines, one JSON object per marker line; with --progress
+that file has the progress (kafkats.progress), and there are none:
 
     KAFKATS_PROGRESS    done and total units and bytes, bytes per second, seconds left, failed
                         tasks, the Spark UI
@@ -14,20 +15,21 @@ Standard output carries, besides people's lines, one JSON object per marker line
 
 from __future__ import annotations
 
+from jvm import end_with_the_jvm  # first: it learns its parent
+
+# isort: split
 import json
-import os
 import sys
-import threading
-import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from kafkats.cli import JOB, LazyExecutor, Session, run, run_request
-from pyspark_kafkats.execution import PROGRESS_SECONDS, Progress, SparkExecutor
+from kafkats.cli import JOB, Files, LazyExecutor, Session, run, run_request
+from kafkats.progress import Teller, telling
+from pyspark_kafkats.execution import Progress, SparkExecutor
 from pyspark_kafkats.session import SETTINGS, open_executor
 
 __all__ = ["PROGRESS", "RESULT", "SETTINGS", "end_with_the_jvm", "run_job", "say", "words_of"]
@@ -37,27 +39,35 @@ RESULT: Final = "KAFKATS_RESULT"
 
 
 def run_job(*command: str) -> int:
-    """Run `command` with the words that this process was given, and print its result. Returns the
-    exit code.
+    """Run `command` with the words that this process was given, and print its result; or run the
+    request in the given files. Returns the exit code.
     """
     end_with_the_jvm()
+    match sys.argv[1:]:
+        case ["--request", asked, "--result", told]:
+            return _run(command, (asked, told), None)
+        case ["--request", asked, "--result", told, "--progress", progress]:
+            with telling(Path(progress)) as teller:
+                return _run(command, (asked, told), teller)
+    return _run(command, None, None)
+
+
+def _run(command: Sequence[str], files: tuple[str, str] | None, teller: Teller | None) -> int:
+    """Run the request in the files, or the words of this process."""
     rates: dict[str, Progress] = {}
-    with LazyExecutor(partial(started, " ".join(["kafkats", *command]), rates)) as executor:
+    name = " ".join(["kafkats", *command])
+    tell = teller.stage if teller else partial(say, PROGRESS)
+    with LazyExecutor(partial(started, name, rates, tell)) as executor:
         session = Session(executor, JOB)
-        code = _run(command, sys.argv[1:], session)
-    if session.error is None:
-        say(RESULT, {**session.result(), "rates": rates})
-    else:
-        say(RESULT, session.result())
+        if files is None:
+            code = run(words_of(command, sys.argv[1:]), session)
+        else:
+            asked = Files(Path(files[0]), Path(files[1]), rates)
+            begun = teller.begin if teller else None
+            code = run_request(asked, session, " ".join(command), begun)
+    if teller is None:
+        say(RESULT, {**session.result(), **({} if session.error else {"rates": rates})})
     return code
-
-
-def _run(command: Sequence[str], given: Sequence[str], session: Session) -> int:
-    """Run the command with the given words, or the request in the given files."""
-    match given:
-        case ["--request", request, "--result", result]:
-            return run_request(Path(request), Path(result), session, " ".join(command))
-    return run(words_of(command, given), session)
 
 
 def words_of(command: Sequence[str], given: Sequence[str]) -> list[str]:
@@ -75,31 +85,14 @@ def words_of(command: Sequence[str], given: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def started(name: str, rates: dict[str, Progress]) -> Generator[SparkExecutor]:
-    """Start a Spark application that prints its progress; `rates` gets the last of each stage."""
-    with open_executor(name, progress=partial(say, PROGRESS)) as executor:
-        say(PROGRESS, {"stage": "started", "ui": executor.spark.sparkContext.uiWebUrl})
-        try:
-            yield executor
-        finally:
-            rates |= executor.rates
-
-
-def end_with_the_jvm() -> None:
-    """End this driver when the JVM that submitted it is gone.
-
-    Nobody would read its result, and another driver may have started.
-    """
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # started without spark-submit
-        return
-    jvm = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == jvm:
-            time.sleep(PROGRESS_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True, name="watch the JVM").start()
+def started(
+    name: str, rates: dict[str, Progress], tell: Callable[[Progress], None]
+) -> Generator[SparkExecutor]:
+    """Start a Spark application that tells its progress; `rates` gets the last of each stage."""
+    with open_executor(name, progress=tell) as executor:
+        executor.rates = rates
+        tell({"stage": "started", "ui": executor.spark.sparkContext.uiWebUrl})
+        yield executor
 
 
 def say(marker: str, content: Mapping[str, object]) -> None:

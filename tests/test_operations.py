@@ -123,5 +123,6 @@ def test_the_dag_of_a_new_operation_has_its_form(product: Path, tmp_path: Path) 
     policy.write_text("volumes:\n  - {broker: '1', path: /volumes/one}\n")
     given = params | {"policy": str(policy), "folder": str(tmp_path / "runs"), "at_least": "2KiB"}
     (one,) = json.loads(ran(product, "-c", ARGUMENTS, json.dumps(given), env=env))
-    assert one["application_args"][:2] == ["prune", "/volumes/one"]
-    assert one["application_args"][6:8] == ["--at-least", "2KiB"]
+    request = one["request"]
+    assert (request["operation"], request["log_dirs"]) == ("prune", ["/volumes/one"])
+    assert {"at_least": 2048} in request["options"].values()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafkats.errors import UsageError
 from kafkats.plans.options import Apply
-from kafkats.request import Request, read_request
+from kafkats.request import Request, read_request, write_request
 
 ASKED = Request.model_validate({
     "id": "dag/run/task/0",
@@ -59,3 +59,19 @@ def test_bytes_that_are_no_request(tmp_path_factory: pytest.TempPathFactory, dat
     path.write_bytes(data)
     with pytest.raises(UsageError):
         read_request(path)
+
+
+def test_what_is_written_is_read_again_with_its_topics_in_order(tmp_path: Path) -> None:
+    topics = [["b-*", {"retention.ms": 1}], ["a-*", {}], ["*", {"retention.ms": 2}]]
+    request = Request.model_validate({
+        "verb": "plan", "made_ms": 1, "operation": "retain", "log_dirs": [{"path": "/a"}],
+        "policy": {"topics": topics, "guard": {"max.share": 0.5}},
+        "options": {"Retain": {"free_bytes": "1KiB"}},
+    })  # fmt: skip
+    path = tmp_path / "request.json"
+    write_request(path, request)
+    assert path.stat().st_mode & 0o777 == 0o600
+    content = json.loads(path.read_text())
+    assert content["format"] == 1 and "approval" not in content
+    assert content["policy"]["topics"] == topics
+    assert read_request(path) == request

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from kafkats.errors import BadInput, CorruptFile, Holder, KafkatsError, Reserved
 from kafkats.request import Request
-from kafkats.result import Failure, Result
+from kafkats.result import Failure, Result, read_result, write_result
+from tests.crash.real import fork
 
 
 @pytest.mark.parametrize(
@@ -31,7 +37,7 @@ def test_a_class_of_a_newer_version_is_one_of_its_family() -> None:
 
 def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
     begun = Result.begun(Request(verb="release", made_ms=1, id="a/b"))
-    newer = begun.model_dump(mode="json") | {"start": {"outcome": "yes"}}
+    newer = begun.model_dump(mode="json") | {"mood": {"outcome": "yes"}}
     newer["released"] = [{"log_dir": "/a", "outcome": "free", "colour": "red"}]
     read = Result.model_validate(newer)
     assert (read.request, read.summary()["free"]) == ("a/b", ["/a"])
@@ -44,3 +50,29 @@ def test_the_worst_end_counts() -> None:
         assert (result.ended, result.exit_code) == (ended, {"fine": 0, "findings": 1}.get(ended, 3))
     result.fail(BadInput("no"))
     assert result.exit_code == 2, "the error that ended it"
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_process_that_is_killed_leaves_a_whole_result_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, renamed: bool
+) -> None:
+    path, replace = tmp_path / "result.json", Path.replace
+
+    def killed(new: Path, target: Any) -> Any:
+        if renamed:
+            replace(new, target)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(Path, "replace", killed)
+    child = fork(lambda: write_result(path, Result(verb="release", request="a/b")))
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    monkeypatch.undo()
+    found = read_result(path)
+    assert ended == -signal.SIGKILL
+    assert (found is not None and found.request == "a/b") is renamed
+
+
+def test_what_is_no_result(tmp_path: Path) -> None:
+    (path := tmp_path / "result.json").write_text('{"verb": "plan", "ended": "well"}')
+    with pytest.raises(CorruptFile, match="is no result"):
+        read_result(path)

@@ -1,4 +1,4 @@
-"""Makes docs/request.schema.json and docs/result.schema.json from kafkats/request.py and kafkats/result.py. With --check only compares.
+"""Makes docs/{request,result,progress}.schema.json from kafkats/{request,result,progress}.py. With --check only compares.
 
 python tools/requests_page.py [--check]
 """
@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from kafkats.config.option import Options
 from kafkats.operations import OPERATIONS
+from kafkats.progress import Progress
 from kafkats.request import MODELS, Request, models_of
 from kafkats.result import Result
 
@@ -39,6 +40,11 @@ def request_schema() -> str:
 def result_schema() -> str:
     """The JSON Schema of a result. Other properties are those of newer versions."""
     return json.dumps(_schema(Result, "serialization"), indent=1) + "\n"
+
+
+def progress_schema() -> str:
+    """The JSON Schema of a progress. Other properties are those of newer versions."""
+    return json.dumps(_schema(Progress, "serialization"), indent=1) + "\n"
 
 
 def _schema(model: type[BaseModel], mode: Any = "validation") -> dict[str, Any]:
@@ -73,8 +79,9 @@ def main() -> int:
         {
             DOCS / "request.schema.json": request_schema(),
             DOCS / "result.schema.json": result_schema(),
+            DOCS / "progress.schema.json": progress_schema(),
         },
-        "docs/{stale} are not what kafkats/request.py and result.py say: run tools/requests_page.py",
+        "docs/{stale} are not what kafkats/request.py, result.py and progress.py say: run tools/requests_page.py",
     )
 
 

@@ -60,7 +60,7 @@ def sentences_of(made: Plan, folder: Path) -> list[str]:
 
 def show_plan(made: Plan, folder: Path, as_json: bool, *, files: bool = False) -> None:
     """Show a plan that was written before."""
-    from kafkats.cli.session import first_remarks
+    from kafkats.result import first_remarks
 
     show_plan_rows(made, as_json=as_json, files=files)
     operation = OPERATIONS.get(made.operation)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -70,23 +70,36 @@ def perform(
     return code
 
 
-def run_request(asked: Path, told: Path, session: Session, verb: str = "") -> int:
-    """Do what the request in the file `asked` says, write its result to the file `told`, and return
-    the exit code. `session` then has the summary, and the error if there is one.
+class Files(NamedTuple):
+    """The files of a job: its request, which it reads, and the result that it writes. `rates` are
+    the last progress of each stage so far.
+    """
 
-    With a `verb` a request for another one is refused. Nothing is done where the result could not
-    be written.
+    request: Path
+    result: Path
+    rates: Mapping[str, Mapping[str, Any]]
+
+
+def run_request(
+    files: Files, session: Session, verb: str = "", begun: Callable[[Request], None] | None = None
+) -> int:
+    """Do what the request in a file says, write its result, and return the exit code. `session`
+    then has the summary, and the error if there is one.
+
+    With a `verb` a request for another one is refused. `begun` is called with the request. Nothing
+    is done where the result could not be written, and nothing that the deployment does not allow.
     """
     ready_streams()
     try:
-        check_place(told)
-        result = _result_of(asked, session, verb)
+        check_place(files.result)
+        result = _result_of(files.request, session, verb, begun)
+        result.rates = {stage: dict(rate) for stage, rate in files.rates.items()}
         if result.did_something:
             session.summary.update(result.summary())
         if result.error is not None:
             session.error = result.error.as_error()
             warn(f"kafkats: {session.error}")
-        write_result(told, result)
+        write_result(files.result, result)
     except KafkatsError as e:
         session.error = session.error or e
         warn(f"kafkats: {e}")
@@ -94,14 +107,18 @@ def run_request(asked: Path, told: Path, session: Session, verb: str = "") -> in
     return result.exit_code
 
 
-def _result_of(asked: Path, session: Session, verb: str) -> Result:
+def _result_of(
+    asked: Path, session: Session, verb: str, begun: Callable[[Request], None] | None
+) -> Result:
     """Return what came of the request in a file; of no request that it is none."""
     assert session.executor is not None
     try:
         request = read_request(asked)
         if verb not in ("", request.verb):
             raise UsageError(f"is a request to {request.verb}, not to {verb}", path=asked)
-        deployment = session.front.deployment()
+        if begun:
+            begun(request)
+        deployment = session.front.deployment().bounded()
         with click.Context(click.Command("request"), obj=session):
             return flow.run(
                 request, session.executor, show=Rows(as_json=False), deployment=deployment

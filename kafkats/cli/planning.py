@@ -19,7 +19,6 @@ from kafkats.cli.options import (
 )
 from kafkats.cli.performing import log_dirs_at, perform, request_of
 from kafkats.cli.rows import Rows
-from kafkats.cli.session import first_remarks
 from kafkats.cli.spark import Commands
 from kafkats.cli.terminal import certificate_sentences, reserved_sentences
 from kafkats.config.given import Given
@@ -29,6 +28,7 @@ from kafkats.operations import OPERATIONS
 from kafkats.plans.operation import Operation
 from kafkats.plans.options import PlanFolder, Reserve
 from kafkats.request import PolicyContent, ReservationAsked
+from kafkats.result import first_remarks
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor

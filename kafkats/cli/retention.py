@@ -9,13 +9,13 @@ import click
 
 from kafkats.cli.generated import taking
 from kafkats.cli.options import JOBS, JSON, LOG_DIRS, given_policy, units_of
-from kafkats.cli.session import first_remarks
 from kafkats.cli.spark import Commands
 from kafkats.cli.terminal import retention_sentences, say_summary, show_rows
 from kafkats.config.given import Given, stored
 from kafkats.config.options import Settings, Topics
 from kafkats.counts import counted
 from kafkats.generations import rule_remarks
+from kafkats.result import first_remarks
 from kafkats.retention.operation import OPERATION as RETENTION
 from kafkats.retention.options import Retain
 from kafkats.rolling.operation import SIMULATION_READS

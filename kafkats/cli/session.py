@@ -6,22 +6,19 @@ click carries as `context.obj`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from kafkats.counts import counted
 from kafkats.errors import KafkatsError
 from kafkats.execution import Executor, U, Work
 from kafkats.flow import OPEN, Deployment
+from kafkats.result import first_remarks
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-_MOST_REMARKS: Final = 20
 
 
 class Front(NamedTuple):
@@ -98,12 +95,3 @@ def session() -> Session:
     """The session of the running command; a shell's where there is none."""
     context = click.get_current_context(silent=True)
     return (context.find_object(Session) if context else None) or Session()
-
-
-def first_remarks(remarks: Sequence[str]) -> list[str]:
-    """Return the remarks, of many only the first."""
-    more = len(remarks) - _MOST_REMARKS
-    return [
-        *remarks[:_MOST_REMARKS],
-        *([f"and {counted(more, 'more remark')}"] if more > 0 else []),
-    ]

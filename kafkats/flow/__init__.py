@@ -6,6 +6,7 @@ return rows in the order of their units, so the result does not depend on where 
 worked on.
 """
 
-from kafkats.flow.dispatch import OPEN, Deployment, Show, run
+from kafkats.deployment import OPEN, Deployment
+from kafkats.flow.dispatch import Show, run
 
 __all__ = ["OPEN", "Deployment", "Show", "run"]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkats.config.approvers import NAME, Approver, read_approvers
 from kafkats.config.options import BatchLimit
-from kafkats.errors import KafkatsError, Refused, UsageError, is_out_of_memory
+from kafkats.deployment import OPEN, Deployment
+from kafkats.errors import KafkatsError, UsageError, is_out_of_memory
 from kafkats.request import Identity, LogDirectory, Request, models_of
 from kafkats.result import Result
 
@@ -73,50 +72,6 @@ class Show:
         """The predicted start of a broker, and its sentences."""
 
 
-class Deployment(NamedTuple):
-    """The people of this process's deployment who may approve; `guarded`: it names them.
-
-    It comes from the process, never from a request, which a forger could write.
-    """
-
-    approvers: Sequence[Approver] = ()
-    guarded: bool = False
-
-    @classmethod
-    def of_environment(cls) -> Deployment:
-        """Return what KAFKATS_APPROVERS says. Raises UsageError for names that cannot be read."""
-        return cls(read_approvers(os.environ.get(NAME)), NAME in os.environ)
-
-    def check_approval(self, record: Path | None, digests: Iterable[str]) -> None:
-        """Raise Refused unless the record says yes to each digest, and an approver said it.
-
-        Without a record everything is allowed, unless the deployment names approvers.
-        """
-        from kafkats.plans.approval import check_approved, read_approval
-
-        if record is not None:
-            check_approved(record, digests)
-        if not self.approvers:
-            return
-        answer = read_approval(record) if record else None
-        if answer is None or answer.by not in {approver.name for approver in self.approvers}:
-            reason = (
-                f"{answer.by or 'nobody'!r} is not an approver"
-                if answer
-                else "there is no record of an approver's answer"
-            )
-            raise Refused(f"{reason} ({NAME} is set); clear the run to ask again", path=record)
-
-    def check_guards(self, plan: Plan) -> None:
-        """Raise Refused for a plan without the policy's guards, where approvers are named."""
-        if self.guarded and plan.header["options"].get("over_guard"):
-            raise Refused(
-                f"this plan goes over the guards of the policy, which nobody may ({NAME} is set)"
-            )
-
-
-OPEN: Final = Deployment()
-"""Whoever may start the process may do what its user may."""
 NOTHING: Final = Show()
 
 
@@ -136,6 +91,7 @@ def run(
     """Do what a request says. Errors of ours are the result's; others are raised."""
     work = Work(request, executor, show, deployment, Result.begun(request))
     try:
+        deployment.check(request)
         _check(request)
         module = import_module(f"kafkats.flow.verbs.{request.verb}")  # each needs other packages
         module.perform(work)

@@ -83,6 +83,34 @@ def whole(path: Path) -> Generator[IO[bytes], None, None]:
             new.unlink(missing_ok=True)
 
 
+def write_private(path: Path, text: str, *, synced: bool = True) -> None:
+    """Write an ASCII text in one step, readable by this user alone. Raises OSError.
+
+    Without `synced` a power loss may leave the file empty.
+    """
+    with private(path) as new, new.open("w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        if synced:
+            os.fsync(file.fileno())
+        new.replace(path)
+
+
+@contextmanager
+def private(path: Path) -> Generator[Path]:
+    """Yield a new file beside `path` that only this user can read; it is gone in the end.
+
+    A link that another process left at its name is not followed.
+    """
+    new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    new.unlink(missing_ok=True)
+    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def _is_kept(path: Path) -> bool:
     parts = path.absolute().parts
     of_system = parts[1:2] == ("dev",) and parts[2:3] != ("shm",)

@@ -60,12 +60,19 @@ def writable(folder: str | Path) -> Path:
 
 
 def connected(conn_id: str) -> None:
-    """Raises UsageError for a connection unknown to Airflow: the provider would submit to YARN."""
+    """Raises UsageError for a connection unknown to Airflow: the provider would submit to YARN; and
+    for one whose driver would run elsewhere.
+    """
     try:
-        BaseHook.get_connection(conn_id)
+        mode = BaseHook.get_connection(conn_id).extra_dejson.get("deploy-mode")
     except AirflowNotFoundException:
         raise UsageError(
             f"Airflow has no connection {conn_id!r}, which the policy names for its volumes; add it"
             f" (airflow connections add {conn_id} --conn-type spark --conn-host ...), or mend"
             " `connection` in the policy"
         ) from None
+    if mode == "cluster":
+        raise UsageError(
+            f"the connection {conn_id!r} has deploy mode cluster: the driver must run on this"
+            " worker; set its deploy mode to client"
+        )

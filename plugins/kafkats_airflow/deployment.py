@@ -17,119 +17,21 @@ submit, on the worker, whatever the params, XComs and states of tasks say:
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow.configuration import conf
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats.config import parse_duration
 from kafkats.config.approvers import Approver
+from kafkats.deployment import SET, Bounds
 from kafkats.errors import Refused
-from kafkats.operations import OPERATIONS
+from kafkats.request import Request
 from kafkats_airflow import checks, settings
-from kafkats_airflow.forms.catalogue import declared_in, flag_of, form_of
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.results import User
 
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.hitl import HITLUser
-
-DAY_MS: Final = 86_400_000
-_FLAG, _TEXT, _PATH, _POLICY, _WINDOW, _AREA = "flag", "text", "path", "policy", "window", "area"
-
-
-def _kind(base: type) -> str:
-    return _FLAG if base is bool else _PATH if base is Path else _TEXT
-
-
-def _kinds(**words: str) -> dict[str, str]:
-    """Return the kind of each word; `--of-run` is `of_run` here."""
-    return {f"--{name.replace('_', '-')}": kind for name, kind in words.items()}
-
-
-def _of_form(operation: str) -> dict[str, str]:
-    """Return the words of the options that the form of an operation has."""
-    declared = declared_in(form_of(operation)).values()
-    return {flag_of(one): _kind(one.kind.base) for one in declared if one.option.flags}
-
-
-_READING: Final = _kinds(policy=_POLICY, topics=_TEXT)
-_PLANNING: Final = _READING | _kinds(
-    into=_PATH,
-    report=_PATH,
-    work_area=_AREA,
-    go_on=_FLAG,
-    reserve=_TEXT,
-    reserve_until=_TEXT,
-    skip_reserved=_FLAG,
-    take_over=_TEXT,
-)
-_ANSWERED: Final = _kinds(approval=_PATH, holder=_TEXT, by=_TEXT)
-_OF_OPERATION: Final[Mapping[str, Mapping[str, str]]] = {
-    "migrate": _kinds(
-        to_magic=_TEXT,
-        only_newer=_FLAG,
-        certify=_PATH,
-        ledger=_PATH,
-        phase=_TEXT,
-        broker=_TEXT,
-        undo=_PATH,
-    ),
-    "retain": _kinds(
-        now=_TEXT,
-        before=_TEXT,
-        free=_TEXT,
-        inside_segments=_FLAG,
-        last_segment=_FLAG,
-        beyond_guard=_PATH,
-    ),
-    "roll": _kinds(now=_TEXT),
-}
-"""Words of the job plan that are no options of its form."""
-WORDS: Final[Mapping[str, Mapping[str, str]]] = {
-    **{
-        f"plan {name}": {**_of_form(name), **_PLANNING, **_OF_OPERATION.get(name, {})}
-        for name in OPERATIONS
-    },
-    "apply": _ANSWERED | _kinds(digest=_TEXT, run=_PATH, owner_stopped=_FLAG, work_area=_AREA),
-    "undo": _ANSWERED
-    | _kinds(certify=_PATH, min_magic=_TEXT, max_magic=_TEXT, output=_PATH, report=_PATH),
-    "purge": _kinds(older_than=_WINDOW),
-    "release": _kinds(holder=_TEXT, work_area=_AREA),
-    "verify": _READING | _kinds(generation=_TEXT, report=_PATH, of_run=_PATH),
-    "census": _kinds(by=_TEXT, report=_PATH),
-    "certify": _READING
-    | _kinds(
-        generation=_TEXT,
-        min_magic=_TEXT,
-        max_magic=_TEXT,
-        output=_PATH,
-        report=_PATH,
-        of_run=_PATH,
-    ),
-    "preflight": _kinds(kafka=_TEXT, go_on=_FLAG, report=_PATH),
-    "lookup": _READING
-    | _kinds(
-        every=_TEXT,
-        at=_TEXT,
-        until=_TEXT,
-        depth=_TEXT,
-        high_watermark=_TEXT,
-        around=_TEXT,
-        go_on=_FLAG,
-        output=_PATH,
-        report=_PATH,
-    )
-    | {"--from": _TEXT},
-}
-"""The options that the DAGs give to each job, and what the value of each is.
-
-A word of one job may name a file for another: --from is a time for lookup, and a report for plan
-rebuild.
-"""
 
 
 def hardened() -> bool:
@@ -146,51 +48,41 @@ def check(context: Context) -> None:
     _check_fixed("policy", params.get("policy", settings.POLICY), settings.POLICY)
     _check_fixed("folder", params.get("folder", settings.FOLDER), settings.FOLDER)
     if ledger := params.get("ledger"):
-        _inside(ledger, "ledger")
+        bounds().check_inside(ledger, "ledger")
     if clients := params.get("clients"):
-        _inside(clients, "clients")
+        bounds().check_inside(clients, "clients")
     if tables := params.get("tables"):
-        _inside(tables, "tables")
+        bounds().check_inside(tables, "tables")
     days = params.get("undo_days", settings.FLOOR_DAYS)
     if days < settings.FLOOR_DAYS:
         raise Refused(
-            f"undo_days: {days} is below {settings.FLOOR_DAYS}, the least of this deployment{_SET}"
+            f"undo_days: {days} is below {settings.FLOOR_DAYS}, the least of this deployment{SET}"
         )
     if who := params.get("attested_by"):
         user = getattr(context["dag_run"], "triggering_user_name", None)
         if who != user:
             raise Refused(
                 f"attested_by: {who!r} is not who triggered this run, {user or 'nobody'}: vouch"
-                f" for it yourself{_SET}"
+                f" for it yourself{SET}"
             )
 
 
 def _check_fixed(name: str, given: str, fixed: str) -> None:
     if given != fixed:
-        raise Refused(f"{name}: {given!r} is not this deployment's, which is {fixed}{_SET}")
+        raise Refused(f"{name}: {given!r} is not this deployment's, which is {fixed}{SET}")
 
 
-def check_words(job: str, connection: str, words: Sequence[str], params: RunParams) -> None:
-    """Raise Refused if the deployment does not allow these words of a job."""
-    if not hardened():
-        return
+def check_request(connection: str, request: Request, params: RunParams) -> None:
+    """Raise Refused if the deployment does not allow this request on this connection."""
     volumes = checks.policy_of({**params, "policy": settings.POLICY}).volumes
     if connection not in {volume.connection for volume in volumes}:
-        raise Refused(f"connection {connection!r} is none of the policy's{_SET}")
-    known = {str(volume.path) for volume in volumes}
-    areas = {str(volume.work_area) for volume in volumes if volume.work_area}
-    for option, kind, value in _read(job, words):
-        if kind == _POLICY and value != settings.POLICY:
-            raise Refused(f"{job}: {option} {value!r} is not this deployment's policy{_SET}")
-        if kind == _AREA and value not in areas:
-            raise Refused(f"{job}: {option} {value!r} is none of the policy's{_SET}")
-        if (
-            kind == _WINDOW
-            and checks.amount(parse_duration, value, option) < settings.FLOOR_DAYS * DAY_MS
-        ):
-            raise Refused(f"{job}: {option} {value} is less than {settings.FLOOR_DAYS} days{_SET}")
-        if kind == _PATH and value not in known:
-            _inside(value, f"{job}: {option or 'path'}")
+        raise Refused(f"connection {connection!r} is none of the policy's{SET}")
+    bounds().check(request)
+
+
+def bounds() -> Bounds:
+    """Return what the requests of this deployment may name."""
+    return Bounds(settings.POLICY, settings.FOLDER, settings.FLOOR_DAYS)
 
 
 def check_responder(user: User | None) -> None:
@@ -202,7 +94,7 @@ def check_responder(user: User | None) -> None:
     if answered not in settings.APPROVERS:
         raise Refused(
             f"{answered.name or answered.id!r} answered, who is not an approver; clear the task to"
-            f" ask again{_SET}"
+            f" ask again{SET}"
         )
 
 
@@ -213,9 +105,6 @@ def assigned() -> list[HITLUser] | None:
     return [{"id": approver.id, "name": approver.name} for approver in settings.APPROVERS]
 
 
-_SET: Final = " (KAFKATS_APPROVERS is set)"
-
-
 def _check_airflow() -> None:
     manager = conf.get("core", "auth_manager", fallback="")
     if "SimpleAuthManager" in manager and conf.getboolean(
@@ -223,50 +112,5 @@ def _check_airflow() -> None:
     ):
         raise Refused(
             "in this Airflow everybody is an admin, so nobody can be told to be an approver; switch"
-            f" simple_auth_manager_all_admins off{_SET}"
-        )
-
-
-def _read(job: str, words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """(option, kind, value) of each word; the option is "" for a path on its own. Raises Refused
-    for words that no DAG gives.
-    """
-    rest, name = list(words), job
-    if job == "plan":
-        if not rest or (operation := rest.pop(0)) not in OPERATIONS:
-            raise Refused(f"plan: {words[:1]} is not one of {', '.join(OPERATIONS)}{_SET}")
-        name = f"plan {operation}"
-    known = WORDS.get(name, {})
-    needed = {"apply": "--approval", "undo": "--approval", "purge": "--older-than"}.get(job)
-    if needed and needed not in rest:
-        raise Refused(f"{job}: without {needed}{_SET}")
-    if job == "purge" and "--now" in rest:
-        raise Refused(f"purge: --now is no word that a DAG gives{_SET}")
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith("-"):
-            yield "", _PATH, word
-        elif word not in known:
-            raise Refused(f"{job}: {word!r} is no word that a DAG gives{_SET}")
-        elif known[word] != _FLAG:
-            if not rest:
-                raise Refused(f"{job}: {word} without its value{_SET}")
-            value = rest.pop(0)
-            if (
-                value.startswith("-") and not value[1:].isdecimal()
-            ):  # an option, where the one before it needs no value
-                raise Refused(f"{job}: {word} with the value {value!r}{_SET}")
-            yield word, known[word], value
-
-
-def _inside(path: str, name: str) -> None:
-    """Raises Refused unless the path, with links followed, lies in the deployment's folder."""
-    folder = Path(os.path.realpath(settings.FOLDER))
-    if (
-        not Path(path).is_absolute()
-        or ".." in Path(path).parts
-        or not Path(os.path.realpath(path)).is_relative_to(folder)
-    ):
-        raise Refused(
-            f"{name} {path!r} is not in the folder of this deployment, {settings.FOLDER}{_SET}"
+            f" simple_auth_manager_all_admins off{SET}"
         )

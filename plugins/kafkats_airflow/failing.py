@@ -15,7 +15,7 @@ from airflow.sdk import get_current_context
 
 from kafkats.errors import Holder, KafkatsError
 from kafkats_airflow import deployment, sentences, settings
-from kafkats_airflow.forms.values import RunParams, given_params
+from kafkats_airflow.forms.values import given_params
 
 FAILURE: Final = "failure"
 
@@ -43,8 +43,11 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
             return do(*args, **kwargs)
         except KafkatsError as e:
             # Without the cause: the first line of the task's error is the sentence.
-            sentence = sentences.of(e, _params(args))
-            raise failed(sentence, retryable=e.retryable, holders=e.holders) from None
+            context = _task_of(args)
+            sentence = sentences.of(e, given_params(context) if context else None)
+            raise failed(
+                sentence, retryable=e.retryable, holders=e.holders, context=context
+            ) from None
 
     return checked
 
@@ -54,10 +57,10 @@ def context_of(args: tuple[object, ...]) -> Context:
     return next(filter(_is_context, args), None) or get_current_context()
 
 
-def _params(args: tuple[object, ...]) -> RunParams | None:
-    """Return the params of the run, None outside of a task."""
+def _task_of(args: tuple[object, ...]) -> Context | None:
+    """Return the task's context, None outside of a task."""
     try:
-        return given_params(context_of(args))
+        return context_of(args)
     except RuntimeError:
         return None
 
@@ -84,12 +87,9 @@ def keep(sentence: str, context: Context | None = None) -> None:
     """Keep the first line of a sentence for the report. Outside of a task, only log it."""
     first = sentence.partition("\n")[0]
     logging.getLogger(__name__).error(first)
-    if context is None:
-        try:
-            context = get_current_context()
-        except RuntimeError:
-            return
-    context["ti"].xcom_push(FAILURE, first)
+    context = context or _task_of(())
+    if context is not None:
+        context["ti"].xcom_push(FAILURE, first)
 
 
 def failures(context: Context) -> list[str]:

@@ -6,29 +6,14 @@ its command gives; the required ones are those that every such result has.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NotRequired, Required, TypeAlias, TypedDict, final
+from typing import TYPE_CHECKING, Any, NotRequired, Required, TypeAlias, TypedDict, final
 
 if TYPE_CHECKING:
     from kafkats.plans.rows import Totals
 
 
-class Progress(TypedDict, total=False):
-    """The progress of a stage (pyspark_kafkats.execution). `ui` is the address of the Spark UI."""
-
-    stage: Required[str]
-    units: int
-    of_units: int
-    bytes: int
-    of_bytes: int
-    seconds: float
-    bytes_per_second: int
-    seconds_left: int | None
-    failed_tasks: int
-    ui: str
-
-
-Rates: TypeAlias = dict[str, Progress]
-"""The last progress of each stage."""
+Rates: TypeAlias = dict[str, dict[str, Any]]
+"""The last progress of each stage (kafkats.progress)."""
 
 
 class Reserved(TypedDict):
@@ -37,19 +22,6 @@ class Reserved(TypedDict):
     log_dir: str
     holder: str
     until_ms: int
-
-
-class Failure(TypedDict, total=False):
-    """The error that ended a job (kafkats.errors.KafkatsError.as_fields)."""
-
-    error: str
-    kind: str
-    retryable: bool
-    path: str
-    position: int
-    base_offset: int
-    holders: list[Reserved]
-    numbers: dict[str, int]
 
 
 class Findings(TypedDict, total=False):
@@ -75,7 +47,7 @@ class Folder(TypedDict):
     report: str
 
 
-class JobResult(Failure, Findings, total=False):
+class JobResult(Findings, total=False):
     """The result of any job."""
 
     rates: Rates
@@ -153,10 +125,23 @@ class TableResult(JobResult, total=False):
     pictures: list[str]
 
 
+class Asked(TypedDict, total=False):
+    """The fields of a request (kafkats.request) that a task hands to the task of its job.
+
+    `options` are by model, `runs` the folders of RUNs.
+    """
+
+    operation: str
+    log_dirs: list[str]
+    options: dict[str, dict[str, Any]]
+    runs: list[str]
+
+
 class JobArguments(TypedDict, total=False):
     """Arguments of KafkatsJobOperator and its subclasses."""
 
     conn_id: Required[str]
+    request: Asked
     application_args: list[str]
     about: str
     job: str
@@ -168,7 +153,8 @@ class Arguments(TypedDict):
     """Arguments of PlanJobOperator, and of jobs that only read."""
 
     conn_id: str
-    application_args: list[str]
+    request: Asked
+    application_args: NotRequired[list[str]]
     about: NotRequired[str]
     job: NotRequired[str]
 
@@ -176,14 +162,15 @@ class Arguments(TypedDict):
 class Work(TypedDict):
     """The work that is left for one application.
 
-    `plan` is to be applied, None for nothing. `proof` are words of the job that proves.
+    `plan` is to be applied, None for nothing. `proof` are options of the job that proves; words, if
+    an earlier version made them.
     """
 
     conn_id: str
     folder: str
     log_dirs: list[str]
     plan: PlanResult | None
-    proof: list[str]
+    proof: dict[str, dict[str, Any]] | list[str]
 
 
 @final

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Final
 
-from kafkats import errors
 from kafkats.counts import counted, size_text
+from kafkats.errors import KafkatsError
+from kafkats.progress import Progress
 from kafkats_airflow.airflow_words import in_airflow
-from kafkats_airflow.results import JobResult, Progress
+from kafkats_airflow.results import JobResult
 
 _AGAIN: Final = "another try can help"
 _SAME: Final = "another try fails again until then"
@@ -37,25 +38,17 @@ has that of its base.
 """
 
 
-def of_error(kind: str, text: str, params: Container[str] | None = None) -> str:
-    """Return the words of one of our errors, and what to do about it.
-
-    `kind` is its class (kafkats.errors), `params` those of the run.
-    """
-    first, newline, rest = in_airflow(text, params).partition("\n")
-    classes = getattr(getattr(errors, kind, None), "__mro__", ())
-    advice = next((ADVICE[one.__name__] for one in classes if one.__name__ in ADVICE), "")
+def of(error: KafkatsError, params: Container[str] | None = None) -> str:
+    """Return the sentence of an error, and what to do about it. `params` are those of the run."""
+    first, newline, rest = in_airflow(str(error), params).partition("\n")
+    names = (one.__name__ for one in type(error).__mro__)
+    advice = next((ADVICE[name] for name in names if name in ADVICE), "")
     told = f"; {advice}" if advice and advice.partition(";")[0] not in first else ""
     return f"{first}{told}{newline}{rest}"
 
 
-def of(error: errors.KafkatsError, params: Container[str] | None = None) -> str:
-    """Return the sentence of an error (`of_error`)."""
-    return of_error(type(error).__name__, str(error), params)
-
-
 def of_findings(job: str, result: JobResult, params: Container[str] | None = None) -> str:
-    """Return the findings of a job's result that fail its task (`params`: as in `of_error`)."""
+    """Return the findings of a job's result that fail its task (`params`: as in `of`)."""
     return in_airflow(_of_findings(job, result), params)
 
 
@@ -102,16 +95,16 @@ def of_progress(progress: Progress) -> str:
 
     Units of one byte each are only counted: the stage, such as undo, reads and writes no logs.
     """
-    words = [f"{progress['stage']}: {progress['units']} of {counted(progress['of_units'], 'unit')}"]
-    if progress["of_bytes"] != progress["of_units"]:
-        words.append(f"{size_text(progress['bytes'])} of {size_text(progress['of_bytes'])}")
-        if progress.get("bytes_per_second"):
-            words.append(f"{size_text(progress['bytes_per_second'])}/s")
-    left = progress.get("seconds_left")
-    if left is not None and progress["units"] < progress["of_units"]:
-        words.append(f"about {duration(left)} left")
-    if repeated := progress.get("failed_tasks"):
-        words.append(f"{counted(repeated, 'task')} repeated")
+    units, of_units = progress.units or 0, progress.of_units or 0
+    words = [f"{progress.stage}: {units} of {counted(of_units, 'unit')}"]
+    if progress.of_bytes != of_units:
+        words.append(f"{size_text(progress.bytes or 0)} of {size_text(progress.of_bytes or 0)}")
+        if progress.bytes_per_second:
+            words.append(f"{size_text(progress.bytes_per_second)}/s")
+    if progress.seconds_left is not None and units < of_units:
+        words.append(f"about {duration(progress.seconds_left)} left")
+    if progress.failed_tasks:
+        words.append(f"{counted(progress.failed_tasks, 'task')} repeated")
     return ", ".join(words)
 
 

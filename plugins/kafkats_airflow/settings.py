@@ -29,7 +29,6 @@ fails with the sentence that `check` raises.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, NamedTuple, TypedDict, TypeVar
@@ -37,6 +36,7 @@ from typing import Final, NamedTuple, TypedDict, TypeVar
 from kafkats.config import parse_duration
 from kafkats.config.approvers import NAME as APPROVERS_NAME
 from kafkats.config.approvers import Approver, read_approvers
+from kafkats.deployment import FLOOR, folder, policy_file, read_floor
 from kafkats.errors import UsageError
 
 T = TypeVar("T")
@@ -110,15 +110,6 @@ def _duration(setting: str, name: str, amount: str) -> timedelta:
     return found
 
 
-def read_floor(text: str | None) -> int:
-    """Return KAFKATS_UNDO_DAYS_FLOOR in days. Raises UsageError."""
-    if text is None:
-        return 7
-    if not re.fullmatch(r"[0-9]{1,4}", text.strip()):
-        raise UsageError(f"KAFKATS_UNDO_DAYS_FLOOR: {text[:40]!r} is not a number of days")
-    return int(text)
-
-
 _wrong: list[str] = []
 
 
@@ -131,8 +122,8 @@ def _read(parse: Callable[[str | None], T], name: str, otherwise: T) -> T:
         return otherwise
 
 
-POLICY: Final = os.environ.get("KAFKATS_POLICY") or "/etc/kafkats/policy.yaml"
-FOLDER: Final = os.environ.get("KAFKATS_FOLDER") or "/var/lib/kafkats"
+POLICY: Final = policy_file()
+FOLDER: Final = folder()
 DRY_RUN: Final = os.environ.get("KAFKATS_RETENTION", "") != "apply"
 """Default of the param `dry_run` of retention and rolling."""
 CLEAN_DRY_RUN: Final = os.environ.get("KAFKATS_CLEAN_REPORTS", "") != "apply"
@@ -168,7 +159,7 @@ OWNED: Final = {"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes
 HARDENED: Final = APPROVERS_NAME in os.environ
 """Whether triggering a DAG is not enough to write."""
 APPROVERS: Final[tuple[Approver, ...]] = _read(read_approvers, APPROVERS_NAME, ())
-FLOOR_DAYS: Final = _read(read_floor, "KAFKATS_UNDO_DAYS_FLOOR", 7)
+FLOOR_DAYS: Final = _read(read_floor, FLOOR, 7)
 UNDO_DAYS: Final = max(7, FLOOR_DAYS) if HARDENED else 7
 """Default of the param `undo_days`."""
 WRONG: Final = "; ".join(_wrong)

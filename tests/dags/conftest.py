@@ -144,6 +144,19 @@ def rendered() -> None:
     """Pictures are drawn in `here`, too: that was a third of a run. Each DAG that has pictures has such a test, or one with a real submit."""
 
 
+class Done:
+    """A submit that has ended."""
+
+    error = None
+
+    def start(self) -> None: ...
+
+    def wait(self, _seconds: float) -> bool:
+        return True
+
+    def end(self) -> None: ...
+
+
 @pytest.fixture
 def here(
     request: pytest.FixtureRequest,
@@ -152,35 +165,30 @@ def here(
     submitted: set[str],
     errors: list[BaseException],
 ) -> list[str]:
-    """The operator runs its jobs in the shared session, with the very words of the command line; gives what ran.
+    """The operator runs its jobs in the shared session, with the very files of the job; gives what ran.
 
     Our functions compose their figures, which are saved as empty files unless the test asks for `rendered`.
     """
-    from airflow.sdk.exceptions import AirflowException, AirflowFailException
-    from kafkats_airflow.failing import in_our_words
+    from airflow.sdk.exceptions import AirflowException
+    from kafkats_airflow import checks, sentences
     from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
     from matplotlib.figure import Figure
 
-    from tests.spark_jobs.words import job
+    from tests.spark_jobs.words import Files, run_files
 
     ran: list[str] = []
-    submit = KafkatsJobOperator.execute
+    submitting = KafkatsJobOperator.submitting
 
-    def execute(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
+    def start(self: KafkatsJobOperator, files: Any) -> Any:
         ran.append(self.job)
         if self.job in submitted and ran.count(self.job) == 1:
-            return submit(self, context)
-        words = [str(word) for word in self.application_args or []]
-        try:
-            said = in_our_words(job)(executor, self.job, *words)
-        except AirflowException as e:
-            errors.append(e.__cause__ or e)
-            raise
-        if said.pop("exit_code", 0):
-            raise AirflowFailException(str(said))
-        return said | {"rates": {}}
+            return submitting(self, files)
+        error = run_files(executor, self.job, Files(files.request, files.result, {}))
+        errors.extend([AirflowException(sentences.of(error))] if error else [])
+        return Done()
 
-    monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
+    monkeypatch.setattr(KafkatsJobOperator, "submitting", start)
+    monkeypatch.setattr(checks, "connected", lambda _: None)
     if "rendered" not in request.fixturenames:
         monkeypatch.setattr(Figure, "savefig", lambda _, path, **__: Path(path).touch())
     return ran

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafkats_airflow.jobs.applications import planning
+from kafkats_airflow.jobs.applications import options_of, planning
 
 from tests.dags.runs import REBUILD
 
@@ -26,5 +26,13 @@ def test_the_depth_of_a_rebuild_is_a_param_and_full_without_it(
         "dag_run": SimpleNamespace(run_type="manual"),
     }
     (asked,) = planning(context, "rebuild")
-    words = asked["application_args"]
-    assert words[words.index("--depth") + 1] == depth
+    assert asked["request"]["options"]["Rebuild"]["depth"] == depth
+
+
+def test_a_zero_is_given_and_an_empty_box_is_not() -> None:
+    params: Any = {"generation": "3.0", "before": "", "free": None, "topics": "*", "segment_ms": 0}
+    params |= {"split": "rolled", "earliest": "1970-01-01T00:00:00Z"}
+    assert options_of("split", params, "roll") == {
+        "Split": {"segment_ms": 0, "earliest": 0},
+        "Topics": {"topics": "*"},
+    }

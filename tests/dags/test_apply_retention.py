@@ -19,6 +19,7 @@ from kafkats_airflow.tasks import retention
 
 from kafkats.cli import cli
 from kafkats.config import Policy
+from kafkats.config.values import parse_time
 from kafkats.formats import dispatch
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
 from kafkats.plans.plan import read_plan
@@ -365,7 +366,7 @@ def test_purge_of_what_is_due(bag: Any, volume: Path, here: list[str], layout: s
         run = run.replace(str(folder), str(folder.rename(folder.parents[1] / "manual__1")))
     where = RETAIN | {"policy": given, "folder": str(volume.parents[1] / "reports"), "undo_days": 0}
     [asked] = retention.due({"params": where}, "retain")  # type: ignore[typeddict-item]
-    assert asked["application_args"] == [run, "--older-than", "0ms"]
+    assert asked["request"] == {"runs": [run], "options": {"Purge": {"older_than": 0}}}
     for more in ({"dry_run": True}, {"undo_days": 1}):
         assert retention.due({"params": where | more}, "retain") == []  # type: ignore[typeddict-item]
     assert retention.due({"params": where}, "roll") == [], "another operation's"  # type: ignore[typeddict-item]
@@ -405,8 +406,8 @@ def test_rolling(bag: Any, volume: Path, here: list[str], executor: Any) -> None
 @pytest.mark.parametrize(
     ("split", "given", "where"),
     [
-        ("rolled", {"segment_bytes": "2KiB"}, ["--segment-bytes", "2KiB"]),
-        ("expired", {"before": LIMIT}, ["--before", "2020-09-13T12:29:00+00:00"]),
+        ("rolled", {"segment_bytes": "2KiB"}, ("segment_bytes", 2048)),
+        ("expired", {"before": LIMIT}, ("before", parse_time(LIMIT))),
     ],
 )
 def test_splitting(
@@ -416,7 +417,7 @@ def test_splitting(
     executor: Any,
     split: str,
     given: dict[str, Any],
-    where: list[str],
+    where: tuple[str, int],
 ) -> None:
     """Plan, reservation, approval, apply, proof, report, undo and purge of a split."""
     before = {name: logs(volume, name) for name in ("time-all-0", "size-0")}
@@ -435,9 +436,8 @@ def test_splitting(
     (asked,) = retention.planning(
         {"params": run.conf, "run_id": "r", "dag": run.dag, "dag_run": run}, "roll"
     )
-    assert asked["application_args"][0] == "split"
-    words = asked["application_args"]
-    assert words[words.index(where[0]) :][:2] == where
+    assert asked["request"]["operation"] == "split"
+    assert asked["request"]["options"]["Split"][where[0]] == where[1]
     assert job(executor, "undo", *said["runs"])["exit_code"] == 0
     assert {name: logs(volume, name) for name in before} == before
 
@@ -493,20 +493,19 @@ def test_one_application_per_connection_all_for_the_same_moment(tmp_path: Path) 
         "data_interval_end": end,
         "dag": dag,
         "dag_run": SimpleNamespace(run_type="scheduled"),
+        "ti": SimpleNamespace(xcom_push=lambda *_: None),
     }
     one, two = retention.planning(context, "retain")  # type: ignore[arg-type]
     assert [one["conn_id"], two["conn_id"]] == ["host_1", "host_2"]
-    assert two["application_args"][:3] == ["retain", "/volumes/two", "/volumes/three"]
+    assert two["request"]["log_dirs"] == ["/volumes/two", "/volumes/three"]
     for asked in (one, two):
-        said = " ".join(asked["application_args"])
-        assert "--now 2026-11-03T02:00:00+00:00 " in said
-        assert "--free 20GiB --last-segment" in said
-        assert (
-            f"--beyond-guard {tmp_path}/r/apply_retention/scheduled__1/{asked['conn_id']}/over-guard"
-            in said
-        )
+        request = asked["request"]
+        options, folder = request["options"], f"{tmp_path}/r/apply_retention/scheduled__1"
+        said = {"now": end.isoformat(), "free_bytes": 20 * 2**30, "last_segment": True}
+        assert request["operation"] == "retain" and said.items() <= options["Retain"].items()
+        assert options["Beyond"]["beyond_guard"] == f"{folder}/{asked['conn_id']}/over-guard"
     params["inside_segments"] = True
     with pytest.raises(AirflowFailException, match="does not go with free"):
         retention.planning(context, "retain")  # type: ignore[arg-type]
     roll = retention.planning(context, "roll")  # type: ignore[arg-type]
-    assert "--beyond-guard" not in roll[0]["application_args"]
+    assert "Beyond" not in roll[0]["request"]["options"]

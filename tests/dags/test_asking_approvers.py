@@ -43,6 +43,8 @@ def run(
     """Runs a DAG by hand, writing, where alice and bob approve."""
     monkeypatch.setenv("KAFKATS_APPROVERS", "alice,2:bob")
     monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "False")
+    monkeypatch.setenv("KAFKATS_POLICY", f"{tmp_path}/policy.yaml")
+    monkeypatch.setenv("KAFKATS_FOLDER", f"{tmp_path}/f")
     for name, value in {
         "HARDENED": True, "APPROVERS": read_approvers("alice,2:bob"), "POLICY": f"{tmp_path}/policy.yaml", "FOLDER": f"{tmp_path}/f",
     }.items():  # fmt: skip
@@ -51,8 +53,9 @@ def run(
     execute = KafkatsJobOperator.execute
 
     def checked(self: KafkatsJobOperator, context: Any) -> Any:
-        words = [str(word) for word in self.application_args or []]
-        in_our_words(deployment.check_words)(self.job, self.connection, words, context["params"])
+        in_our_words(deployment.check_request)(
+            self.connection, self.asked(context), context["params"]
+        )
         return execute(self, context)
 
     monkeypatch.setattr(KafkatsJobOperator, "execute", checked)

@@ -285,11 +285,23 @@ def test_one_table_per_broker_and_connection(tmp_path: Path) -> None:
     asked = lookup.building(given)
     assert [one["conn_id"] for one in asked] == ["host_1", "host_1", "host_2"]
     assert [one["about"] for one in asked] == ["host_1-1", "host_1-2", "host_2-3"]
-    assert asked[0]["application_args"] == [
-        "/volumes/one", "/volumes/two", "--topics", "*", "--every", "1s", "--from", "2020-09-13T12:00:00+00:00",
-        "--until", "2020-09-13T13:00:00+00:00", "--depth", "full", "--high-watermark", "checkpoint",
-        "--output", f"{tmp_path}/r/lookup/host_1-1", "--report", f"{tmp_path}/r/build_lookup_tables/scheduled__1/host_1-1",
-    ]  # fmt: skip
+    assert asked[0]["request"] == {
+        "log_dirs": ["/volumes/one", "/volumes/two"],
+        "options": {
+            "Topics": {"topics": "*"},
+            "Search": {"high_watermark": "checkpoint"},
+            "Table": {
+                "every": "1s",
+                "begins": "2020-09-13T12:00:00+00:00",
+                "until": "2020-09-13T13:00:00+00:00",
+                "output": f"{tmp_path}/r/lookup/host_1-1",
+            },
+            "Lookup": {
+                "depth": "full",
+                "report": f"{tmp_path}/r/build_lookup_tables/scheduled__1/host_1-1",
+            },
+        },
+    }
 
 
 def test_a_run_says_what_waits_for_the_high_watermark(

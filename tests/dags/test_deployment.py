@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,14 +12,23 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafkats_airflow import deployment, settings
+from kafkats_airflow.forms.catalogue import FORMS, declared_in, form_of
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 
+from kafkats.cli import Files
+from kafkats.config import read_policy
 from kafkats.config.approvers import Approver, read_approvers
+from kafkats.config.option import declared
+from kafkats.deployment import Bounds
 from kafkats.errors import Refused, UsageError
+from kafkats.execution import LocalExecutor
+from kafkats.operations import OPERATIONS
+from kafkats.request import PolicyContent, Request, made_of
+from kafkats.result import read_result
 from tests.dags.runs import task_state
 from tests.golden import tree
+from tests.spark_jobs.words import run_files
 
-ROOT = Path(__file__).parents[2]
 FIRST = {
     "apply_retention": "applications",
     "build_lookup_tables": "tables",
@@ -57,6 +67,8 @@ def hardened(monkeypatch: pytest.MonkeyPatch, policy: Path, folder: Path) -> Non
     monkeypatch.setattr(settings, "FLOOR_DAYS", 7)
     monkeypatch.setattr(settings, "POLICY", str(policy))
     monkeypatch.setattr(settings, "FOLDER", str(folder))
+    monkeypatch.setenv("KAFKATS_POLICY", str(policy))
+    monkeypatch.setenv("KAFKATS_FOLDER", str(folder))
     monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "False")
 
 
@@ -94,7 +106,6 @@ def test_without_the_setting_triggering_decides(policy: Path, tmp_path: Path) ->
     deployment.check(
         of_run(policy=str(policy), folder=str(tmp_path), undo_days=0, attested_by="anybody")
     )
-    deployment.check_words("plan", "any", ["retain", "--config", "retention.ms=1"], {})
     deployment.check_responder({"id": "mallory", "name": "mallory"})
 
 
@@ -245,85 +256,149 @@ def test_an_answer_of_an_approver() -> None:
     assert deployment.assigned() == [{"id": "alice", "name": "alice"}, {"id": "2", "name": "bob"}]
 
 
-# ---------------------------------------------------------------- forged XComs: words of a job
+# ---------------------------------------------------------------- forged requests
 
 
-FORGED: dict[str, tuple[str, list[str]]] = {
-    "a guard lifted": ("plan", ["retain", "VOLUME", "--policy", "POLICY", "--over-guard"]),
-    "by its beginning": ("plan", ["retain", "VOLUME", "--policy", "POLICY", "--over"]),
-    "as a value": ("plan", ["retain", "VOLUME", "--topics", "--over-guard"]),
-    "another policy": ("plan", ["retain", "VOLUME", "--policy", "/tmp/policy.yaml"]),
-    "another policy in one word": ("plan", ["retain", "VOLUME", "--policy=/tmp/policy.yaml"]),
-    "a setting": ("plan", ["retain", "VOLUME", "--config", "retention.ms=1"]),
+def planned(operation: str, **more: Any) -> dict[str, Any]:
+    """Fields of a request to plan for the volume by the policy, with other options or fields."""
+    log_dirs = [{"path": more.pop("log_dir", "VOLUME")}]
+    asked = {"verb": "plan", "operation": operation, "log_dirs": log_dirs, "policy": "POLICY"}
+    return asked | {name: more.pop(name) for name in ("policy",) if name in more} | {
+        "options": more
+    }  # fmt: skip
+
+
+def verified(**options: Any) -> dict[str, Any]:
+    log_dirs = [{"path": "VOLUME"}]
+    return {"verb": "verify", "log_dirs": log_dirs, "policy": "POLICY", "options": options}
+
+
+def applied(plan: str = "FOLDER/plan", record: str = "FOLDER/approval.json", **options: Any) -> Any:
+    named = {"plan": {"folder": plan, "digest": "0" * 64}, "options": options}
+    return {"verb": "apply", **named, **({"approval": {"record": record}} if record else {})}
+
+
+def undone(run: str = "FOLDER/run", record: str = "FOLDER/approval.json", **options: Any) -> Any:
+    named = {"runs": [{"folder": run}], "options": options}
+    return {"verb": "undo", **named, **({"approval": {"record": record}} if record else {})}
+
+
+def purged(**options: Any) -> dict[str, Any]:
+    return {"verb": "purge", "runs": [{"folder": "FOLDER/run"}], "options": {"Purge": options}}
+
+
+NO_OPTION = "is no option that a DAG gives"
+ELSEWHERE = "is not in the folder of this deployment"
+FORGED: dict[str, tuple[dict[str, Any], str]] = {
+    "a guard lifted": (planned("retain", Retain={"over_guard": True}), NO_OPTION),
+    "by its beginning": (planned("retain", Retain={"over": True}), "over: Extra inputs"),
+    "as a value": (planned("retain", Retain={"rule": "--over-guard"}), "rule: Input should be"),
+    "another policy": (planned("retain", policy={"defaults": {"retention.ms": 1}}), "its policy"),
+    "an empty policy": (planned("retain", policy={}), "its policy is not"),
+    "no policy": (planned("retain", policy=None), "without the policy"),
+    "a setting": (planned("retain", policy="POLICY with a setting"), "its policy is not"),
     "a volume that the policy has not": (
-        "plan",
-        ["retain", "/var/lib/kafka", "--policy", "POLICY"],
+        planned("retain", log_dir="/var/lib/kafka"), "is no volume of the policy",
     ),
-    "below a volume": ("plan", ["rebuild", "VOLUME/time-all-0"]),
-    "a relative path": ("plan", ["rebuild", "data"]),
-    "a report elsewhere": ("plan", ["rebuild", "VOLUME", "--report", "/tmp/report"]),
-    "a report through ..": ("verify", ["VOLUME", "--report", "FOLDER/../report"]),
-    "a report through a link": ("verify", ["VOLUME", "--report", "FOLDER/out/report"]),
-    "an operation that no DAG has": ("plan", ["layouts", "VOLUME"]),
-    "no record": ("apply", ["FOLDER/plan", "--digest", "0" * 64]),
-    "a record elsewhere": (
-        "apply",
-        ["FOLDER/plan", "--digest", "0" * 64, "--approval", "/tmp/approval.json"],
+    "below a volume": (
+        planned("rebuild", log_dir="VOLUME/time-all-0"), "is no volume of the policy",
     ),
-    "a plan elsewhere": (
-        "apply",
-        ["/tmp/plan", "--digest", "0" * 64, "--approval", "FOLDER/approval.json"],
+    "a relative path": (planned("rebuild", log_dir="data"), "is no volume of the policy"),
+    "a report elsewhere": (planned("rebuild", PlanFolder={"report": "/tmp/report"}), ELSEWHERE),
+    "a report through ..": (verified(Report={"report": "FOLDER/../report"}), ELSEWHERE),
+    "a report through a link": (verified(Report={"report": "FOLDER/out/report"}), ELSEWHERE),
+    "an operation that no DAG has": (planned("layouts"), "a plan is one of"),
+    "no record": (applied(record=""), "without the record of an approval"),
+    "a record elsewhere": (applied(record="/tmp/approval.json"), ELSEWHERE),
+    "a plan elsewhere": (applied("/tmp/plan"), ELSEWHERE),
+    "a run elsewhere": (applied(Apply={"run_folder": "/tmp/run"}), ELSEWHERE),
+    "a work area": (applied(WorkArea={"place": "/tmp"}), "is none of the policy's"),
+    "an undo without a record": (undone(record=""), "without the record of an approval"),
+    "an undo elsewhere": (undone("/tmp/run"), ELSEWHERE),
+    "a certificate of elsewhere": (
+        undone(UndoCertify={"certified": ["/var/lib/kafka"]}), ELSEWHERE,
     ),
-    "a work area": (
-        "apply",
-        ["FOLDER/plan", "--approval", "FOLDER/approval.json", "--work-area", "/tmp"],
-    ),
-    "an undo without a record": ("undo", ["FOLDER/run"]),
-    "a purge at once": ("purge", ["FOLDER/run", "--older-than", "0ms"]),
-    "a purge a day early": ("purge", ["FOLDER/run", "--older-than", "6d"]),
-    "a purge without a window": ("purge", ["FOLDER/run"]),
+    "a purge at once": (purged(older_than="0ms"), "of runs younger than 7 days"),
+    "a purge a day early": (purged(older_than="6d"), "of runs younger than 7 days"),
+    "a purge without a window": (purged(), "of runs younger than 7 days"),
     "a purge by another clock": (
-        "purge",
-        ["FOLDER/run", "--older-than", "7d", "--now", "2099-01-01T00:00:00Z"],
+        purged(older_than="7d", now="2099-01-01T00:00:00Z"), NO_OPTION,
     ),
-    "an option without its value": ("plan", ["retain", "VOLUME", "--policy"]),
+    "an option without its value": (planned("retain", Topics={"topics": None}), "topics: Input"),
     "a report of anywhere to rebuild from": (
-        "plan",
-        ["rebuild", "VOLUME", "--policy", "POLICY", "--from", "/any/report"],
+        planned("rebuild", Rebuild={"from_report": "/any/report"}), NO_OPTION,
     ),
-    "a word of another operation": ("plan", ["rebuild", "VOLUME", "--inside-segments"]),
-    "a word of another job": ("verify", ["VOLUME", "--accept-loss", "all"]),
-    "a job that no DAG has": ("command", ["apply", "FOLDER/plan", "--digest", "any"]),
-    "a request in a file": ("verify", ["--request", "FOLDER/request", "--result", "FOLDER/r"]),
-    "a short option": ("plan", ["rebuild", "VOLUME", "-o", "FOLDER/plan"]),
-}
+    "copies elsewhere": (planned("recover", Recover={"copy_readable": "/tmp/copies"}), ELSEWHERE),
+    "a ledger elsewhere": (planned("migrate", Step={"ledger": "/tmp/ledger"}), ELSEWHERE),
+    "a file of the system": (planned("migrate", ClientMix={"clients": "/etc/passwd"}), ELSEWHERE),
+    "an option of another operation": (
+        planned("rebuild", Retain={"inside_segments": True}), "has no such options",
+    ),
+    "an option of another verb": (
+        verified(Migrate={"accept_loss": ["all"]}), "has no such options",
+    ),
+    "a verb that no DAG has": ({"verb": "ledger", "options": {}}, "verb: Input should be"),
+    "a field that no request has": ({**verified(), "force": True}, "force: Extra inputs"),
+    "a plan's own folder": (planned("rebuild", PlanFolder={"output": "FOLDER/plan"}), NO_OPTION),
+}  # fmt: skip
+
+
+@pytest.fixture
+def content(way: str, volume: Path, folder: Path, policy: Path, tmp_path: Path) -> dict[str, Any]:
+    """The JSON of a forged request."""
+    link(folder / "out", tmp_path)
+    real = PolicyContent.of(read_policy(policy)).model_dump(mode="json")
+    text = json.dumps(FORGED[way][0] | {"made_ms": 0})
+    for word, content in {
+        '"POLICY with a setting"': real | {"overrides": {"retention.ms": 1}}, '"POLICY"': real,
+    }.items():  # fmt: skip
+        text = text.replace(word, json.dumps(content))
+    return dict(json.loads(text.replace("VOLUME", str(volume)).replace("FOLDER", str(folder))))
 
 
 @pytest.mark.usefixtures("hardened")
 @pytest.mark.parametrize("way", FORGED)
-def test_forged_words(
-    way: str, volume: Path, folder: Path, policy: Path, tmp_path: Path, monkeypatch: Any
+def test_a_task_submits_no_forged_request(
+    way: str, content: dict[str, Any], folder: Path, policy: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("airflow.providers.apache.spark.hooks.spark_submit.subprocess.Popen", None)
-    link(folder / "out", tmp_path)
-    job, words = FORGED[way]
-    places = {"VOLUME": volume, "FOLDER": folder, "POLICY": policy}
-    said = [str(places.get(word, word)) for word in words]
-    said = [word.replace("VOLUME/", f"{volume}/").replace("FOLDER/", f"{folder}/") for word in said]
-    operator = KafkatsJobOperator(
-        task_id=job, job=job, conn_id="spark_default", application_args=said
-    )
+    monkeypatch.setattr(KafkatsJobOperator, "asked", lambda *_: made_of(content))
+    monkeypatch.setattr(KafkatsJobOperator, "submitting", None)
+    operator = KafkatsJobOperator(task_id="job", job=content["verb"])
     context = of_run(policy=str(policy), folder=str(folder)) | {
         "ti": SimpleNamespace(xcom_push=lambda *_: None)
     }
-    with pytest.raises(AirflowFailException, match=r"^.* \(KAFKATS_APPROVERS is set\)"):
+    with pytest.raises(AirflowFailException, match=re.escape(FORGED[way][1])):
         operator.execute(context)
+
+
+@pytest.mark.usefixtures("hardened")
+@pytest.mark.parametrize("way", FORGED)
+def test_a_job_does_no_forged_request(
+    way: str, content: dict[str, Any], volume: Path, tmp_path: Path
+) -> None:
+    """Its own process knows the deployment, whoever wrote the file."""
+    before = tree(volume)
+    files = Files(tmp_path / "request.json", tmp_path / "result.json", {})
+    files.request.write_text(json.dumps(content))
+    error = run_files(LocalExecutor(1), "command", files)
+    assert isinstance(error, Refused | UsageError) and FORGED[way][1] in str(error)
+    told = read_result(files.result)
+    assert told is not None and told.error is not None and not told.did_something
+    assert tree(volume) == before
+
+
+def test_a_forged_xcom_has_no_other_parts(policy: Path, folder: Path) -> None:
+    context = of_run(policy=str(policy), folder=str(folder))
+    for part in ("approval", "by", "plan", "policy", "reservation", "verb"):
+        operator = KafkatsJobOperator(task_id="job", job="verify", request={part: {}})
+        with pytest.raises(UsageError, match=r"^its arguments were made by an earlier version"):
+            operator._fields(context)
 
 
 @pytest.mark.usefixtures("hardened")
 def test_a_forged_connection(volume: Path) -> None:
     with pytest.raises(Refused, match=r"^connection 'mine' is none of the policy's"):
-        deployment.check_words("verify", "mine", [str(volume)], {})
+        deployment.check_request("mine", Request(verb="verify", made_ms=0), {})
 
 
 @pytest.mark.examples(1)
@@ -338,7 +413,7 @@ def test_a_forged_connection(volume: Path) -> None:
         "export_offsets",
     ],
 )
-def test_the_words_of_the_dags_themselves_pass(
+def test_the_requests_of_the_dags_themselves_pass(
     run: Callable[..., Any],
     dag: str,
     here: list[str],
@@ -349,12 +424,7 @@ def test_the_words_of_the_dags_themselves_pass(
     execute = KafkatsJobOperator.execute
 
     def watched(self: KafkatsJobOperator, context: Any) -> Any:
-        deployment.check_words(
-            self.job,
-            self.connection,
-            [str(word) for word in self.application_args or []],
-            context["params"],
-        )
+        deployment.check_request(self.connection, self.asked(context), context["params"])
         checked.append(self.job)
         return execute(self, context)
 
@@ -369,11 +439,11 @@ def test_the_words_of_the_dags_themselves_pass(
     assert tree(volume) == before
 
 
-def test_every_word_that_the_dags_give_is_known() -> None:
-    """Of the plugins' own source: a job whose words are new there must not be refused."""
-    given: set[str] = set()
-    for path in (ROOT / "plugins" / "kafkats_airflow").rglob("*.py"):
-        if path.stem not in {"deployment", "write_job"}:
-            given |= set(re.findall(r'"(--[a-z][a-z-]+)"', path.read_text()))
-    assert len(given) > 30
-    assert given <= {word for words in deployment.WORDS.values() for word in words}
+@pytest.mark.parametrize("operation", [name for name in OPERATIONS if name in FORMS])
+def test_every_option_of_a_form_is_allowed(operation: str) -> None:
+    form = declared_in(form_of(operation)).values()
+    own = {
+        one.name: one.option for model in OPERATIONS[operation].models for one in declared(model)
+    }
+    asked = {one.name for one in form if own.get(one.name) == one.option and one.option.flags}
+    assert asked <= Bounds.options_of("plan", operation)

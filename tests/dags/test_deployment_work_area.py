@@ -13,8 +13,10 @@ from kafkats_airflow.jobs.plan_job import to_release
 from kafkats_airflow.runs.volumes import groups_of
 
 from kafkats.cli import cli
+from kafkats.config import read_policy
 from kafkats.errors import Refused
 from kafkats.logdir.reservation import read_reservation, reservation_area
+from kafkats.request import PolicyContent, made_of
 from tests.dags.runs import REBUILD, Again, data, report, retain, states
 
 
@@ -140,11 +142,15 @@ def test_volumes_with_another_one_are_an_application_of_their_own(tmp_path: Path
 
 
 def test_release_is_told_of_it() -> None:
-    asked = {
+    options = {"WorkArea": {"place": "/w"}}
+    request = {"operation": "retain", "log_dirs": ["/v/0", "/v/1"], "options": options}
+    expected = {
         "conn_id": "c",
-        "application_args": ["retain", "/v/0", "/v/1", "--work-area", "/w", "--topics", "*"],
+        "request": {"log_dirs": ["/v/0", "/v/1"], "options": options},
     }
-    assert to_release(asked)["application_args"] == ["/v/0", "/v/1", "--work-area", "/w"]
+    assert to_release({"conn_id": "c", "request": request}) == expected
+    words = ["retain", "/v/0", "/v/1", "--work-area", "/w", "--topics", "*"]
+    assert to_release({"conn_id": "c", "application_args": words}) == expected, "an older version's"
 
 
 def test_a_deployment_with_approvers_takes_no_other(
@@ -154,8 +160,15 @@ def test_a_deployment_with_approvers_takes_no_other(
     monkeypatch.setattr(deployment.settings, "HARDENED", True)
     monkeypatch.setattr(deployment.settings, "POLICY", params["policy"])
     monkeypatch.setattr(deployment.settings, "FOLDER", str(tmp_path))
-    words = ["rebuild", "/v/1", "--policy", params["policy"], "--work-area"]
-    deployment.check_words("plan", "spark_default", [*words, "/area/a"], params)
+    policy = PolicyContent.of(read_policy(Path(params["policy"])))
+    asked = {"verb": "plan", "operation": "rebuild", "made_ms": 0, "policy": policy}
+    asked |= {"log_dirs": [{"path": "/v/1"}]}
+
+    def check(area: str) -> None:
+        request = made_of(asked | {"options": {"WorkArea": {"place": area}}})
+        deployment.check_request("spark_default", request, params)
+
+    check("/area/a")
     for other in ("/area/b", "/v/0", str(tmp_path)):
-        with pytest.raises(Refused, match=r"--work-area .* is none of the policy's"):
-            deployment.check_words("plan", "spark_default", [*words, other], params)
+        with pytest.raises(Refused, match=r"work_area .* is none of the policy's"):
+            check(other)

@@ -102,7 +102,7 @@ def test_two_dags_with_one_run_id_have_their_own_plans(tmp_path: Path) -> None:
         )  # type: ignore[typeddict-item]
         for dag_id in ("one", "two")
     }
-    assert said["one"][0]["application_args"] != said["two"][0]["application_args"]
+    assert said["one"][0]["request"] != said["two"][0]["request"]
 
 
 def test_both_layouts_are_found(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from airflow.sdk.exceptions import TaskAwaitingInput
 from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.approvals.canary import CanaryApproval
+from kafkats_airflow.jobs.plan_job import PlanJobOperator
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
 from kafkats_airflow.reports import migration as migration_reports
@@ -39,6 +40,7 @@ from tests.crash.real import fork
 from tests.golden import case, tree
 
 DAG = "migrate_message_format"
+Given = dict[str, Any]
 GOLDEN = case("matrix-0.10.2.2-v0")
 PARAMS = {
     "volumes": [], "from_magic": 0, "to_magic": 2, "compression_type": "producer", "rule": "last-offset", "accept_loss": [],
@@ -183,7 +185,7 @@ class Pretended:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.number = itertools.count()
-        self.ran: list[tuple[str, list[str]]] = []
+        self.ran: list[tuple[str, Given]] = []
         self.files = 3
         self.blocked = 0
         self.stray = False
@@ -194,8 +196,7 @@ class Pretended:
     def jobs(self) -> list[str]:
         return [job for job, _ in self.ran]
 
-    def run(self, job: str, args: list[Any]) -> dict[str, Any]:
-        args = [str(arg) for arg in args]
+    def run(self, job: str, args: Given) -> dict[str, Any]:
         self.ran.append((job, args))
         do = {
             "census": self.census,
@@ -206,8 +207,8 @@ class Pretended:
         }
         return {"rates": {}, **do[job](args)}
 
-    def census(self, args: list[str]) -> dict[str, Any]:
-        return {"log_dirs": dirs(args), "census": self.counted()}
+    def census(self, args: Given) -> dict[str, Any]:
+        return {"log_dirs": args["log_dirs"], "census": self.counted()}
 
     def counted(self) -> dict[str, Any]:
         from kafkats.migration.census import CENSUS
@@ -218,20 +219,19 @@ class Pretended:
         write_table(report / "census.parquet", CENSUS.empty_table())
         return {"report": str(report)}
 
-    def plan(self, args: list[str]) -> dict[str, Any]:
+    def plan(self, args: Given) -> dict[str, Any]:
         from kafkats.migration.forecast import FORECAST
         from kafkats.plans.facts import SEGMENTS, write_report, write_table
         from kafkats.plans.plan import ITEMS, make_plan, write_plan
 
-        said = {"log_dirs": dirs(args), "census": self.counted()}
+        said = {"log_dirs": args["log_dirs"], "census": self.counted()}
         totals = {"files": self.files, "blocked": self.blocked, "write_bytes": 7, "losses": {}}
-        if "--undo" in args and self.undo:
-            runs = args[args.index("--undo") + 1 :]
+        if self.undo and (runs := args.get("runs")):
             return said | {"undo": runs[:1], "plan": runs[0], "digest": "u" * 64, "totals": totals}
-        if "--only-newer" in args:
+        if args.get("only_newer"):
             totals["files"] = 2 if self.stray else 0
-            said |= self.certificate(option(args, "--certify"), certified=not self.stray)
-        into, report = Path(option(args, "--into")), Path(option(args, "--report"))
+            said |= self.certificate(args["certificate_folder"], certified=not self.stray)
+        into, report = Path(args["into"]), Path(args["report"])
         made = make_plan("migrate", {"into": str(into)}, totals, ITEMS.empty_table())
         write_plan(made, out := into / f"plan-{made.digest[:16]}")
         write_table(out / "forecast.parquet", FORECAST.empty_table())
@@ -252,11 +252,11 @@ class Pretended:
         }
         return {"certified": certified, **said, **bounds}
 
-    def apply(self, args: list[str]) -> dict[str, Any]:
+    def apply(self, args: Given) -> dict[str, Any]:
         from kafkats.plans.facts import ACTIONS, write_table
         from kafkats.plans.files import write_json
 
-        run = Path(option(args, "--run"))
+        run = Path(args["run_folder"])
         run.mkdir(parents=True, exist_ok=True)
         row = {
             "log_dir": "/v",
@@ -269,46 +269,51 @@ class Pretended:
         write_table(run / "report.parquet", pa.Table.from_pylist([row], schema=ACTIONS))
         for name in ("run", "report"):
             write_json(run / f"{name}.json", {"exit_code": 0, "digest": "d" * 64})
-        into = str(Path(args[0]).parent)
-        look = next(given for job, given in reversed(self.ran) if job == "plan" and into in given)
+        into = str(Path(args["plan"]).parent)
+        look = next(
+            given for job, given in reversed(self.ran) if job == "plan" and given["into"] == into
+        )
         self.tell(look, "started", run.name, folder=str(run))
         self.tell(
             look,
-            "converted-back" if option(look, "--phase") == "rollback" else "converted",
+            "converted-back" if look["phase"] == "rollback" else "converted",
             run.name,
         )
         return {"run": str(run)}
 
-    def undone(self, args: list[str]) -> dict[str, Any]:
+    def undone(self, args: Given) -> dict[str, Any]:
         look = next(given for job, given in reversed(self.ran) if job == "plan")
-        self.tell(look, "undone", Path(args[0]).name)
-        return self.certificate(option(args, "--output"), certified=True) | {
+        self.tell(look, "undone", Path(args["undone"][0]).name)
+        return self.certificate(args["output"], certified=True) | {
             "census": self.counted(),
             "log_dirs": ["/v"],
         }
 
-    def certify(self, args: list[str]) -> dict[str, Any]:
-        said = self.certificate(option(args, "--output"), certified=self.certified)
-        for run in (Path(args[n + 1]) for n, arg in enumerate(args) if arg == "--of-run"):
-            note_proved(run, files=1, undone=0)
-        return said | {"census": self.counted(), "log_dirs": dirs(args)}
+    def certify(self, args: Given) -> dict[str, Any]:
+        said = self.certificate(args["output"], certified=self.certified)
+        for run in args.get("of_run", ()):
+            note_proved(Path(run), files=1, undone=0)
+        return said | {"census": self.counted(), "log_dirs": args["log_dirs"]}
 
-    def tell(self, look: list[str], event: str, run_id: str, **details: Any) -> None:
+    def tell(self, look: Given, event: str, run_id: str, **details: Any) -> None:
         step = {
-            "broker": option(look, "--broker"),
-            "phase": option(look, "--phase"),
+            "broker": look["broker"],
+            "phase": look["phase"],
             "check": phases.check,
         }
         details = {"run_id": run_id, **details}
-        ledger.append(option(look, "--ledger"), event, by="job", now_ms=1, details=details, **step)
+        ledger.append(look["ledger"], event, by="job", now_ms=1, details=details, **step)
 
 
-def option(args: list[str], name: str) -> str:
-    return args[args.index(name) + 1]
-
-
-def dirs(args: list[str]) -> list[str]:
-    return [arg for arg in args if arg.startswith("/volumes/")]
+def given(operator: KafkatsJobOperator, context: Any) -> Given:
+    """What a job was asked for: options by name, with log directories, plan and runs."""
+    request = operator.asked(context)
+    found: Given = {name: value for one in request.options.values() for name, value in one.items()}
+    return found | {
+        "log_dirs": [str(one.path) for one in request.log_dirs],
+        "undone": [str(one.folder) for one in request.runs],
+        "plan": str(request.plan.folder) if request.plan else "",
+    }
 
 
 @pytest.fixture
@@ -317,7 +322,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Prete
     monkeypatch.setattr(
         KafkatsJobOperator,
         "execute",
-        lambda self, context: jobs.run(self.job, self.application_args),
+        lambda self, context: jobs.run(self.job, given(self, context)),
     )
     for picture in ("plot_formats", "plot_burn_down", "plot_forecast"):  # the real run draws them
         monkeypatch.setattr(f"kafkats.migration.plot.{picture}", lambda *given: given[-1].touch())
@@ -338,6 +343,8 @@ def run(bag: Any, tmp_path: Path, phase: str, **conf: Any) -> Any:
 
 class Instance(dict[str, Any]):
     """What a task instance is to the report and the approval: what tasks gave back."""
+
+    task_id, map_index = "job", 0
 
     def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
         return self.get(task_ids) if key == "return_value" else None
@@ -361,14 +368,20 @@ def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]
         }
         context |= {"dag_run": dag_run, "outlet_events": {"asset": SimpleNamespace()}}
         asked = migration.gate(context)
-        stages: dict[str, Any] = {"look": [jobs.run(**words(one["look"])) for one in asked]}
+        stages: dict[str, Any] = {
+            "look": [jobs.run(**asked_of(one["look"], context, PlanJobOperator)) for one in asked]
+        }
         work = context["ti"]["changes"] = migration.changing(context, asked, stages["look"])
         stages["convert"] = [
-            jobs.run(**words(one["convert"], context)) for one in work if one["convert"]
+            jobs.run(**asked_of(one["convert"], context, WriteJobOperator))
+            for one in work
+            if one["convert"]
         ]
         stages["parity"] = migration.parity(work)
         stages["certify"] = [
-            jobs.run(**words(migration.to_certify(one))) for one in work if one["certify"]
+            jobs.run(**asked_of(migration.to_certify(one), context, KafkatsJobOperator))
+            for one in work
+            if one["certify"]
         ]
         brokers = (
             migration.record(context, work, stages["convert"], stages["certify"]) if work else None
@@ -381,13 +394,9 @@ def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]
     return str(said["outcome"])
 
 
-def words(given: Any, context: Any = None) -> dict[str, Any]:
-    if context:
-        return {
-            "job": given["job"],
-            "args": WriteJobOperator(task_id="convert", **given)._words(context),
-        }
-    return {"job": given["job"], "args": given["application_args"]}
+def asked_of(arguments: Any, context: Any, made: type[KafkatsJobOperator]) -> dict[str, Any]:
+    operator = made(task_id="job", **arguments)
+    return {"job": operator.job, "args": given(operator, context)}
 
 
 PHASE_1 = ("phase-1", {"attested_by": "ops"})
@@ -398,19 +407,17 @@ PHASE_2 = ("phase-2", {})
 def test_the_whole_way_and_each_broker_once(tmp_path: Path, pretended: Pretended) -> None:
     reached(pretended, tmp_path, PHASE_1)
     assert pretended.jobs() == ["plan"] * 3, "one look per broker certifies as well"
-    assert all(
-        "--only-newer" in args and option(args, "--to-magic") == "0" for _, args in pretended.ran
-    )
+    assert all(args["only_newer"] and args["to_magic"] == 0 for _, args in pretended.ran)
     reached(pretended, tmp_path, CANARY)
     assert pretended.jobs()[3:] == ["plan", "apply", "certify"]
-    assert dirs(pretended.ran[-1][1]) == ["/volumes/1a", "/volumes/1b"], "all volumes of the broker"
-    assert all(
-        option(args, "--min-magic") == "2" for job, args in pretended.ran if job == "certify"
+    assert pretended.ran[-1][1]["log_dirs"] == ["/volumes/1a", "/volumes/1b"], (
+        "all volumes of the broker"
     )
+    assert all(args["min_magic"] == 2 for job, args in pretended.ran if job == "certify")
     for broker in ("2", "3"):
         reached(pretended, tmp_path, PHASE_2)
         assert last_report(tmp_path / "r")["volumes"] == [f"/volumes/{broker}"]
-    assert "--owner-stopped" in pretended.ran[-2][1]
+    assert pretended.ran[-2][1]["owner_stopped"]
     before = ledger_at(tmp_path / "r")
     assert [event for event, broker, _ in before if broker == "2"] == [
         "attest", "certified", "started", "converted", "verified", "certified",
@@ -485,7 +492,7 @@ def test_looking_needs_no_ledger_and_leaves_none(
 ) -> None:
     assert reached(pretended, tmp_path, (phase, conf)) == ("dry run" if conf else "census")
     assert pretended.jobs() == ["plan" if conf else "census"] * 3
-    assert not any("--ledger" in args or "--undo" in args for _, args in pretended.ran)
+    assert not any("ledger" in args or "runs" in args for _, args in pretended.ran)
     assert not (tmp_path / "r" / "ledger.jsonl").exists()
 
 
@@ -510,7 +517,7 @@ def test_strays_are_converted_back_and_certified_after(
     assert str(done.state) == "success"
     assert set(states(done).values()) == {"success", "skipped"}
     assert pretended.jobs() == ["plan", "apply", "certify"]
-    assert option(pretended.ran[-1][1], "--max-magic") == "0"
+    assert pretended.ran[-1][1]["max_magic"] == 0
     assert last_report(tmp_path / "r")["outcome"] == "certified"
     pretended.certified = False
     with pytest.raises(AirflowFailException, match="not certified, not finished"):
@@ -653,15 +660,15 @@ def test_a_rollback_undoes_or_converts_back(tmp_path: Path, pretended: Pretended
     pretended.ran.clear()
     assert reached(pretended, tmp_path, ("rollback", {"volumes": ["2"]})) == "undone"
     assert pretended.jobs() == ["plan", "undo"]
-    assert option(pretended.ran[0][1], "--undo") == runs[-1]
+    assert pretended.ran[0][1]["runs"][0] == runs[-1]
 
     pretended.undo = False
     pretended.ran.clear()
     back = {"volumes": ["1"], "accept_loss": ["all"], "clients": "/srv/clients.yaml"}
     assert reached(pretended, tmp_path, ("rollback", back)) == "converted back"
     assert pretended.jobs() == ["plan", "apply", "certify"]
-    assert option(pretended.ran[0][1], "--accept-loss") == "all"
-    assert option(pretended.ran[0][1], "--clients") == "/srv/clients.yaml"
+    assert pretended.ran[0][1]["accept_loss"] == ["all"]
+    assert pretended.ran[0][1]["clients"] == "/srv/clients.yaml"
     stands = {row["broker"]: row["status"] for row in steps.rows(conf_of(tmp_path, "census", {}))}
     assert stands == {"1": "certified", "2": "certified", "3": "certified"}
     with pytest.raises(AirflowFailException, match="there is no canary"):

@@ -22,7 +22,6 @@ from tests.dags.test_migrate_message_format import (
     Pretended,
     last_report,
     magics,
-    option,
     reached,
     states,
     write_policy,
@@ -87,6 +86,6 @@ def test_a_rollback_finds_the_run_of_an_earlier_version(
     [run] = (tmp_path / "r").glob("*/*/run-*")
     pretended.ran.clear()
     assert reached(pretended, tmp_path, ("rollback", {"volumes": ["1"]})) == "undone"
-    assert option(pretended.ran[0][1], "--undo") == str(run)
+    assert pretended.ran[0][1]["runs"] == [str(run)]
     said = last_report(tmp_path / "r")
     assert Path(said["report"]).parent == tmp_path / "r" / DAG and said["runs"] == [str(run)]

@@ -15,6 +15,8 @@ from kafkats_airflow.approvals import questions
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from markdown_it import MarkdownIt
 
+from kafkats.request import Request
+
 ASKS = "x{{ 7*7 }}y{{ conn.planted.password }}"
 DAGS = [
     "apply_retention", "build_lookup_tables", "end_run", "export_offsets",
@@ -60,10 +62,10 @@ def test_a_param_reaches_the_job_as_it_is(
 ) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    given: list[str] = []
+    given: list[Request] = []
 
     def execute(self: KafkatsJobOperator, context: Any) -> None:
-        given.extend(str(word) for word in self.application_args)
+        given.append(self.asked(context))
         raise AirflowFailException("enough")
 
     monkeypatch.setenv(
@@ -74,9 +76,10 @@ def test_a_param_reaches_the_job_as_it_is(
     policy.write_text("volumes: [{broker: '1', path: /volumes/one}]\n")
     conf = {"policy": str(policy), "folder": f"{tmp_path}/{ASKS}", "topics": ASKS, "volumes": []}
     assert str(bag.dags["rebuild_time_indexes"].test(run_conf=conf).state) == "failed"
-    assert given[given.index("--topics") + 1] == ASKS
-    assert any(word.startswith(f"{tmp_path}/{ASKS}/") for word in given)
-    assert "planted secret" not in str(given)
+    [request] = given
+    assert request.options["Topics"]["topics"] == ASKS
+    assert request.options["PlanFolder"]["into"].startswith(f"{tmp_path}/{ASKS}/")
+    assert "planted secret" not in str(request)
 
 
 @pytest.mark.parametrize("text", EVIL)

@@ -18,6 +18,7 @@ from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.reports.common import UNSAFE, outcome
 from kafkats_airflow.runs.folders import run_folder
 
+from kafkats.request import Request
 from tests.dags.runs import states
 from tests.golden import case, tree
 
@@ -182,27 +183,30 @@ def test_a_corrupt_log_is_blocked_and_the_other_partitions_are_asked_about(
 
 
 @pytest.fixture
-def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
+def pretended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[list[tuple[str, Request]]]:
     """The operator without Spark: records what it was to run; plans two files of two, none on /volumes/fine."""
     from kafkats.flow.ending import note_proved
     from kafkats.plans.facts import ACTIONS, SEGMENTS, write_report, write_table
     from kafkats.plans.files import write_json
     from kafkats.plans.plan import ITEMS, make_plan, write_plan
 
-    ran: list[str] = []
+    ran: list[tuple[str, Request]] = []
 
     def execute(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
-        args = [str(arg) for arg in self.application_args or []]
-        ran.append(" ".join([self.connection, self.job, *args]))
+        request = self.asked(context)
+        options = request.options
+        ran.append((self.connection, request))
         write_report(folder := tmp_path / f"{len(ran)}", SEGMENTS.empty_table(), {})
         said = {"report": str(folder), "rates": {}}
         if self.job == "plan":
-            dirs = [arg for arg in args if arg.startswith("/volumes/")]
+            dirs = [str(one.path) for one in request.log_dirs]
             files = 0 if "/volumes/fine" in dirs else 2
             left = {"danger": 0, "damage": 0}
             totals = {"files": files, "blocked": 0, "write_bytes": 24, "not_repaired": left}
             made = make_plan("rebuild", {"of": dirs}, totals, ITEMS.empty_table())
-            out = Path(args[args.index("--into") + 1], f"plan-{made.digest[:16]}")
+            out = Path(options["PlanFolder"]["into"], f"plan-{made.digest[:16]}")
             write_plan(made, out)
             return {
                 "plan": str(out),
@@ -213,13 +217,13 @@ def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[
                 "rates": {},
             }
         if self.job == "apply":
-            run = Path(args[args.index("--run") + 1])
+            run = Path(options["Apply"]["run_folder"])
             run.mkdir(parents=True)
             write_table(run / "report.parquet", ACTIONS.empty_table())
             for name in ("run", "report"):
                 write_json(run / f"{name}.json", {"exit_code": 0})
-        for run in (Path(args[n + 1]) for n, arg in enumerate(args) if arg == "--of-run"):
-            note_proved(run, files=2, undone=0)
+        for run in options.get("ProofOptions", {}).get("of_run", ()):
+            note_proved(Path(run), files=2, undone=0)
         return said | {"files": 2, "equal": 2}
 
     monkeypatch.setattr(KafkatsJobOperator, "execute", execute)
@@ -250,21 +254,21 @@ def run_pretended(bag: Any, tmp_path: Path, **conf: Any) -> Any:
 
 @pytest.mark.slow(2)
 def test_one_application_per_connection_and_only_where_needed(
-    bag: Any, tmp_path: Path, pretended: list[str]
+    bag: Any, tmp_path: Path, pretended: list[tuple[str, Request]]
 ) -> None:
     run = run_pretended(bag, tmp_path)
     assert str(run.state) == "success"
-    words = [line.split()[:2] for line in pretended]
+    words = [(on, request.verb) for on, request in pretended]
     assert [job for _, job in words] == ["plan"] * 3 + ["apply"] * 2 + ["verify"] * 2
     assert {on for on, job in words if job == "plan"} == {"host_1", "host_2", "host_3"}
     for changing_job in ("apply", "verify"):
         assert {on for on, job in words if job == changing_job} == {"host_1", "host_2"}
-    applies = [line for line in pretended if " apply " in line]
-    assert {line.split()[0]: "--owner-stopped" in line for line in applies} == {
+    applies = {on: request for on, request in pretended if request.verb == "apply"}
+    assert {on: one.options["Vouched"]["owner_stopped"] for on, one in applies.items()} == {
         "host_1": True,
         "host_2": False,
     }
-    assert all("--approval" in line and "/approval.json" in line for line in applies)
+    assert {one.record and one.record.name for one in applies.values()} == {"approval.json"}
     assert reports(tmp_path / "r")[-1]["volumes"] == [
         "/volumes/fine",
         "/volumes/one",
@@ -282,17 +286,21 @@ def test_one_application_per_connection_and_only_where_needed(
     ],
 )
 def test_straight_to_the_report(
-    bag: Any, tmp_path: Path, pretended: list[str], conf: dict[str, Any], outcome: str
+    bag: Any,
+    tmp_path: Path,
+    pretended: list[tuple[str, Request]],
+    conf: dict[str, Any],
+    outcome: str,
 ) -> None:
     run = run_pretended(bag, tmp_path, **conf)
     assert str(run.state) == "success"
-    assert not [line for line in pretended if " plan " not in line]
+    assert {request.verb for _, request in pretended} == {"plan"}
     assert reports(tmp_path / "r")[-1]["outcome"] == outcome
     assert states(run)["approve"] == "skipped"
 
 
 def test_a_job_that_fails_fails_the_run_but_not_the_report(
-    bag: Any, tmp_path: Path, pretended: list[str], monkeypatch: pytest.MonkeyPatch
+    bag: Any, tmp_path: Path, pretended: list[tuple[str, Request]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
@@ -314,7 +322,7 @@ def test_a_job_that_fails_fails_the_run_but_not_the_report(
 def test_a_volume_that_was_not_looked_at_is_not_fine(
     bag: Any,
     tmp_path: Path,
-    pretended: list[str],
+    pretended: list[tuple[str, Request]],
     monkeypatch: pytest.MonkeyPatch,
     conf: dict[str, Any],
 ) -> None:
@@ -324,7 +332,7 @@ def test_a_volume_that_was_not_looked_at_is_not_fine(
     pretend = KafkatsJobOperator.execute
 
     def execute(self: KafkatsJobOperator, context: Any) -> dict[str, Any]:
-        if self.job == "plan" and "/volumes/one" in self.application_args:
+        if self.job == "plan" and self.request["log_dirs"] == ["/volumes/one"]:
             raise AirflowFailException("Vanished: not mounted here")
         return pretend(self, context)
 
@@ -335,7 +343,7 @@ def test_a_volume_that_was_not_looked_at_is_not_fine(
 
 
 def test_a_no_is_reported_and_nothing_is_written(
-    bag: Any, tmp_path: Path, pretended: list[str], monkeypatch: pytest.MonkeyPatch
+    bag: Any, tmp_path: Path, pretended: list[tuple[str, Request]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def say_no(self: PlanApproval, context: Any) -> Any:
         now = datetime.datetime.now(tz=datetime.UTC)
@@ -352,12 +360,14 @@ def test_a_no_is_reported_and_nothing_is_written(
     )
     run = run_pretended(bag, tmp_path, need_approval=True)
     assert str(run.state) == "success"
-    assert {line.split()[1] for line in pretended} == {"plan"}
+    assert {request.verb for _, request in pretended} == {"plan"}
     assert reports(tmp_path / "r")[-1]["outcome"] == "rejected"
 
 
 @pytest.mark.slow(1)
-def test_params_reach_the_jobs(bag: Any, tmp_path: Path, pretended: list[str]) -> None:
+def test_params_reach_the_jobs(
+    bag: Any, tmp_path: Path, pretended: list[tuple[str, Request]]
+) -> None:
     run_pretended(
         bag,
         tmp_path,
@@ -366,14 +376,15 @@ def test_params_reach_the_jobs(bag: Any, tmp_path: Path, pretended: list[str]) -
         rule="first-offset",
         only_after_unclean_stop=True,
     )
-    for line in (pretended[0], pretended[-1]):
-        assert "--topics orders-* --generation first-offset" in line
-    assert "--only-after-unclean-stop" in pretended[0]
+    planned, proved = (pretended[n][1].options for n in (0, -1))
+    assert planned["Topics"] == proved["Topics"] == {"topics": "orders-*"}
+    assert planned["Rebuild"]["rule"] == proved["IndexSettings"]["rule"] == "first-offset"
+    assert planned["Rebuild"]["only_after_unclean_stop"]
 
 
 @pytest.mark.parametrize("conf", [{"rule": "kip33"}, {"volumes": "all"}, {"dry_run": "yes"}])
 def test_wrong_params_are_refused_before_the_run(
-    bag: Any, tmp_path: Path, conf: dict[str, Any], pretended: list[str]
+    bag: Any, tmp_path: Path, conf: dict[str, Any], pretended: list[tuple[str, Request]]
 ) -> None:
     from airflow.sdk.exceptions import ParamValidationError
 
@@ -497,7 +508,5 @@ def test_every_try_of_a_run_has_the_same_folder(tmp_path: Path) -> None:
     params = PARAMS | {"policy": str(two_volumes(tmp_path)), "folder": "/reports"}
     once, again = (planning(context(params, "manual__1"), "rebuild") for _ in range(2))
     assert once == again
-    assert (
-        "/reports/rebuild_time_indexes/manual__1/host_1-owner-stopped"
-        in once[0]["application_args"]
-    )
+    folder = once[0]["request"]["options"]["PlanFolder"]["into"]
+    assert folder == "/reports/rebuild_time_indexes/manual__1/host_1-owner-stopped"

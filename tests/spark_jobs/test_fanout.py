@@ -19,9 +19,10 @@ from kafkats.errors import DiskFull
 from kafkats.execution import LocalExecutor
 from kafkats.logdir import strict_json
 from kafkats.logdir.reservation import reservation_area, reserve
+from kafkats.progress import read_progress
 from kafkats.request import Request
 from kafkats.reserving import now_ms
-from kafkats.result import Result
+from kafkats.result import Result, read_result
 from tests.golden import case
 
 
@@ -91,6 +92,52 @@ def test_a_request_in_a_file_does_what_the_words_do(
     summary = {name: value for name, value in result.summary().items() if name != "exit_code"}
     assert summary | {"rates": {}} == by_words
     assert stat.S_IMODE(told.stat().st_mode) == 0o600
+
+
+def test_with_a_file_for_the_progress_nothing_is_printed_for_programs(
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    paths = [tmp_path / f"{name}.json" for name in ("request", "result", "progress")]
+    paths[0].write_text(rebuild(root, str(tmp_path / "plan")))
+    words = zip(("--request", "--result", "--progress"), paths, strict=True)
+    assert run_job(monkeypatch, "plan", *(word for pair in words for word in pair)) == 0
+    assert "KAFKATS_" not in capsys.readouterr().out
+    found, told = read_progress(paths[2]), read_result(paths[1])
+    assert found is not None and (found.state, found.verb) == ("ended", "plan")
+    assert told is not None and told.plan is not None
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "words"),
+    [
+        ("inventory", {"Inventory": {"by": "topic"}}, ("--by", "topic")),
+        ("census", {"Census": {"by": "topic"}}, ("--by", "topic")),
+        ("certify", {"Certify": {"max_magic": 1}}, ("--max-magic", 1)),
+        ("preflight", {"Preflight": {"kafka": "4.3"}}, ("--kafka", "4.3")),
+        ("lookup", {"Times": {"times": ["latest", "5"]}}, ("--at", "latest", "--at", 5)),
+        ("export", {"Export": {"at": "5", "to": "json"}}, ("--at", 5, "--to", "json")),
+    ],
+)
+def test_a_job_that_reads_gives_the_same_by_file_and_by_words(
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+    tmp_path: Path,
+    verb: str,
+    options: dict[str, Any],
+    words: tuple[object, ...],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked, told = tmp_path / "request.json", tmp_path / "result.json"
+    fields = {"verb": verb, "made_ms": 0, "log_dirs": [{"path": str(root)}], "options": options}
+    asked.write_text(json.dumps(fields))
+    code = run_job(monkeypatch, verb, root, *words)
+    by_words = marked(capsys.readouterr().out)
+    assert run_job(monkeypatch, verb, "--request", asked, "--result", told) == code
+    assert marked(capsys.readouterr().out) == by_words and len(by_words) > 2
+    assert Result.model_validate_json(told.read_text()).exit_code == code
 
 
 @pytest.mark.parametrize(

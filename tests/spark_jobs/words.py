@@ -6,7 +6,8 @@ from typing import Any
 
 import fanout
 
-from kafkats.cli import JOB, Session, run
+from kafkats.cli import JOB, Files, Session, run, run_request
+from kafkats.errors import KafkatsError
 from kafkats.execution import Executor
 
 
@@ -17,6 +18,13 @@ def job(executor: Executor, name: str, *words: object) -> dict[str, Any]:
     if session.error is not None:
         raise session.error
     return {**session.result(), "exit_code": code}
+
+
+def run_files(executor: Executor, name: str, files: Files) -> KafkatsError | None:
+    """Run the request in the files, as spark_jobs/NAME.py does. Returns the error that ended it."""
+    session = Session(executor, JOB)
+    run_request(files, session, "" if name == "command" else name)
+    return session.error
 
 
 def options(**given: Any) -> list[object]:

@@ -1,4 +1,4 @@
-"""The Spark applications of a run, with the arguments of their jobs.
+"""The Spark applications of a run, with the requests of their jobs.
 
 There is one application per Spark connection. Volumes that differ in `owner_stopped` or
 `work_area` get separate applications. So do volumes of different brokers, in DAGs that handle one
@@ -9,22 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats.config.option import declared
+from kafkats.config.option import Declared, Parsed, declared
 from kafkats.errors import UsageError
-from kafkats.operations import OPERATIONS
+from kafkats.request import models_of
 from kafkats_airflow import checks
 from kafkats_airflow.failing import in_our_words
-from kafkats_airflow.forms.catalogue import declared_in, flag_of, form_of
+from kafkats_airflow.forms.catalogue import declared_in, form_of
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.results import Arguments, PlanResult, Work
+from kafkats_airflow.results import Arguments, Asked, PlanResult, Work
 from kafkats_airflow.runs.folders import folder_of
+from kafkats_airflow.runs.moment import time_of
 from kafkats_airflow.runs.tries import work_of
 from kafkats_airflow.runs.volumes import Group, groups_of, listed
 
+Given: TypeAlias = dict[str, dict[str, Any]]
+"""The fields of options that are given, by model."""
 START: Final = "start"
 """The folder of a report of preflight, in the folder of its broker."""
 
@@ -36,17 +39,27 @@ def planning(context: Context, operation: str) -> list[Arguments]:
     """
     params = params_of(context)
     checks.writable(params["folder"])
-    words = [*_reading(params), *words_of(operation, params)]
+    options = options_of(operation, params)
     return [
-        {
-            "conn_id": group.connection,
-            "application_args": [
-                operation, *group.log_dirs, *words,
-                *places(folder_of(context) / group.name, group),
-            ],
-        }
+        {"conn_id": group.connection, "request": to_plan(context, group, operation, options)}
         for group in groups_of(params)
-    ]  # fmt: skip
+    ]
+
+
+def to_plan(context: Context, group: Group, operation: str, options: Given) -> Asked:
+    """Return the fields of a request to plan for the volumes of a group."""
+    folder = str(folder_of(context) / group.name)
+    places = {"PlanFolder": {"into": folder, "report": f"{folder}/before"}}
+    return {
+        "operation": operation,
+        "log_dirs": group.log_dirs,
+        "options": {**options, **places, **work_area(group.work_area)},
+    }
+
+
+def work_area(place: str) -> Given:
+    """Return the option for a work area, none for ""."""
+    return {"WorkArea": {"place": place}} if place else {}
 
 
 @in_our_words
@@ -63,39 +76,46 @@ def starting(context: Context) -> list[Arguments]:
     return [
         {
             "conn_id": group.connection,
-            "application_args": [
-                *group.log_dirs, "--kafka", kafka, "--go-on",
-                "--report", str(folder / group.name / START),
-            ],
+            "request": {
+                "log_dirs": group.log_dirs,
+                "options": {
+                    "Preflight": {"kafka": kafka, "go_on": True},
+                    "Report": {"report": str(folder / group.name / START)},
+                },
+            },
         }
         for group in groups_of(params, by_broker=True, writes=False)
-    ]  # fmt: skip
+    ]
 
 
-def words_of(operation: str, params: RunParams) -> list[str]:
-    """Return the operation's own options as its form gives them. Empty boxes give none."""
-    own = {one.option for model in OPERATIONS[operation].models for one in declared(model)}
-    words: list[str] = []
+def options_of(operation: str, params: RunParams, form: str = "") -> Given:
+    """Return the options of `plan` and an operation as the form gives them; empty boxes give none.
+
+    `form` is that of another operation. Raises UsageError.
+    """
+    boxes = declared_in(form_of(form or operation))
     values = cast("Mapping[str, object]", params)
-    for name, one in declared_in(form_of(operation)).items():
-        # A run that was made before the form had the option takes what the form begins with.
-        value = values.get(name, one.option.initial) if one.option in own else None
-        if value in (None, "", False):
-            continue
-        word = flag_of(one)
-        if one.kind.base is Path and not Path(str(value)).is_absolute():
-            raise UsageError(
-                f"{name}: {value!r} does not begin with /: workers have no such folder"
-            )
-        if value is True:
-            words.append(word)
-        elif isinstance(value, list):
-            given = listed(value)
-            given = [",".join(given)] if given and one.kind.commas else given
-            words += [part for text in given for part in (word, text)]
-        else:
-            words += [word, str(value)]
-    return words
+    found: Given = {}
+    for model in models_of("plan", operation):
+        for one in declared(model):
+            if (box := boxes.get(one.param)) and box.option == one.option:
+                # A run that was made before the form had the option takes what it begins with.
+                value = values.get(one.param, one.option.initial)
+                if not (value is None or value is False or value in ("", [])):
+                    given = _read(one, one.param, value)
+                    found.setdefault(model.__name__, {})[one.name] = given
+    return found
+
+
+def _read(one: Declared, name: str, value: object) -> object:
+    """Return the value of an option as requests have it. Raises UsageError."""
+    if one.kind.base is Path and not Path(str(value)).is_absolute():
+        raise UsageError(f"{name}: {value!r} does not begin with /: workers have no such folder")
+    if isinstance(one.kind.text, Parsed) and isinstance(value, str):
+        if one.kind.text.format == "date-time":
+            return one.kind.text.parse(time_of(value, name).isoformat())
+        return checks.amount(one.kind.text.parse, value, name)
+    return listed(value) if isinstance(value, list) else value
 
 
 @in_our_words
@@ -106,19 +126,11 @@ def changing(
     params = params_of(context)
     if params["dry_run"]:
         return []
-    proof = _reading(params) + (["--generation", params["rule"]] if "rule" in params else [])
+    proof: Given = {"Topics": {"topics": params["topics"]}}
+    if "rule" in params:
+        proof["IndexSettings"] = {"rule": params["rule"]}
     found = [
         work_of(asked["conn_id"], plan, proof, writes=bool(plan["totals"]["files"]))
         for asked, plan in zip(planning, plans, strict=True)
     ]
     return [work for work in found if work]
-
-
-def places(folder: Path, group: Group) -> list[str]:
-    """Return the arguments that name the plan's folder, the report and the work area."""
-    area = ["--work-area", group.work_area] if group.work_area else []
-    return ["--into", str(folder), "--report", str(folder / "before"), *area]
-
-
-def _reading(params: RunParams) -> list[str]:
-    return ["--policy", params["policy"], "--topics", params["topics"]]

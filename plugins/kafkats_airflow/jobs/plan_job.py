@@ -8,17 +8,25 @@ reservation of a DAG run that is over, or no longer exists, does not count.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
+from kafkats import clock
 from kafkats_airflow.approvals.guards import beyond_guards
 from kafkats_airflow.failing import Held
 from kafkats_airflow.forms.values import params_of
+from kafkats_airflow.jobs.applications import work_area
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
-from kafkats_airflow.results import Arguments, JobResult, PhaseApplication, PlanResult
+from kafkats_airflow.results import (
+    Arguments,
+    JobArguments,
+    JobResult,
+    PhaseApplication,
+    PlanResult,
+)
 from kafkats_airflow.runs.folders import holder_of, run_of
 from kafkats_airflow.settings import TIMEOUTS
 
@@ -31,39 +39,42 @@ class PlanJobOperator(KafkatsJobOperator):
     It takes over the reservations of DAG runs that are over.
     """
 
-    def execute(self, context: Context) -> JobResult:  # type: ignore[override]  # as its parent
-        if self.job != "plan":
-            return super().execute(context)
-        # People are asked about what can be done; question and report name what is blocked.
-        self.application_args = words = [
-            *(str(word) for word in self.application_args or []),
-            "--go-on",
-        ]
-        params = params_of(context)
-        if params["dry_run"]:
-            return super().execute(context)
-        words += ["--reserve", holder_of(context), "--reserve-until", str(_until_ms())]
-        words += [] if params["volumes"] or "--ledger" in words else ["--skip-reserved"]
-        over: list[str] = []
+    _over: tuple[str, ...] = ()
+
+    def execute(self, context: Context) -> JobResult:
+        self._over = ()
         while True:
-            self.application_args = [
-                *words,
-                *(word for holder in over for word in ("--take-over", holder)),
-            ]
             try:
-                result, held = super().execute(context), []
+                result = super().execute(context)
                 held = [str(one["holder"]) for one in result.get("reserved", ())]
             except Held as e:
                 held = [one.holder for one in e.holders]
-                if not (fresh := _over(context, held, over)):
+                if not (fresh := _over(context, held, self._over)):
                     raise
             else:
-                if not (fresh := _over(context, held, over)):
+                if not (fresh := _over(context, held, self._over)):
                     return result
             self.log.warning(
                 "remark: the reservation of %s counts no more: that run is over", ", ".join(fresh)
             )
-            over += fresh
+            self._over += fresh
+
+    def _fields(self, context: Context) -> dict[str, Any]:
+        found, params = super()._fields(context), params_of(context)
+        if self.job != "plan":
+            return found
+        # People are asked about what can be done; question and report name what is blocked.
+        options = found["options"]
+        found["options"] = options | {"PlanFolder": options["PlanFolder"] | {"go_on": True}}
+        if not params["dry_run"]:
+            whole = params["volumes"] or "ledger" in options.get("Step", {})
+            found["reservation"] = {
+                "holder": holder_of(context),
+                "until_ms": _until_ms(),
+                "skip": not whole,
+                "take_over": self._over,
+            }
+        return found
 
 
 class ReleaseJobOperator(KafkatsJobOperator):
@@ -73,7 +84,7 @@ class ReleaseJobOperator(KafkatsJobOperator):
         super().__init__(job="release", **kwargs)
         self.looks = looks
 
-    def execute(self, context: Context) -> JobResult:  # type: ignore[override]  # as its parent
+    def execute(self, context: Context) -> JobResult:
         if params_of(context)["dry_run"]:
             raise AirflowSkipException("a dry run reserves nothing")
         plan: PlanResult | None = context["ti"].xcom_pull(
@@ -81,18 +92,32 @@ class ReleaseJobOperator(KafkatsJobOperator):
         )
         if isinstance(plan, dict) and not _kept(plan):
             raise AirflowSkipException("nothing is reserved any more")
-        self.application_args = [*(self.application_args or []), "--holder", holder_of(context)]
         return super().execute(context)
 
+    def _fields(self, context: Context) -> dict[str, Any]:
+        return super()._fields(context) | {"reservation": {"holder": holder_of(context)}}
 
-def to_release(asked: Arguments | PhaseApplication) -> Arguments:
+
+def to_release(asked: Arguments | PhaseApplication) -> JobArguments:
     """Return arguments of ReleaseJobOperator, from those of the plan."""
     look = asked["look"] if "look" in asked else asked  # noqa: SIM401  # get() loses the type
-    words = look["application_args"]
-    first = next((n for n, word in enumerate(words) if str(word).startswith("--")), len(words))
-    log_dirs = asked["log_dirs"] if "log_dirs" in asked else words[1:first]
-    area = words[words.index("--work-area") :][:2] if "--work-area" in words else []
-    return {"conn_id": look["conn_id"], "application_args": [*log_dirs, *area]}
+    if "application_args" in look and "request" not in look:
+        log_dirs, place = _of_words(look["application_args"])
+    else:
+        log_dirs = look["request"]["log_dirs"]
+        place = look["request"].get("options", {}).get("WorkArea", {}).get("place", "")
+    log_dirs = asked["log_dirs"] if "log_dirs" in asked else log_dirs  # noqa: SIM401
+    return {
+        "conn_id": look["conn_id"],
+        "request": {"log_dirs": log_dirs, "options": work_area(place)},
+    }
+
+
+def _of_words(words: Sequence[str]) -> tuple[list[str], str]:
+    """Return log directories and work area of a plan that an earlier version asked for by words."""
+    first = next((n for n, word in enumerate(words) if word.startswith("--")), len(words))
+    area = words[words.index("--work-area") + 1] if "--work-area" in words else ""
+    return list(words[1:first]), area
 
 
 def _kept(plan: PlanResult) -> bool:
@@ -104,7 +129,7 @@ def _kept(plan: PlanResult) -> bool:
     )
 
 
-def _over(context: Context, holders: list[str], known: list[str]) -> list[str]:
+def _over(context: Context, holders: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
     """Return the holders that are DAG runs which are over or no longer exist."""
     found = []
     for holder in dict.fromkeys(holders):
@@ -120,7 +145,7 @@ def _over(context: Context, holders: list[str], known: list[str]) -> list[str]:
             and not _active(context, dag_id, run_id)
         ):
             found.append(holder)
-    return found
+    return tuple(found)
 
 
 def _active(context: Context, dag_id: str, run_id: str) -> bool:
@@ -132,4 +157,4 @@ def _active(context: Context, dag_id: str, run_id: str) -> bool:
 def _until_ms() -> int:
     """Return the end of a reservation made now, epoch ms: plan, question, two tries of apply."""
     lasts = min(3 * TIMEOUTS.job + max(TIMEOUTS.approval, TIMEOUTS.guards), LONGEST)
-    return time.time_ns() // 1_000_000 + lasts // timedelta(milliseconds=1)
+    return clock.now_ms() + lasts // timedelta(milliseconds=1)

@@ -49,3 +49,9 @@ def _runs(pid: int) -> bool:
         alive: bool = psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         return alive
     return False
+
+
+def leaders() -> set[int]:
+    """Return the children of this process that lead a session."""
+    children = (one.pid for one in psutil.Process().children())
+    return {pid for pid in children if _session_of(pid) == pid}

@@ -1,42 +1,52 @@
-"""The operator that submits one of spark_jobs/ and listens to what it says.
+"""The operator that submits one of spark_jobs/ with a request, and reads its result.
 
-The job prints marker lines (spark_jobs/fanout.py). The operator takes them out of the log stream:
-the result becomes the task's XCom, progress is shown live in the task's page (state store and log),
-and the Spark UI gets a link. That needs the driver's output, so connections use client deploy mode
-(the default) or a local master.
+The request is made when the task runs, from its arguments and the policy, and written into a file
+(kafkats_airflow.jobs.job_files). The job writes its result and its progress beside it. The result
+becomes the task's XCom; progress is shown live in the task's page (state store and log), and the
+Spark UI gets a link. Every driver sees the run's folder; it runs on the worker (client deploy mode,
+the default, or a local master), where the task can end it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.providers.common.compat.sdk import AirflowException, BaseOperatorLink, Context
+from airflow.providers.common.compat.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from kafkats.errors import Holder, KafkatsError
+from kafkats import clock, progress
+from kafkats.errors import KafkatsError, UsageError
+from kafkats.request import PolicyContent, Request, made_of
+from kafkats.result import Result, read_result
 from kafkats_airflow import checks, deployment, sentences, settings
-from kafkats_airflow.failing import failed, keep
-from kafkats_airflow.forms.values import RunParams, given_params, params_of
-from kafkats_airflow.jobs.processes import end_session
-from kafkats_airflow.results import JobResult, Progress
+from kafkats_airflow.failing import failed, in_our_words, keep
+from kafkats_airflow.forms.values import params_of
+from kafkats_airflow.jobs.job_files import JobFiles, write_files
+from kafkats_airflow.jobs.submit import Submit
+from kafkats_airflow.results import Asked, JobResult
 from kafkats_airflow.runs.progress import Teller, telling
 from kafkats_airflow.settings import SUBMITTING
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-PROGRESS: Final = "KAFKATS_PROGRESS "
-RESULT: Final = "KAFKATS_RESULT "
-
 JOBS: Final = Path(os.environ.get("KAFKATS_SPARK_JOBS", Path(__file__).parents[3] / "spark_jobs"))
+SECONDS: Final = 0.5
+"""How often the progress is looked at."""
+_PARTS: Final = frozenset({"operation", "log_dirs", "options", "runs"})
+"""The fields of a request that an XCom may have."""
+# A search by time answers by the policy, too; a table to be filled by none.
+_BY_POLICY: Final = frozenset({"certify", "plan", "verify"})
+_OLD: Final = (
+    "its arguments were made by an earlier version of kafkats; clear the first task of the run, and"
+    " with it all tasks after it, to make new ones"
+)
 
 
 class SparkUiLink(BaseOperatorLink):
@@ -49,138 +59,147 @@ class SparkUiLink(BaseOperatorLink):
         return str(getattr(operator, "spark_ui", "") or "")
 
 
-class KafkatsJobOperator(SparkSubmitOperator):
-    """Submits `spark_jobs/<job>.py` with `application_args` and returns the job's result.
+class KafkatsJobOperator(BaseOperator):
+    """Submits `spark_jobs/<job>.py` with a request of which `request` has some fields, and returns
+    the job's result.
 
     If the job failed with an error of ours, the task fails with the error's own words, and without
-    a retry if none can help. `application_args` may hold Paths and numbers. `about` labels a mapped
-    task.
+    a retry if none can help. `about` labels a mapped task. `application_args` are of an earlier
+    version.
     """
 
     operator_extra_links = (SparkUiLink(),)
-    # Words of params end up in these fields: a template in one would be rendered, and can read
+    # Texts of params end up in these fields: a template in one would be rendered, and can read
     # passwords.
     template_fields = ()
-    default_connection = "spark_default"
 
-    def __init__(self, *, job: str, about: str = "", **kwargs: Any) -> None:
-        kwargs = {**SUBMITTING, **kwargs}
-        super().__init__(application=str(JOBS / f"{job}.py"), name=f"kafkats {job}", **kwargs)
-        self.job = job
-        self.connection = str(kwargs.get("conn_id", self.default_connection))
+    def __init__(
+        self,
+        *,
+        job: str,
+        conn_id: str = "spark_default",
+        request: Asked | None = None,
+        about: str = "",
+        application_args: list[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**{**SUBMITTING, **kwargs})
+        self.job, self.connection, self.request = job, conn_id, request
+        self.application_args = application_args
         self.about = about or self.connection
         self.spark_ui: str | None = None
-        self._context: Context | None = None
-        self._result: JobResult | None = None
-        self._teller: Teller | None = None
+        self._submit: Submit | None = None
+        self._seen: progress.Progress | None = None
 
-    def execute(self, context: Context) -> JobResult:  # type: ignore[override]  # Spark's is None
-        self._context, self._result = context, None
-        self._hook = None  # the provider's keeps the words of the submit before
-        try:
-            self._check(context)
-        except KafkatsError as e:
-            raise failed(sentences.of(e, given_params(context)), context=context) from None
-        self.application_args = [str(arg) for arg in self.application_args or []]
-        with telling(context, self.job, self.about) as self._teller:
-            return self._submitted(context)
+    def execute(self, context: Context) -> JobResult:
+        request, files = in_our_words(self._prepared)(context)
+        with telling(context, self.job, self.about) as teller:
+            error = self._submitted(files, context, teller)
+            return in_our_words(self._ended)(context, request, files, error)
 
-    def _submitted(self, context: Context) -> JobResult:
+    def on_kill(self) -> None:
+        if self._submit is not None:
+            self._submit.end()
+
+    def asked(self, context: Context) -> Request:
+        """Return the request of the task. Raises UsageError."""
+        ti = context["ti"]
+        name = f"{context['dag'].dag_id}/{context['run_id']}/{ti.task_id}/{ti.map_index}"
+        made_ms = clock.now_ms()
+        return made_of({
+            **self._fields(context), "id": name, "made_ms": made_ms, "verb": self.job,
+        })  # fmt: skip
+
+    def _fields(self, context: Context) -> dict[str, Any]:
+        """Return the fields that this job has besides those of every request."""
+        given: Mapping[str, Any] = self.request or {}
+        if self.application_args is not None or given.keys() - _PARTS:
+            raise UsageError(_OLD)
+        found = {name: given[name] for name in ("operation", "options") if name in given}
+        if self.job in _BY_POLICY or "Times" in found.get("options", {}):
+            found["policy"] = PolicyContent.of(checks.policy_of(params_of(context)))
+        return {
+            **found,
+            "log_dirs": [{"path": path} for path in given.get("log_dirs", ())],
+            "runs": [{"folder": folder} for folder in given.get("runs", ())],
+            "no_topic_is_fine": True,
+            "suspects": True,
+        }
+
+    def _prepared(self, context: Context) -> tuple[Request, JobFiles]:
+        """Return the request, in its file. Raises UsageError or Refused before anything is
+        submitted.
+        """
+        request = self.asked(context)
+        if deployment.hardened():
+            deployment.check_request(self.connection, request, params_of(context))
+        checks.connected(self.connection)
+        return request, write_files(context, request)
+
+    def submitting(self, files: JobFiles) -> Submit:
+        """Return the submit of the job with these files, which has not begun."""
+        hook = SparkSubmitHook(
+            conn_id=self.connection, name=f"kafkats {self.job}", application_args=files.words
+        )
+        return Submit(hook, str(JOBS / f"{self.job}.py"))
+
+    def _submitted(self, files: JobFiles, context: Context, teller: Teller) -> Exception | None:
+        """Run the job, and return what the provider raised. Only this thread talks to Airflow."""
+        self._submit = submit = self.submitting(files)
         try:
-            super().execute(context)
-        except AirflowException as e:
-            raise self._failed(e) from None
+            submit.start()
+            while not submit.wait(SECONDS):
+                self._tell(files, context, teller)
         except AirflowTaskTimeout:
-            self._end_driver()
             limit = self.execution_timeout or settings.TIMEOUTS.job
             sentence = sentences.of_timeout(self.job, sentences.duration(limit.total_seconds()))
             keep(sentence, context)
             raise AirflowTaskTimeout(sentence) from None
         finally:
-            self._end_driver()
-        if self._result is None:
-            sentence = (
-                f"{self.job}: gave no result: its driver must run on this worker (client deploy"
-                f" mode of {self.connection})"
-            )
-            raise failed(sentence, context=context)
-        return self._result
+            submit.end()
+        self._tell(files, context, teller)
+        return submit.error
 
-    def on_kill(self) -> None:
-        super().on_kill()
-        self._end_driver()
-
-    def _check(self, context: Context) -> None:
-        """Raises UsageError or Refused before anything is submitted."""
-        settings.check()
-        if deployment.hardened():
-            deployment.check(context)
-            words = [str(arg) for arg in self.application_args or []]
-            deployment.check_words(self.job, self.connection, words, params_of(context))
-        checks.connected(self.connection)
-
-    def _failed(self, error: AirflowException) -> AirflowException:
-        """Return the exception with the job's own sentence, else with the provider's words."""
-        result: JobResult = self._result or {}
-        if reason := result.get("error"):
-            sentence = sentences.of_error(str(result.get("kind")), reason, self._params())
-            return failed(
-                sentence,
-                retryable=bool(result.get("retryable")),
-                holders=[Holder(**one) for one in result.get("holders", ())],
-                context=self._context,
-            )
-        if result:  # the job came to an end, and what it found is the failure
-            self.log.info("%s found: %s", self.job, json.dumps(result))
-            sentence = sentences.of_findings(self.job, result, self._params())
-            return failed(sentence, context=self._context)
-        return failed(
-            sentences.of_no_result(self.job, str(error)), retryable=True, context=self._context
-        )
-
-    def _params(self) -> RunParams | None:
-        return None if self._context is None else given_params(self._context)
-
-    def _end_driver(self) -> None:
-        """Kill what is left of the submit: JVM, driver and Python workers are one session of
-        processes.
-        """
-        submitted = getattr(self._hook, "_submit_sp", None)
-        if pid := getattr(submitted, "pid", None):  # it leads its session
-            end_session(pid)
-
-    def _get_hook(self) -> SparkSubmitHook:
-        hook = super()._get_hook()
-        inner = hook._process_spark_submit_log  # private: the provider is pinned, a test covers it
-        hook._process_spark_submit_log = (  # type: ignore[method-assign]
-            lambda itr: inner(self._tap(itr))
-        )
-        submit = partial(hook.submit, start_new_session=True)
-        hook.submit = submit  # type: ignore[method-assign]  # the hook has no place for it
-        return hook
-
-    def _tap(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield all lines but the marker lines, and handle those."""
-        for line in lines:
-            if line.startswith(RESULT):
-                self._result = json.loads(line.removeprefix(RESULT))
-            elif line.startswith(PROGRESS):
-                self._progress(line.removeprefix(PROGRESS))
-            else:
-                yield line
-
-    def _progress(self, text: str) -> None:
-        context = self._context
-        if context is None:
+    def _tell(self, files: JobFiles, context: Context, teller: Teller) -> None:
+        """Tell people of the progress, if there is a new one."""
+        found, seen = None, self._seen
+        with suppress(KafkatsError):
+            found = progress.read_progress(files.progress)
+        if found is None or (seen and seen.written_ms == found.written_ms):
             return
-        content = json.loads(text)
-        progress: Progress = content
-        if ui := progress.get("ui"):
-            self.spark_ui = ui
-            context["ti"].xcom_push(SparkUiLink.xcom_key, ui)
+        self._seen, fields = found, found.of_stage()
+        teller.tell(fields)
+        if seen is not None and seen.of_stage() == fields:
+            return
+        if found.ui and found.ui != self.spark_ui:
+            self.spark_ui = found.ui
+            context["ti"].xcom_push(SparkUiLink.xcom_key, found.ui)
         if (store := context.get("task_state_store")) is not None:
-            store.set("progress", content)
-        if self._teller is not None:
-            self._teller.tell(progress)
-        if "of_bytes" in progress:
-            self.log.info(sentences.of_progress(progress))
+            store.set("progress", fields)
+        if found.of_bytes is not None:
+            self.log.info(sentences.of_progress(found))
+
+    def _ended(
+        self, context: Context, request: Request, files: JobFiles, error: Exception | None
+    ) -> JobResult:
+        """Return the job's result. Raises the error that ended it, or the failure of findings."""
+        result = read_result(files.result)
+        if result is None or result.request != request.id:
+            sentence = sentences.of_no_result(self.job, str(error or ""))
+            raise failed(sentence, retryable=True, context=context)
+        if result.error is not None:
+            raise result.error.as_error()
+        told = _told(result)
+        if result.exit_code:
+            self.log.info("%s found: %s", self.job, json.dumps(told))
+            sentence = sentences.of_findings(self.job, told, params_of(context))
+            raise failed(sentence, context=context)
+        if error is not None:
+            self.log.warning("the job was done before its driver failed: %s", error)
+        return told
+
+
+def _told(result: Result) -> JobResult:
+    told: Any = result.told()
+    found: JobResult = told
+    return found

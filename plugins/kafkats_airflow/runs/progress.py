@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from airflow.providers.common.compat.sdk import Context
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
+from pydantic import NonNegativeInt
 
 from kafkats import clock
 from kafkats.errors import KafkatsError
-from kafkats_airflow.results import Progress
+from kafkats.progress import Stage
 from kafkats_airflow.runs.folders import file_name, folder_of
 from kafkats_airflow.runs.started import Started, started_of
 
@@ -24,10 +24,8 @@ FILES: Final = "progress-*.json"
 State: TypeAlias = Literal["running", "done", "failed"]
 
 
-class Live(BaseModel):
+class Live(Stage):
     """The content. `stage` is the job's own, `units` and `bytes` are those of the stage."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     format: Literal[1]
     dag_id: str
@@ -39,15 +37,6 @@ class Live(BaseModel):
     state: State
     began_ms: NonNegativeInt
     written_ms: NonNegativeInt
-    stage: str = ""
-    units: NonNegativeInt | None = None
-    of_units: NonNegativeInt | None = None
-    bytes: NonNegativeInt | None = None
-    of_bytes: NonNegativeInt | None = None
-    seconds: NonNegativeFloat | None = None
-    bytes_per_second: NonNegativeInt | None = None
-    seconds_left: NonNegativeInt | None = None
-    failed_tasks: NonNegativeInt = 0
     started: Started = Started()
 
 
@@ -57,10 +46,10 @@ class Teller:
     def __init__(self, context: Context, job: str, about: str) -> None:
         self.context, self.job, self.about = context, job, about
         self.began_ms = clock.now_ms()
-        self.last: Progress = {"stage": ""}
+        self.last: dict[str, Any] = {"stage": ""}
         self._started: Started | None = None
 
-    def tell(self, progress: Progress | None = None, state: State = "running") -> None:
+    def tell(self, progress: dict[str, Any] | None = None, state: State = "running") -> None:
         """Write the file; at the end, without `progress`, with the last of the job."""
         from kafkats.plans.files import make_folder, write_json
 

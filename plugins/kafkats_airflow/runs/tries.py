@@ -10,11 +10,11 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
-from kafkats_airflow.results import Arguments, JobArguments, PlanName, PlanResult, Work
+from kafkats_airflow.results import Asked, JobArguments, PlanName, PlanResult, Work
 from kafkats_airflow.runs.folders import run_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def tries_of(folder: Path) -> list[Try]:
     return tries_in(*(one for one in sorted(folder.glob("*")) if one.is_dir()))
 
 
-def work_of(conn_id: str, plan: PlanResult, proof: Sequence[str], *, writes: bool) -> Work | None:
+def work_of(
+    conn_id: str, plan: PlanResult, proof: Mapping[str, dict[str, Any]], *, writes: bool
+) -> Work | None:
     """Return the Work of one application; None if nothing is to be written and nothing was."""
     folder = Path(plan["plan"]).parent
     if not writes and not tries_in(folder):
@@ -59,7 +61,7 @@ def work_of(conn_id: str, plan: PlanResult, proof: Sequence[str], *, writes: boo
         "folder": str(folder),
         "log_dirs": list(plan["log_dirs"]),
         "plan": plan if writes else None,
-        "proof": list(proof),
+        "proof": dict(proof),
     }
 
 
@@ -75,21 +77,21 @@ def name_of(plan: PlanResult) -> PlanName:
     return {"plan": plan["plan"], "digest": plan["digest"], "log_dirs": plan["log_dirs"]}
 
 
-def to_prove(work: Work) -> Arguments:
+def to_prove(work: Work) -> JobArguments:
     """Return arguments of the verify job for all unproved RUNs; skip an application without one."""
     if not (runs := unproved(Path(work["folder"]))):
         raise AirflowSkipException("nothing was written that is not proved yet")
-    report = ["--report", str(Path(work["folder"], "after"))]
-    return {
-        "conn_id": work["conn_id"],
-        "application_args": [*work["log_dirs"], *work["proof"], *report, *runs],
-    }
+    if isinstance(proof := work["proof"], list):  # the job refuses what an earlier version made
+        return {"conn_id": work["conn_id"], "application_args": proof}
+    proof |= {"ProofOptions": {"of_run": runs}}
+    proof |= {"Report": {"report": str(Path(work["folder"], "after"))}}
+    asked: Asked = {"log_dirs": work["log_dirs"], "options": proof}
+    return {"conn_id": work["conn_id"], "request": asked}
 
 
 def unproved(folder: Path) -> list[str]:
-    """Return `--of-run RUN` for each unproved RUN, the earliest first."""
-    runs = [one.run for one in tries_in(folder) if not one.undone and one.proved < 0]
-    return [word for run in runs for word in ("--of-run", str(run))]
+    """Return the unproved RUNs, the earliest first."""
+    return [str(one.run) for one in tries_in(folder) if not one.undone and one.proved < 0]
 
 
 def ending(folder: Path, plans: Sequence[PlanResult], *, rejected: bool) -> Ending:

@@ -1,5 +1,5 @@
-"""Lookup tables and exports by DAG: the hour that a run adds, the words of its jobs, what is told
-of the tables.
+"""Lookup tables and exports by DAG: the hour that a run adds, the requests of its jobs, and what is
+told of the tables.
 
 Each broker of a connection has a table of its own, so that a partition is in it once, and runs on
 several connections never write the same one. A run adds its data interval, whenever it runs:
@@ -24,10 +24,11 @@ from kafkats.errors import UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.jobs.applications import Given
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports import failed as failed_reports
 from kafkats_airflow.reports.failed import UNFINISHED, with_report
-from kafkats_airflow.results import Arguments, LookupResult, TableResult
+from kafkats_airflow.results import Arguments, Asked, LookupResult, TableResult
 from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.moment import by_schedule, time_of
 from kafkats_airflow.runs.volumes import Group, groups_of
@@ -145,26 +146,29 @@ def building(context: Context) -> list[Arguments]:
     if checks.amount(parse_duration, params["step"], "step") < _LEAST_STEP_MS:
         raise UsageError(f"step: {params['step']!r} is less than 1s")
     begin, end = interval(context)
-    words = ["--topics", params["topics"], "--every", params["step"]]
-    words += ["--from", begin.isoformat(), "--until", end.isoformat()]
-    words += ["--depth", "full"] if params["exact"] else []
-    words += ["--high-watermark", params["high_watermark"]]
-    seen = folder_of(context)
-    return [
-        {
-            "conn_id": group.connection,
-            "application_args": [
-                *group.log_dirs,
-                *words,
-                "--output",
-                str(folder),
-                "--report",
-                str(seen / group.name),
-            ],
-            "about": folder.name,
+    every: Given = _searching(params) | {
+        "Table": {
+            "every": params["step"],
+            "begins": begin.isoformat(),
+            "until": end.isoformat(),
+        },
+        "Lookup": {"depth": "full"} if params["exact"] else {},
+    }
+    seen, asked = folder_of(context), list[Arguments]()
+    for group, folder in tables(params):
+        options = every | {
+            "Table": every["Table"] | {"output": str(folder)},
+            "Lookup": every["Lookup"] | {"report": str(seen / group.name)},
         }
-        for group, folder in tables(params)
-    ]
+        request: Asked = {"log_dirs": group.log_dirs, "options": options}
+        asked.append({"conn_id": group.connection, "request": request, "about": folder.name})
+    return asked
+
+
+def _searching(params: RunParams) -> Given:
+    """Return the options of every search."""
+    search = {"high_watermark": params["high_watermark"]}
+    return {"Topics": {"topics": params["topics"]}, "Search": search}
 
 
 @in_our_words
@@ -248,28 +252,14 @@ def looking(context: Context) -> list[Arguments]:
     if params["source"] == "tables":
         return []
     folder = folder_of(context)
-    words = [word for ms in _times(params) for word in ("--at", str(ms))] + [
-        "--at",
-        "latest",
-        "--at",
-        "earliest",
-    ]
-    words += [
-        "--topics",
-        params["topics"],
-        "--policy",
-        params["policy"],
-        "--high-watermark",
-        params["high_watermark"],
-    ]
-    words += ["--go-on", "--around", f"{_AROUND_MS}ms"]
-    return [
-        {
-            "conn_id": group.connection,
-            "application_args": [*group.log_dirs, *words, "--report", str(folder / group.name)],
-        }
-        for group in groups_of(params)
-    ]
+    times = [*map(str, _times(params)), "latest", "earliest"]
+    every: Given = _searching(params) | {"Times": {"times": times}}
+    asked: list[Arguments] = []
+    for group in groups_of(params):
+        look = {"go_on": True, "around": _AROUND_MS, "report": str(folder / group.name)}
+        request: Asked = {"log_dirs": group.log_dirs, "options": every | {"Lookup": look}}
+        asked.append({"conn_id": group.connection, "request": request})
+    return asked
 
 
 @in_our_words

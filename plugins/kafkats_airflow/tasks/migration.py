@@ -1,5 +1,5 @@
-"""One phase of a format migration: which brokers, and the words of their jobs, from the gate to the
-ledger.
+"""One phase of a format migration: which brokers, and the requests of their jobs, from the gate to
+the ledger.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from kafkats.errors import NotEqual, UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.jobs.applications import places
+from kafkats_airflow.jobs.applications import Given, options_of, to_plan
 from kafkats_airflow.results import (
     Arguments,
+    Asked,
     FormatResult,
     JobArguments,
     Parity,
@@ -30,7 +31,7 @@ from kafkats_airflow.runs import steps
 from kafkats_airflow.runs.folders import folder_of, run_of
 from kafkats_airflow.runs.steps import CENSUS, Results
 from kafkats_airflow.runs.tries import name_of, tries_in, unproved
-from kafkats_airflow.runs.volumes import Group, groups_of, listed
+from kafkats_airflow.runs.volumes import Group, groups_of
 
 _WROTE: Final = ("done", "already")
 
@@ -70,9 +71,12 @@ def gate(context: Context) -> list[PhaseApplication]:
 def _asked(context: Context, group: Group, *, idle: bool) -> PhaseApplication:
     params, folder = params_of(context), folder_of(context) / group.name
     if params["phase"] == CENSUS:
-        job, words = CENSUS, [*group.log_dirs, "--by", "topic", "--report", str(folder / "before")]
+        job, options = CENSUS, {"Census": {"by": "topic"}}
+        options["Report"] = {"report": str(folder / "before")}
+        request: Asked = {"log_dirs": group.log_dirs, "options": options}
     else:
-        job, words = "plan", [*_plan(params, group, folder), *places(folder, group)]
+        job = "plan"
+        request = to_plan(context, group, "migrate", _options(params, group, folder))
     return {
         "broker": group.broker,
         "log_dirs": group.log_dirs,
@@ -82,37 +86,24 @@ def _asked(context: Context, group: Group, *, idle: bool) -> PhaseApplication:
             "job": job,
             "conn_id": group.connection,
             "about": f"{group.broker} on {group.connection}" if group.broker else group.connection,
-            "application_args": words,
+            "request": request,
         },
     }
 
 
-def _plan(params: RunParams, group: Group, folder: Path) -> list[str]:
+def _options(params: RunParams, group: Group, folder: Path) -> Given:
     phase = params["phase"]
     magic = params["to_magic"] if phase in steps.UP else params["from_magic"]
-    words = ["migrate", *group.log_dirs, *_reading(params)]
-    words += ["--compression-type", params["compression_type"], "--to-magic", str(magic)]
-    words += ["--accept-loss", ",".join(listed(params["accept_loss"]))]
-    if clients := params.get("clients"):  # not in the params of an older run
-        words += ["--clients", clients]
+    options = options_of("migrate", {**params, "ledger": None})
+    options["Migrate"] |= {"to_magic": magic}
     if phase == "phase-1":
-        words += ["--only-newer", "--certify", str(folder / "certificate")]
+        options["Back"] = {"only_newer": True, "certificate_folder": str(folder / "certificate")}
     if not params["dry_run"]:
-        words += [
-            "--ledger",
-            str(steps.ledger_of(params)),
-            "--phase",
-            phase,
-            "--broker",
-            group.broker,
-        ]
+        ledger = str(steps.ledger_of(params))
+        options["Step"] = {"ledger": ledger, "phase": phase, "broker": group.broker}
         if phase == "rollback" and (runs := steps.standing_runs(params, group.broker)):
-            words += ["--undo", *runs]
-    return words
-
-
-def _reading(params: RunParams) -> list[str]:
-    return ["--policy", params["policy"], "--generation", params["rule"]]
+            options["Back"] = {"runs": runs}
+    return options
 
 
 @in_our_words
@@ -146,28 +137,25 @@ def to_certify(work: PhaseWork) -> JobArguments:
     """
     if not (given := work["certify"]):
         raise AirflowSkipException("no need to certify")
-    words = [*given["application_args"], *unproved(Path(work["folder"]))]
-    return {**given, "application_args": words}
+    if "request" not in given:  # the job refuses what an earlier version made
+        return given
+    proof = {"ProofOptions": {"of_run": unproved(Path(work["folder"]))}}
+    request = given["request"]
+    return {**given, "request": {**request, "options": request["options"] | proof}}
 
 
 def _work(params: RunParams, one: PhaseApplication, plan: PlanResult) -> PhaseWork:
     folder, up = Path(one["folder"]), params["phase"] in steps.UP
-    bound = (
-        ["--min-magic", str(params["to_magic"])]
-        if up
-        else ["--max-magic", str(params["from_magic"])]
-    )
-    out = [*bound, "--output", str(folder / "certificate"), "--report", str(folder / "after")]
+    bound = {"min_magic": params["to_magic"]} if up else {"max_magic": params["from_magic"]}
+    out = {**bound, "output": str(folder / "certificate"), "report": str(folder / "after")}
     where: JobArguments = {"conn_id": one["look"]["conn_id"], "about": one["look"]["about"]}
     convert: JobArguments | None = None
-    proof = [*one["log_dirs"], *out, *_reading(params)]
-    certify: JobArguments | None = {**where, "job": "certify", "application_args": proof}
+    proof: Given = {"Certify": out, "IndexSettings": {"rule": params["rule"]}}
+    asked: Asked = {"log_dirs": one["log_dirs"], "options": proof}
+    certify: JobArguments | None = {**where, "job": "certify", "request": asked}
     if runs := plan.get("undo"):
-        convert = {
-            **where,
-            "job": "undo",
-            "application_args": [*runs, "--certify", *one["log_dirs"], *out],
-        }
+        after = {"UndoCertify": {"certified": one["log_dirs"], **out}}
+        convert = {**where, "job": "undo", "request": {"runs": runs, "options": after}}
         certify = None
     elif plan["totals"]["files"] or (
         up and not one["idle"]

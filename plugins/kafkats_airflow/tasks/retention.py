@@ -13,16 +13,15 @@ from typing import Final
 
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats.config import parse_size
 from kafkats.errors import KafkatsError, UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.approvals.guards import beyond_guards, nothing, over_guards
 from kafkats_airflow.failing import in_our_words
-from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.jobs.applications import places
-from kafkats_airflow.results import Answer, Arguments, PlanResult, Work
+from kafkats_airflow.forms.values import params_of
+from kafkats_airflow.jobs.applications import options_of, to_plan
+from kafkats_airflow.results import Answer, Arguments, Asked, PlanResult, Work
 from kafkats_airflow.runs.folders import every_run, folder_of
-from kafkats_airflow.runs.moment import moment, time_of
+from kafkats_airflow.runs.moment import moment
 from kafkats_airflow.runs.plans import planned_by
 from kafkats_airflow.runs.tries import work_of
 from kafkats_airflow.runs.volumes import groups_of
@@ -35,50 +34,25 @@ def planning(context: Context, operation: str) -> list[Arguments]:
     """Return arguments of PlanJobOperator, one dict per application."""
     params, now = params_of(context), moment(context)
     checks.writable(params["folder"])
-    operation = planned_by(operation, params)
-    words = ["--policy", params["policy"], "--topics", params["topics"]]
-    if operation == "split":
-        words += _splitting(params, now)
-    else:
-        words += ["--generation", params["generation"], "--now", now]
-        words += ["--simulate"] if operation == "roll" and params.get("simulate") else []
-    asked: list[Arguments] = []
-    for group in groups_of(params):
-        folder = folder_of(context) / group.name
-        more = _deleting(params, folder) if operation == "retain" else []
-        given = [operation, *group.log_dirs, *words, *more, *places(folder, group)]
-        asked.append({"conn_id": group.connection, "application_args": given})
-    return asked
-
-
-def _splitting(params: RunParams, now: str) -> list[str]:
-    """Return the options of plan split. Raises UsageError for amounts and times that are none."""
-    words = ["--where", params["split"], "--latest", now]
-    if params["segment_bytes"]:
-        checks.amount(parse_size, params["segment_bytes"], "segment_bytes")
-        words += ["--segment-bytes", params["segment_bytes"]]
-    words += ["--segment-ms", str(params["segment_ms"])] if params["segment_ms"] else []
-    words += ["--earliest", time_of(params["earliest"], "earliest").isoformat()]
-    if params["before"]:
-        words += ["--before", time_of(params["before"], "before").isoformat()]
-    return words
-
-
-def _deleting(params: RunParams, folder: Path) -> list[str]:
-    if params["free"] and params["inside_segments"]:
+    form, operation = operation, planned_by(operation, params)
+    if operation == "retain" and params["free"] and params["inside_segments"]:
         raise UsageError(
             "inside_segments writes what stays before anything is freed: it does not go with free"
         )
-    words = ["--beyond-guard", str(folder / "over-guard")]
-    words += (
-        ["--before", time_of(params["before"], "before").isoformat()] if params["before"] else []
-    )
-    if params["free"]:
-        checks.amount(parse_size, params["free"], "free")
-        words += ["--free", params["free"]]
-    words += ["--inside-segments"] if params["inside_segments"] else []
-    words += ["--last-segment"] if params["last_segment"] else []
-    return words
+    options = options_of(operation, params, form)
+    if operation == "split":
+        options["Split"] |= {"where": params["split"], "latest": now}
+    else:
+        options[operation.capitalize()]["now"] = now
+    asked: list[Arguments] = []
+    for group in groups_of(params):
+        more = options
+        if operation == "retain":
+            beyond = str(folder_of(context) / group.name / "over-guard")
+            more = options | {"Beyond": {"beyond_guard": beyond}}
+        request = to_plan(context, group, operation, more)
+        asked.append({"conn_id": group.connection, "request": request})
+    return asked
 
 
 @in_our_words
@@ -95,12 +69,11 @@ def changing(
     params = params_of(context)
     if params["dry_run"]:
         return []
-    proof = ["--policy", params["policy"]]
     found = []
     for one, plan in zip(asked, plans, strict=True):
         counts = beyond_guards(plan) if over_guards(answer) else plan
         writes = bool(counts["totals"]["files"]) and not nothing(answer)
-        found.append(work_of(one["conn_id"], counts, proof, writes=writes))
+        found.append(work_of(one["conn_id"], counts, {}, writes=writes))
     return [work for work in found if work]
 
 
@@ -123,8 +96,9 @@ def due(context: Context, operation: str) -> list[Arguments]:
     for group in groups_of(params):
         runs = [str(folder) for folder, dirs in waiting if dirs <= set(group.log_dirs)]
         if runs:
-            words = [*runs, "--older-than", f"{window_ms}ms"]
-            asked.append({"conn_id": group.connection, "application_args": words})
+            options = {"Purge": {"older_than": window_ms}}
+            request: Asked = {"runs": runs, "options": options}
+            asked.append({"conn_id": group.connection, "request": request})
     return asked
 
 

@@ -1,0 +1,131 @@
+"""How far a job is, as a small document that is replaced every few seconds while it runs.
+
+It has no result. Whoever started the job reads it: `written_ms` shows that the driver lives, also
+while it decides between two stages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
+
+from kafkats import clock
+from kafkats.errors import CorruptFile, storage
+from kafkats.logdir import strict_json
+from kafkats.plans.files import write_private
+from kafkats.request import Request
+
+SECONDS: Final = 2.0
+
+
+class Stage(BaseModel):
+    """The progress of a stage: units and bytes that are done. `ui` is Spark's page."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    stage: str = ""
+    units: NonNegativeInt | None = None
+    of_units: NonNegativeInt | None = None
+    bytes: NonNegativeInt | None = None
+    of_bytes: NonNegativeInt | None = None
+    seconds: NonNegativeFloat | None = None
+    bytes_per_second: NonNegativeInt | None = None
+    seconds_left: NonNegativeInt | None = None
+    failed_tasks: NonNegativeInt = 0
+    ui: str = ""
+
+
+class Progress(Stage):
+    """The progress of a job. Times are epoch milliseconds.
+
+    `request` is the id of its request, `pid` and `session` those of the driver on `host`.
+    """
+
+    format: Literal[1] = 1
+    request: str = ""
+    verb: str = ""
+    pid: int
+    session: int
+    host: str
+    began_ms: NonNegativeInt
+    written_ms: NonNegativeInt = 0
+    state: Literal["starting", "running", "ended"] = "starting"
+
+    def of_stage(self) -> dict[str, Any]:
+        """Return the fields about the stage, without those that are not known."""
+        return self.model_dump(include=set(Stage.model_fields), exclude_none=True)
+
+
+def read_progress(path: Path) -> Progress | None:
+    """Read a progress, None if there is none yet. Raises CorruptFile, StorageFailed."""
+    with storage(path, "reading the progress"):
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return None
+    try:
+        return Progress.model_validate(strict_json.loads(text))
+    except ValueError as e:
+        raise CorruptFile(f"is no progress: {e}", path=path) from e
+
+
+class Teller:
+    """Keeps the progress of this process in a file; an error of that file ends no work."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lock = path, threading.Lock()
+        self._fields: dict[str, Any] = {
+            "pid": os.getpid(),
+            "session": os.getsid(0),
+            "host": socket.gethostname(),
+            "began_ms": clock.now_ms(),
+        }
+
+    def tell(self, fields: Mapping[str, object]) -> None:
+        """Keep these fields; the file has them at its next replacement."""
+        with self._lock:
+            self._fields |= fields
+
+    def begin(self, request: Request) -> None:
+        """Keep whose progress this is."""
+        self.tell({"request": request.id, "verb": request.verb, "state": "running"})
+
+    def stage(self, fields: Mapping[str, object]) -> None:
+        """Keep the progress of a stage, or the address of the Spark UI."""
+        self.tell(fields)
+
+    def write(self) -> None:
+        """Replace the file."""
+        with self._lock, suppress(OSError):
+            made = Progress.model_validate(self._fields | {"written_ms": clock.now_ms()})
+            text = json.dumps(made.model_dump(mode="json", exclude_none=True))
+            write_private(self._path, text + "\n", synced=False)
+
+
+@contextmanager
+def telling(path: Path) -> Generator[Teller]:
+    """Replace the file at once, every SECONDS and at the end."""
+    teller, over = Teller(path), threading.Event()
+
+    def beat() -> None:
+        while not over.wait(SECONDS):
+            teller.write()
+
+    teller.write()
+    thread = threading.Thread(target=beat, daemon=True, name="progress of the job")
+    thread.start()
+    try:
+        yield teller
+    finally:
+        over.set()
+        thread.join()
+        teller.tell({"state": "ended"})
+        teller.write()
