@@ -31,7 +31,7 @@ def test_a_class_of_a_newer_version_is_one_of_its_family() -> None:
 
 def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
     begun = Result.begun(Request(verb="release", made_ms=1, id="a/b"))
-    newer = begun.model_dump(mode="json") | {"start": {"outcome": "yes"}}
+    newer = begun.model_dump(mode="json") | {"colours": {"outcome": "yes"}}
     newer["released"] = [{"log_dir": "/a", "outcome": "free", "colour": "red"}]
     read = Result.model_validate(newer)
     assert (read.request, read.summary()["free"]) == ("a/b", ["/a"])

@@ -28,6 +28,7 @@ def imported(folder: Path) -> Iterator[str]:
 
 def test_jobs_import_the_command_line_alone() -> None:
     assert set(imported(ROOT / "spark_jobs")) == {
+        "kafkats.cli.JOB",
         "kafkats.cli.LazyExecutor",
         "kafkats.cli.Session",
         "kafkats.cli.run",
