@@ -7,9 +7,10 @@ they are null in the table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple, Required, TypeAlias, TypedDict
+from typing import Annotated, NamedTuple, Required, TypeAlias
 
 import pyarrow as pa
+from typing_extensions import TypedDict  # pydantic reads these; on 3.11 it takes no others
 
 from kafkats.errors import CorruptPlan
 from kafkats.logdir.identity import FileIdentity, FileRow

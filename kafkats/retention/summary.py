@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypedDict
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import TypedDict  # pydantic reads these; on 3.11 it takes no others
 
 from kafkats.clock import DAY_MS
 from kafkats.plans.rows import PartitionKey, PartitionRow, SegmentKey, keys_of, partition_of
