@@ -48,7 +48,7 @@ def test_sessions(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         for command, expected in commands(session):
             given = re.sub(r"--digest [0-9a-f]{12}", f"--digest {digest}", command)
             said = answered(given, tmp_path, env, program=name == "docs/tutorial.md")
-            digest = ([digest] + re.findall(r"\bdigest ([0-9a-f]{64})", said))[-1]
+            digest = [digest, *re.findall(r"\bdigest ([0-9a-f]{64})", said)][-1]
             assert masked(said) == masked(expected), f"$ {command}"
             ran += 1
     assert ran >= 3
