@@ -91,5 +91,5 @@ def test_commands_run(name: str, here: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_commands_are_found() -> None:
-    assert {"clients.md", "depths.md", "exports.md", "recover.md"} <= set(PAGES)
+    assert {"clients.md", "depths.md", "exports.md", "lookup-tables.md"} <= set(PAGES)
     assert sum(len(list(commands(page))) for page in PAGES.values()) >= 20
