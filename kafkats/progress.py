@@ -18,8 +18,6 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
 
 from kafkats import clock
-from kafkats.errors import CorruptFile, storage
-from kafkats.logdir import strict_json
 from kafkats.plans.files import write_private
 from kafkats.request import Request
 
@@ -62,19 +60,6 @@ class Progress(Stage):
     def of_stage(self) -> dict[str, Any]:
         """Return the fields about the stage, without those that are not known."""
         return self.model_dump(include=set(Stage.model_fields), exclude_none=True)
-
-
-def read_progress(path: Path) -> Progress | None:
-    """Read a progress, None if there is none yet. Raises CorruptFile, StorageFailed."""
-    with storage(path, "reading the progress"):
-        try:
-            text = path.read_bytes()
-        except FileNotFoundError:
-            return None
-    try:
-        return Progress.model_validate(strict_json.loads(text))
-    except ValueError as e:
-        raise CorruptFile(f"is no progress: {e}", path=path) from e
 
 
 class Teller:

@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kafkats import __version__, clock, errors
 from kafkats.counts import counted
-from kafkats.errors import CorruptFile, Holder, KafkatsError, storage
-from kafkats.logdir import strict_json
+from kafkats.errors import Holder, KafkatsError, storage
 from kafkats.plans.files import make_folder, private, write_private
 from kafkats.request import LogDirectory, Request
 
@@ -275,19 +274,6 @@ class Result(Part):
         if "remarks" in told:
             told["remarks"] = first_remarks(told["remarks"])
         return told | {"rates": self.rates}
-
-
-def read_result(path: Path) -> Result | None:
-    """Read a result, None if there is none. Raises CorruptFile, StorageFailed."""
-    with storage(path, "reading the result"):
-        try:
-            text = path.read_bytes()
-        except FileNotFoundError:
-            return None
-    try:
-        return Result.model_validate(strict_json.loads(text))
-    except ValueError as e:
-        raise CorruptFile(f"is no result: {e}", path=path) from e
 
 
 def write_result(path: Path, result: Result) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from kafkats.errors import BadInput, CorruptFile, Holder, KafkatsError, Reserved
+from kafkats.plans.files import read_document
 from kafkats.request import Request
-from kafkats.result import Failure, Result, read_result, write_result
+from kafkats.result import Failure, Result, write_result
 from tests.crash.real import fork
 
 
@@ -67,7 +68,7 @@ def test_a_process_that_is_killed_leaves_a_whole_result_or_none(
     child = fork(lambda: write_result(path, Result(verb="release", request="a/b")))
     ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     monkeypatch.undo()
-    found = read_result(path)
+    found = read_document(path, Result)
     assert ended == -signal.SIGKILL
     assert (found is not None and found.request == "a/b") is renamed
 
@@ -75,4 +76,4 @@ def test_a_process_that_is_killed_leaves_a_whole_result_or_none(
 def test_what_is_no_result(tmp_path: Path) -> None:
     (path := tmp_path / "result.json").write_text('{"verb": "plan", "ended": "well"}')
     with pytest.raises(CorruptFile, match="is no result"):
-        read_result(path)
+        read_document(path, Result)

@@ -11,13 +11,18 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from kafkats import paths
 from kafkats.errors import CorruptFile, CorruptPlan, UsageError, storage
 from kafkats.logdir import strict_json
 from kafkats.logdir.strict_json import Json
 from kafkats.logdir.text import read_small
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+M = TypeVar("M", bound="BaseModel")
 
 
 def make_folder(folder: Path, what: str) -> None:
@@ -81,6 +86,16 @@ def whole(path: Path) -> Generator[IO[bytes], None, None]:
             new.replace(path)
         finally:
             new.unlink(missing_ok=True)
+
+
+def read_document(path: Path, model: type[M]) -> M | None:
+    """Read a document, None if there is none. Raises CorruptFile, StorageFailed."""
+    if not path.exists():
+        return None
+    try:
+        return model.model_validate(strict_json.loads(read_small(path)))
+    except ValueError as e:
+        raise CorruptFile(f"is no {model.__name__.lower()}: {e}", path=path) from e
 
 
 def write_private(path: Path, text: str, *, synced: bool = True) -> None:

@@ -6,7 +6,7 @@ its command gives; the required ones are those that every such result has.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NotRequired, Required, TypeAlias, TypedDict, final
+from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, final
 
 if TYPE_CHECKING:
     from kafkats.plans.rows import Totals
@@ -24,35 +24,21 @@ class Reserved(TypedDict):
     until_ms: int
 
 
-class Findings(TypedDict, total=False):
-    """The fields of results that say why a job failed its task."""
-
-    outcomes: dict[str, int]
-    errors: list[str]
-    files: int
-    equal: int
-    not_equal: list[str]
-    unreadable: int
-    partitions: int
-    left_partitions: int
-    statement: str
-    exceptions: int
-    refusals: int
-    run: str
-
-
 class Folder(TypedDict):
     """A report that a job kept in a folder."""
 
     report: str
 
 
-class JobResult(Findings, total=False):
+class JobResult(TypedDict, total=False):
     """The result of any job."""
 
     rates: Rates
     report: str
     reserved: list[Reserved]
+    files: int
+    partitions: int
+    unreadable: int
 
 
 class FormatResult(JobResult, total=False):
@@ -63,6 +49,7 @@ class FormatResult(JobResult, total=False):
     seen: Folder
     certificate: str
     certificate_digest: str
+    statement: str
     min_magic: int | None
     max_magic: int | None
 
@@ -137,26 +124,18 @@ class Asked(TypedDict, total=False):
     runs: list[str]
 
 
-class JobArguments(TypedDict, total=False):
-    """Arguments of KafkatsJobOperator and its subclasses."""
+@final
+class Arguments(TypedDict, total=False):
+    """Arguments of KafkatsJobOperator and its subclasses; `application_args` are of an earlier
+    version.
+    """
 
     conn_id: Required[str]
     request: Asked
-    application_args: list[str]
-    about: str
-    job: str
     plan: PlanName
-
-
-@final
-class Arguments(TypedDict):
-    """Arguments of PlanJobOperator, and of jobs that only read."""
-
-    conn_id: str
-    request: Asked
-    application_args: NotRequired[list[str]]
-    about: NotRequired[str]
-    job: NotRequired[str]
+    job: str
+    about: str
+    application_args: list[str]
 
 
 class Work(TypedDict):
@@ -193,8 +172,8 @@ class PhaseWork(TypedDict):
     broker: str
     folder: str
     plan: PlanResult
-    convert: JobArguments | None
-    certify: JobArguments | None
+    convert: Arguments | None
+    certify: Arguments | None
 
 
 class Parity(TypedDict):

@@ -11,8 +11,8 @@ from typing import Final
 from kafkats.counts import counted, size_text
 from kafkats.errors import KafkatsError
 from kafkats.progress import Progress
+from kafkats.result import Proved, Ran, Result
 from kafkats_airflow.airflow_words import in_airflow
-from kafkats_airflow.results import JobResult
 
 _AGAIN: Final = "another try can help"
 _SAME: Final = "another try fails again until then"
@@ -47,29 +47,26 @@ def of(error: KafkatsError, params: Container[str] | None = None) -> str:
     return f"{first}{told}{newline}{rest}"
 
 
-def of_findings(job: str, result: JobResult, params: Container[str] | None = None) -> str:
+def of_findings(job: str, result: Result, params: Container[str] | None = None) -> str:
     """Return the findings of a job's result that fail its task (`params`: as in `of`)."""
-    return in_airflow(_of_findings(job, result), params)
+    return in_airflow(f"{job}: {_of_findings(result)}", params)
 
 
-def _of_findings(job: str, result: JobResult) -> str:
-    if "outcomes" in result:
-        return _not_applied(job, result)
-    if result.get("not_equal"):
-        return _not_as_planned(job, result)
-    if result.get("errors"):
-        return (
-            f"{job}: {_some(result['errors'])}; see this task's log, mend that, then clear the task"
-        )
-    if result.get("unreadable"):
-        return (
-            f"{job}: {counted(result['unreadable'], 'partition')} could not be searched, see this"
-            " task's log"
-            " for each reason"
-        )
-    if "statement" in result:
-        return f"{job}: {result['statement']}{_exceptions(result)}; this task's log names them"
-    return f"{job}: ended with findings, which this task's log names"
+def _of_findings(result: Result) -> str:
+    if result.verb == "apply":
+        return _not_applied(result.runs[0])
+    if result.proof and result.proof.not_equal:
+        return _not_as_planned(result.proof, (result.found or {}).get("report"))
+    if errors := [error for run in result.runs for error in run.errors]:
+        return f"{_some(errors)}; see this task's log, mend that, then clear the task"
+    if unreadable := (result.found or {}).get("unreadable"):
+        partitions = counted(unreadable, "partition")
+        return f"{partitions} could not be searched, see this task's log for each reason"
+    if (made := result.certificate) is not None:
+        found = {"exceptions": made.exceptions, "refusals": made.refusals}
+        counts = " and ".join(f"{count} {word}" for word, count in found.items() if count)
+        return f"{made.statement}{f': {counts}' if counts else ''}; this task's log names them"
+    return "ended with findings, which this task's log names"
 
 
 def of_no_result(job: str, error: str) -> str:
@@ -119,36 +116,23 @@ def duration(seconds: float) -> str:
     return f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
 
 
-def _not_applied(job: str, result: JobResult) -> str:
-    outcomes = result["outcomes"]
+def _not_applied(run: Ran) -> str:
+    outcomes = run.outcomes
     left = [f"{outcomes[word]} {word}" for word in ("refused", "failed") if outcomes.get(word)]
     files = f"{' and '.join(left)} of {counted(sum(outcomes.values()), 'file')}"
-    where = (
-        f" in {result['left_partitions']} of {counted(result['partitions'], 'partition')}"
-        if result.get("partitions")
-        else ""
-    )
+    partitions = counted(run.partitions, "partition")
+    where = f" in {run.left_partitions} of {partitions}" if run.partitions else ""
     undo = "; Undo on the page of the run puts back what was done" if outcomes.get("done") else ""
+    some = _some(run.errors)
+    return f"{files}{where}: {some}; clear the run to make a new plan of the rest{undo}"
+
+
+def _not_as_planned(proof: Proved, report: str | None) -> str:
     return (
-        f"{job}: {files}{where}: {_some(result['errors'])}; clear the run to make a new plan of the"
-        f" rest{undo}"
+        f"{proof.files - proof.equal} of {counted(proof.files, 'file')} not as planned:"
+        f" {_some(proof.not_equal)}; see{f' {report} and' if report else ''} this task's log, and"
+        " undo the run if that is not explained"
     )
-
-
-def _not_as_planned(job: str, result: JobResult) -> str:
-    wrong = result["files"] - result["equal"]
-    report = f" {result['report']} and" if result.get("report") else ""
-    return (
-        f"{job}: {wrong} of {counted(result['files'], 'file')} not as planned:"
-        f" {_some(result['not_equal'])}; see{report} this task's log, and undo the run if that is"
-        " not explained"
-    )
-
-
-def _exceptions(result: JobResult) -> str:
-    found = {"exceptions": result.get("exceptions"), "refusals": result.get("refusals")}
-    counts = [f"{count} {word}" for word, count in found.items() if count]
-    return f": {' and '.join(counts)}" if counts else ""
 
 
 def _some(reasons: Sequence[str]) -> str:

@@ -23,8 +23,9 @@ from kafkats.deployment import Bounds
 from kafkats.errors import Refused, UsageError
 from kafkats.execution import LocalExecutor
 from kafkats.operations import OPERATIONS
+from kafkats.plans.files import read_document
 from kafkats.request import PolicyContent, Request, made_of
-from kafkats.result import read_result
+from kafkats.result import Result
 from tests.dags.runs import task_state
 from tests.golden import tree
 from tests.spark_jobs.words import run_files
@@ -382,7 +383,7 @@ def test_a_job_does_no_forged_request(
     files.request.write_text(json.dumps(content))
     error = run_files(LocalExecutor(1), "command", files)
     assert isinstance(error, Refused | UsageError) and FORGED[way][1] in str(error)
-    told = read_result(files.result)
+    told = read_document(files.result, Result)
     assert told is not None and told.error is not None and not told.did_something
     assert tree(volume) == before
 

@@ -19,10 +19,11 @@ from kafkats.errors import DiskFull
 from kafkats.execution import LocalExecutor
 from kafkats.logdir import strict_json
 from kafkats.logdir.reservation import reservation_area, reserve
-from kafkats.progress import read_progress
+from kafkats.plans.files import read_document
+from kafkats.progress import Progress
 from kafkats.request import Request
 from kafkats.reserving import now_ms
-from kafkats.result import Result, read_result
+from kafkats.result import Result
 from tests.golden import case
 
 
@@ -105,7 +106,7 @@ def test_with_a_file_for_the_progress_nothing_is_printed_for_programs(
     words = zip(("--request", "--result", "--progress"), paths, strict=True)
     assert run_job(monkeypatch, "plan", *(word for pair in words for word in pair)) == 0
     assert "KAFKATS_" not in capsys.readouterr().out
-    found, told = read_progress(paths[2]), read_result(paths[1])
+    found, told = read_document(paths[2], Progress), read_document(paths[1], Result)
     assert found is not None and (found.state, found.verb) == ("ended", "plan")
     assert told is not None and told.plan is not None
 

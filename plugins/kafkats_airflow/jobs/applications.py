@@ -49,7 +49,8 @@ def planning(context: Context, operation: str) -> list[Arguments]:
 def to_plan(context: Context, group: Group, operation: str, options: Given) -> Asked:
     """Return the fields of a request to plan for the volumes of a group."""
     folder = str(folder_of(context) / group.name)
-    places = {"PlanFolder": {"into": folder, "report": f"{folder}/before"}}
+    # People are asked about what can be done; question and report name what is blocked.
+    places = {"PlanFolder": {"into": folder, "report": f"{folder}/before", "go_on": True}}
     return {
         "operation": operation,
         "log_dirs": group.log_dirs,

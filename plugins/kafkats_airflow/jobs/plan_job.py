@@ -22,7 +22,7 @@ from kafkats_airflow.jobs.applications import work_area
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.results import (
     Arguments,
-    JobArguments,
+    Asked,
     JobResult,
     PhaseApplication,
     PlanResult,
@@ -61,13 +61,8 @@ class PlanJobOperator(KafkatsJobOperator):
 
     def _fields(self, context: Context) -> dict[str, Any]:
         found, params = super()._fields(context), params_of(context)
-        if self.job != "plan":
-            return found
-        # People are asked about what can be done; question and report name what is blocked.
-        options = found["options"]
-        found["options"] = options | {"PlanFolder": options["PlanFolder"] | {"go_on": True}}
-        if not params["dry_run"]:
-            whole = params["volumes"] or "ledger" in options.get("Step", {})
+        if self.job == "plan" and not params["dry_run"]:
+            whole = params["volumes"] or "ledger" in found["options"].get("Step", {})
             found["reservation"] = {
                 "holder": holder_of(context),
                 "until_ms": _until_ms(),
@@ -98,26 +93,20 @@ class ReleaseJobOperator(KafkatsJobOperator):
         return super()._fields(context) | {"reservation": {"holder": holder_of(context)}}
 
 
-def to_release(asked: Arguments | PhaseApplication) -> JobArguments:
+def to_release(asked: Arguments | PhaseApplication) -> Arguments:
     """Return arguments of ReleaseJobOperator, from those of the plan."""
     look = asked["look"] if "look" in asked else asked  # noqa: SIM401  # get() loses the type
-    if "application_args" in look and "request" not in look:
-        log_dirs, place = _of_words(look["application_args"])
-    else:
-        log_dirs = look["request"]["log_dirs"]
-        place = look["request"].get("options", {}).get("WorkArea", {}).get("place", "")
-    log_dirs = asked["log_dirs"] if "log_dirs" in asked else log_dirs  # noqa: SIM401
-    return {
-        "conn_id": look["conn_id"],
-        "request": {"log_dirs": log_dirs, "options": work_area(place)},
-    }
+    request = look.get("request") or _of_words(look["application_args"])
+    area = {name: one for name, one in request["options"].items() if name == "WorkArea"}
+    released: Asked = {"log_dirs": request["log_dirs"], "options": area}
+    return {"conn_id": look["conn_id"], "request": released}
 
 
-def _of_words(words: Sequence[str]) -> tuple[list[str], str]:
+def _of_words(words: Sequence[str]) -> Asked:
     """Return log directories and work area of a plan that an earlier version asked for by words."""
     first = next((n for n, word in enumerate(words) if word.startswith("--")), len(words))
     area = words[words.index("--work-area") + 1] if "--work-area" in words else ""
-    return list(words[1:first]), area
+    return {"log_dirs": list(words[1:first]), "options": work_area(area)}
 
 
 def _kept(plan: PlanResult) -> bool:

@@ -20,10 +20,12 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from kafkats import clock, progress
+from kafkats import clock
 from kafkats.errors import KafkatsError, UsageError
+from kafkats.plans.files import read_document
+from kafkats.progress import Progress
 from kafkats.request import PolicyContent, Request, made_of
-from kafkats.result import Result, read_result
+from kafkats.result import Result
 from kafkats_airflow import checks, deployment, sentences, settings
 from kafkats_airflow.failing import failed, in_our_words, keep
 from kafkats_airflow.forms.values import params_of
@@ -89,7 +91,7 @@ class KafkatsJobOperator(BaseOperator):
         self.about = about or self.connection
         self.spark_ui: str | None = None
         self._submit: Submit | None = None
-        self._seen: progress.Progress | None = None
+        self._seen: Progress | None = None
 
     def execute(self, context: Context) -> JobResult:
         request, files = in_our_words(self._prepared)(context)
@@ -164,7 +166,7 @@ class KafkatsJobOperator(BaseOperator):
         """Tell people of the progress, if there is a new one."""
         found, seen = None, self._seen
         with suppress(KafkatsError):
-            found = progress.read_progress(files.progress)
+            found = read_document(files.progress, Progress)
         if found is None or (seen and seen.written_ms == found.written_ms):
             return
         self._seen, fields = found, found.of_stage()
@@ -183,23 +185,18 @@ class KafkatsJobOperator(BaseOperator):
         self, context: Context, request: Request, files: JobFiles, error: Exception | None
     ) -> JobResult:
         """Return the job's result. Raises the error that ended it, or the failure of findings."""
-        result = read_result(files.result)
+        result = read_document(files.result, Result)
         if result is None or result.request != request.id:
             sentence = sentences.of_no_result(self.job, str(error or ""))
             raise failed(sentence, retryable=True, context=context)
         if result.error is not None:
             raise result.error.as_error()
-        told = _told(result)
+        told: Any = result.told()
         if result.exit_code:
             self.log.info("%s found: %s", self.job, json.dumps(told))
-            sentence = sentences.of_findings(self.job, told, params_of(context))
+            sentence = sentences.of_findings(self.job, result, params_of(context))
             raise failed(sentence, context=context)
         if error is not None:
             self.log.warning("the job was done before its driver failed: %s", error)
-        return told
-
-
-def _told(result: Result) -> JobResult:
-    told: Any = result.told()
-    found: JobResult = told
-    return found
+        found: JobResult = told
+        return found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
-from kafkats_airflow.results import Asked, JobArguments, PlanName, PlanResult, Work
+from kafkats_airflow.results import Arguments, Asked, PlanName, PlanResult, Work
 from kafkats_airflow.runs.folders import run_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def work_of(
     }
 
 
-def to_apply(work: Work) -> JobArguments:
+def to_apply(work: Work) -> Arguments:
     """Return arguments of WriteJobOperator; skip an application whose new plan writes nothing."""
     if not (plan := work["plan"]):
         raise AirflowSkipException("the plan of this try writes nothing")
@@ -77,7 +77,7 @@ def name_of(plan: PlanResult) -> PlanName:
     return {"plan": plan["plan"], "digest": plan["digest"], "log_dirs": plan["log_dirs"]}
 
 
-def to_prove(work: Work) -> JobArguments:
+def to_prove(work: Work) -> Arguments:
     """Return arguments of the verify job for all unproved RUNs; skip an application without one."""
     if not (runs := unproved(Path(work["folder"]))):
         raise AirflowSkipException("nothing was written that is not proved yet")

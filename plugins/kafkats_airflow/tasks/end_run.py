@@ -20,7 +20,7 @@ from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.reports import overview
 from kafkats_airflow.reports.failed import UNFINISHED, with_report
-from kafkats_airflow.results import Asked, JobArguments, JobResult, PlanResult, PurgeResult
+from kafkats_airflow.results import Arguments, Asked, JobResult, PlanResult, PurgeResult
 from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.folders import folder_of, run_folder
 
@@ -209,14 +209,14 @@ def _ending(conn_id: str, verb: str, runs: Sequence[tuple[Path, Run]]) -> Ending
     return {"conn_id": conn_id, "verb": verb, "plan": plan}
 
 
-def to_undo(one: Ending) -> JobArguments:
+def to_undo(one: Ending) -> Arguments:
     """Return arguments of the job undo; skip a purge."""
     if one["verb"] != UNDO:
         raise AirflowSkipException("these RUNs are purged")
     return {"conn_id": one["conn_id"], "request": {"runs": one["plan"]["undo"]}}
 
 
-def to_purge(one: Ending) -> JobArguments:
+def to_purge(one: Ending) -> Arguments:
     """Return arguments of the job purge; skip an undo."""
     if one["verb"] != PURGE:
         raise AirflowSkipException("these RUNs are undone")

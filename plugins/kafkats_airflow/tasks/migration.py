@@ -21,7 +21,6 @@ from kafkats_airflow.results import (
     Arguments,
     Asked,
     FormatResult,
-    JobArguments,
     Parity,
     PhaseApplication,
     PhaseWork,
@@ -124,14 +123,14 @@ def to_look(asked: PhaseApplication) -> Arguments:
     return asked["look"]
 
 
-def to_convert(work: PhaseWork) -> JobArguments:
+def to_convert(work: PhaseWork) -> Arguments:
     """Return the arguments of `convert`; skip a broker that has nothing to convert."""
     if not (given := work["convert"]):
         raise AirflowSkipException("no need to convert")
     return given
 
 
-def to_certify(work: PhaseWork) -> JobArguments:
+def to_certify(work: PhaseWork) -> Arguments:
     """Return the arguments of `certify`, with all RUNs that are not proved yet; skip a broker that
     is certified.
     """
@@ -148,11 +147,11 @@ def _work(params: RunParams, one: PhaseApplication, plan: PlanResult) -> PhaseWo
     folder, up = Path(one["folder"]), params["phase"] in steps.UP
     bound = {"min_magic": params["to_magic"]} if up else {"max_magic": params["from_magic"]}
     out = {**bound, "output": str(folder / "certificate"), "report": str(folder / "after")}
-    where: JobArguments = {"conn_id": one["look"]["conn_id"], "about": one["look"]["about"]}
-    convert: JobArguments | None = None
+    where: Arguments = {"conn_id": one["look"]["conn_id"], "about": one["look"]["about"]}
+    convert: Arguments | None = None
     proof: Given = {"Certify": out, "IndexSettings": {"rule": params["rule"]}}
     asked: Asked = {"log_dirs": one["log_dirs"], "options": proof}
-    certify: JobArguments | None = {**where, "job": "certify", "request": asked}
+    certify: Arguments | None = {**where, "job": "certify", "request": asked}
     if runs := plan.get("undo"):
         after = {"UndoCertify": {"certified": one["log_dirs"], **out}}
         convert = {**where, "job": "undo", "request": {"runs": runs, "options": after}}
