@@ -46,7 +46,8 @@ from kafkats.formats.model import Codec
 from kafkats.hashes import hash_bytes
 from kafkats.segment.columns import Binary, columns
 from kafkats.segment.parity import digest_records
-from kafkats.segment.reader import Bytes, Source, array_source, open_segment
+from kafkats.segment.reader import Bytes, Source, open_segment
+from tests.builders.logs import array_source
 
 SIZE = 128 * MIB
 PEER_SIZE = 8 * MIB

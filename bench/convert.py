@@ -63,8 +63,9 @@ from kafkats.formats import dispatch, message_set
 from kafkats.formats.convert import Target
 from kafkats.segment.convert import Conversion, convert_source
 from kafkats.segment.pack import lz4_compress_default
-from kafkats.segment.reader import array_source, open_source
+from kafkats.segment.reader import open_source
 from kafkats.segment.unpack import lz4_decompress_safe, zstd_functions
+from tests.builders.logs import array_source
 
 SIZE = 128 * MIB
 PACKED_SIZE = 32 * MIB

@@ -34,6 +34,7 @@ from bench.harness import MIB, ROOT, cpu_seconds
 from bench.segments import Shape, make_log
 from kafkats.formats import v2
 from kafkats.formats.model import Codec, Header, Record, TimestampType
+from tests.builders.logs import array_source
 
 PAIRS = 31
 LIMIT = 1.03
@@ -170,7 +171,7 @@ def _walk(tree: Tree, log: Log) -> Work:
     s, got = tree.segment, []
 
     def work() -> None:
-        walked = s.walk.walk(s.reader.array_source(log), 0, interval=4096, on_points=got.append)
+        walked = s.walk.walk(array_source(log), 0, interval=4096, on_points=got.append)
         assert walked.facts.valid_bytes == len(log)
         got.clear()
 
@@ -179,15 +180,15 @@ def _walk(tree: Tree, log: Log) -> Work:
 
 def _headers(tree: Tree, log: Log) -> Work:
     s = tree.segment
-    return lambda: sum(map(len, s.headers.batch_headers(s.reader.array_source(log))))
+    return lambda: sum(map(len, s.headers.batch_headers(array_source(log))))
 
 
 def _deep(tree: Tree, log: Log) -> Work:
     s = tree.segment
-    facts = s.walk.walk(s.reader.array_source(log), 0).facts
+    facts = s.walk.walk(array_source(log), 0).facts
 
     def work() -> None:
-        assert not s.deep.look_at_records(s.reader.array_source(log), facts).undecodable
+        assert not s.deep.look_at_records(array_source(log), facts).undecodable
 
     return work
 
@@ -196,7 +197,7 @@ def _columns(tree: Tree, log: Log, batch: bool = False) -> Work:
     s = tree.segment
 
     def work() -> None:
-        chunks = s.columns.columns(s.reader.array_source(log), batch=batch)
+        chunks = s.columns.columns(array_source(log), batch=batch)
         assert sum(chunk.rows for chunk in chunks)
 
     return work
@@ -208,7 +209,7 @@ def _convert(tree: Tree, log: Log, magic: int, codec: Codec | None) -> Work:
     target = s.convert.Target(magic, codec)
 
     def work() -> None:
-        source = s.reader.array_source(log)
+        source = array_source(log)
         assert s.convert.convert_source(
             source, 0, target, None, log_end=False, digest=False
         ).batches_in

@@ -45,10 +45,11 @@ from bench.harness import (
 from bench.java import Ask, judge, race_seconds
 from bench.segments import Shape, write_segment
 from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
-from kafkats.index.build import Built, build, build_from
+from kafkats.index.build import Built, build_from
 from kafkats.paths import OFFSET_INDEX, TIME_INDEX
-from kafkats.segment.reader import array_source, open_segment, open_source
+from kafkats.segment.reader import open_segment, open_source
 from kafkats.segment.walk import walk
+from tests.builders.logs import array_source, build
 
 SIZE = 256 * MIB
 PEER_SIZE = 16 * MIB

@@ -36,7 +36,6 @@ from bench.segments import V2_100, write_indexes, write_segment
 from kafkats.config import Policy
 from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
 from kafkats.generations import DEFAULT_RULE
-from kafkats.index.build import build
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.identity import FileIdentity
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
@@ -48,6 +47,7 @@ from kafkats.retention.plan import RetainOptions, plan_retain
 from kafkats.segment.reader import open_segment
 from kafkats.split.parts import PARTS, SplitOptions, look
 from kafkats.split.plan import plan_split
+from tests.builders.logs import build
 
 ROWS = 1_000_000
 SEGMENTS_DELETED = 4_000

@@ -66,8 +66,8 @@ def write_segment(folder: Path, shape: Shape, size: int, base_offset: int = 0) -
 
 def write_indexes(log: Path) -> None:
     """Write both indexes of a .log, as a rebuild does."""
-    from kafkats.index.build import build
     from kafkats.paths import parse_segment_file
+    from tests.builders.logs import build
 
     name = parse_segment_file(log.name)
     assert name is not None

@@ -68,7 +68,7 @@ def serve(work: Path, tally: Tally) -> None:
     before = _files(new)
     records: dict[str, list[Any]] = {}
     for start in ("first", "second"):
-        with _running(new.root, work) as (port, said):
+        with running(new.root, work) as (port, said):
             records, answers = asyncio.run(_consume(port, one))
         compare_served(f"{start} start", one, label, records, tally)
         compare_answers(f"{start} start", answers, tally)
@@ -205,7 +205,7 @@ def _files(new: New) -> dict[str, str]:
 
 
 @contextmanager
-def _running(data: Path, work: Path) -> Generator[tuple[int, Path], None, None]:
+def running(data: Path, work: Path) -> Generator[tuple[int, Path], None, None]:
     """A broker on `data` inside of the `with`, stopped in order at its end: its port and the file of its words."""
     port, controller = _free_ports()
     said = work / f"broker-{port}.log"
@@ -230,7 +230,7 @@ def _running(data: Path, work: Path) -> Generator[tuple[int, Path], None, None]:
         java(),
         *options,
         "-cp",
-        f"{_jars()}/*",
+        f"{jars()}/*",
         "kafka.Kafka",
         str(work / "server.properties"),
     ]
@@ -262,7 +262,7 @@ def _until(condition: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def _jars() -> str:
+def jars() -> str:
     found = subprocess.run(
         [str(JUDGE), "--kafka", VERSION, "jars"], check=True, capture_output=True, text=True
     )

@@ -95,7 +95,7 @@ def reset_by_kafka(
         )
     )
     units = list(lookup_partitions([path]))
-    with broker._running(path, work) as (port, _):
+    with broker.running(path, work) as (port, _):
 
         def tool(*more: object) -> str:
             return _tool(work, port, *more)
@@ -192,7 +192,7 @@ def _tool(work: Path, port: int, *words: object) -> str:
         f"-Dlog4j2.configurationFile={work}/tool.properties",
     )
     command = [
-        broker.java(), *options, "-cp", f"{broker._jars()}/*", TOOL, "--bootstrap-server", f"127.0.0.1:{port}", *map(str, words),
+        broker.java(), *options, "-cp", f"{broker.jars()}/*", TOOL, "--bootstrap-server", f"127.0.0.1:{port}", *map(str, words),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if done.returncode or "Error" in done.stdout:
@@ -260,7 +260,7 @@ def _meant(name: str, starts: list[Mark], ends: list[Mark]) -> str:
 
 
 def _read_by_spark(jar: Path, asked: list[tuple[str, str]]) -> list[str]:
-    clients = next(Path(broker._jars()).glob("kafka-clients-*.jar"))
+    clients = next(Path(broker.jars()).glob("kafka-clients-*.jar"))
     classpath = [jar, clients, Path(pyspark.__file__).parent / "jars" / "*"]
     program = Path(__file__).parent / "java" / "SparkOptions.java"
     command = [
@@ -288,7 +288,7 @@ def _by_schema(value: str) -> str:
 
 def spark_jar() -> Path | None:
     """The jar of Spark's Kafka source alone, beside Kafka's in the cache; None when it does not resolve."""
-    folder = Path(broker._jars()).parent / f"spark-{SPARK}"
+    folder = Path(broker.jars()).parent / f"spark-{SPARK}"
     jar = folder / f"{SPARK_JAR}-{SPARK}.jar"
     if jar.exists():
         return jar

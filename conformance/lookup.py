@@ -29,7 +29,7 @@ from kafkats.errors import CorruptBatch, KafkatsError
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import NO_TIMESTAMP, Codec, Record, TimestampType
 from kafkats.generations import RULES
-from kafkats.index.build import build
+from tests.builders.logs import build
 from tests.golden import Case, cases, is_segment, partitions
 
 ANSWERED = "searches as this broker answers them"

@@ -13,8 +13,9 @@ from conformance.judge import Judge
 from conformance.tally import Tally
 from kafkats.errors import KafkatsError
 from kafkats.generations import RULES
-from kafkats.index.build import Built, build
+from kafkats.index.build import Built
 from kafkats.segment.reader import open_segment
+from tests.builders.logs import build
 from tests.golden import Segment
 
 KINDS = ("index", "timeindex")

@@ -2,8 +2,8 @@
 ### Migrate the message format
 
 Converts stored segments to another message format, broker by broker, as planned in KIP-31 and
-KIP-32. Kafka 0.8 to 0.10 wrote magic 0 and 1. Kafka 4 needs magic 2, and does not convert stored
-segments on its own. One run is one phase; offsets never change.
+KIP-32. Kafka 0.8 to 0.10 wrote formats v0 and v1 (magic 0 and 1). Kafka 4 reads them, and converts
+only what it compacts (docs/kafka-4.md). One run is one phase; offsets never change.
 
 **When.** While the broker is stopped, or on a detached volume or snapshot: a directory that a
 broker holds is never written. The schedule runs phase `census`, which only counts. Try the other

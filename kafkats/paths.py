@@ -9,6 +9,7 @@ The files of a segment share its base offset, zero-padded to 20 digits:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -88,6 +89,12 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     if m is None or int(m["digits"]) > 2**63 - 1:
         return None
     return SegmentFile(int(m["digits"]), m["kind"], m["suffix"] or "")
+
+
+def deleted_logs(names: Iterable[str]) -> list[int]:
+    """Return the base offsets of the logs among file names that a broker was deleting."""
+    parsed = filter(None, map(parse_segment_file, names))
+    return [f.base_offset for f in parsed if f.kind == LOG and f.suffix == ".deleted"]
 
 
 def partition_name(directory: str) -> PartitionName:

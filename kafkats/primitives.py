@@ -104,9 +104,9 @@ def encode_varint(value: int) -> bytes:
     return bytes(groups)
 
 
-def encode_bytes(data: bytes | None, length: struct.Struct = INT32) -> bytes:
-    """Return nullable bytes after a fixed-width length, -1 for None."""
-    return length.pack(-1) if data is None else length.pack(len(data)) + data
+def encode_bytes(data: bytes | None) -> bytes:
+    """Return nullable bytes after an int32 length, -1 for None."""
+    return INT32.pack(-1) if data is None else INT32.pack(len(data)) + data
 
 
 def encode_varint_bytes(data: bytes | None) -> bytes:

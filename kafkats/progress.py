@@ -10,7 +10,6 @@ import json
 import os
 import socket
 import threading
-import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
 
+from kafkats import clock
 from kafkats.plans.files import write_private
 from kafkats.request import Request
 
@@ -71,7 +71,7 @@ class Teller:
             "pid": os.getpid(),
             "session": os.getsid(0),
             "host": socket.gethostname(),
-            "began_ms": _now_ms(),
+            "began_ms": clock.now_ms(),
         }
 
     def tell(self, fields: Mapping[str, object]) -> None:
@@ -86,7 +86,7 @@ class Teller:
     def write(self) -> None:
         """Replace the file."""
         with self._lock, suppress(OSError):
-            made = Progress.model_validate(self._fields | {"written_ms": _now_ms()})
+            made = Progress.model_validate(self._fields | {"written_ms": clock.now_ms()})
             text = json.dumps(made.model_dump(mode="json", exclude_none=True))
             write_private(self._path, text + "\n", synced=False)
 
@@ -110,7 +110,3 @@ def telling(path: Path) -> Generator[Teller]:
         thread.join()
         teller.tell({"state": "ended"})
         teller.write()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -10,14 +10,13 @@ import errno
 import json
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from kafkats import __version__, errors
+from kafkats import __version__, clock, errors
 from kafkats.counts import counted
 from kafkats.errors import Holder, KafkatsError, storage
 from kafkats.plans.files import make_folder, private, write_private
@@ -235,7 +234,7 @@ class Result(Part):
             verb=request.verb,
             operation=request.operation,
             host=socket.gethostname(),
-            began_ms=_now_ms(),
+            began_ms=clock.now_ms(),
         )
 
     @property
@@ -254,7 +253,7 @@ class Result(Part):
 
     def finish(self) -> Result:
         """Note that the work has ended now, and return the result."""
-        self.ended_ms = _now_ms()
+        self.ended_ms = clock.now_ms()
         return self
 
     @property
@@ -447,7 +446,3 @@ def first_remarks(remarks: Sequence[str]) -> list[str]:
         *remarks[:_MOST_REMARKS],
         *([f"and {counted(more, 'more remark')}"] if more > 0 else []),
     ]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

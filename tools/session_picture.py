@@ -1,4 +1,4 @@
-"""Draws docs/session.svg, the picture at the top of the README, from the README's first session.
+"""Draws docs/session.svg, the picture at the top of the README, from the sessions of docs/tutorial.md.
 
 python tools/session_picture.py [--check]     with --check it only compares
 """
@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.text import Text
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
-README: Final = DOCS.parent / "README.md"
+TUTORIAL: Final = DOCS / "tutorial.md"
 PICTURE: Final = DOCS / "session.svg"
-COLUMNS: Final = 124
+COLUMNS: Final = 104
 SVG: Final = """\
 <svg class="{unique_id}" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -44,9 +44,11 @@ SVG: Final = """\
 
 
 def session() -> list[str]:
-    """The lines of the README's first session, from the first `kafkats verify` to the second."""
-    first = re.findall(r"^```console\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)[0]
-    lines = first.splitlines()
+    """The lines of the tutorial's sessions, from the first `kafkats verify` to the second."""
+    sessions = re.findall(
+        r"^```console\n(.*?)^```$", TUTORIAL.read_text(), re.MULTILINE | re.DOTALL
+    )
+    lines = "".join(sessions).splitlines()
     begins = [n for n, line in enumerate(lines) if line.startswith("$ kafkats verify")]
     return lines[begins[0] : begins[1] + 2]
 

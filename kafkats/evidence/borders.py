@@ -57,7 +57,7 @@ def end_findings(
 ) -> Iterator[Finding]:
     """Compare the end of the last .log, named `log`, with every witness.
 
-    `indexes` are witnesses from its own index entries.
+    `indexes` are witnesses from index entries: its own, and those of logs that are gone.
     """
     if claims.live or not claims.end_settled:
         return
@@ -106,13 +106,19 @@ def behind_high_watermark(log_end: int, high_watermark: int) -> int:
 
 
 def empty_findings(
-    claims: Claims, epochs: Sequence[EpochStart], directory: str
+    claims: Claims,
+    epochs: Sequence[EpochStart],
+    directory: str,
+    indexes: Sequence[Witness] = (),
 ) -> Iterator[Finding]:
-    """Yield the findings for a partition directory without any log."""
+    """Yield the findings for a partition directory without any log.
+
+    `indexes` are witnesses from the entries of indexes whose log is gone.
+    """
     if claims.live or claims.unsettled:
         return
     start = max(claims.log_start, epochs[0].start_offset if epochs else 0, 0)
-    above = [w for w in witnesses(claims, epochs) if w.offset > start]
+    above = [w for w in (*witnesses(claims, epochs), *indexes) if w.offset > start]
     if not above:
         reason = "there is no log, and no file says that there were records"
         yield Finding("cannot-be-told", directory, reason)

@@ -43,7 +43,7 @@ class Claims(NamedTuple):
     """Whether the broker has remote log storage. A log may then begin above its log start offset.
     """
     deleting: bool = False
-    """Whether `.deleted` files remain: a broker was deleting segments here."""
+    """Whether `.deleted` logs remain below the first segment: a broker was deleting them here."""
     unsettled: bool = False
     """Whether a broker start may add or remove segments.
 
@@ -85,11 +85,12 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
 
     replacements = unfinished_swaps(finding.file for finding in partition.findings)
     unseen = _has_unseen_logs(partition)
+    first_base = partition.segments[0].base_offset if partition.segments else -1
     return Claims(
         recovery_point=offset_in(paths.RECOVERY_POINT),
         high_watermark=offset_in(paths.HIGH_WATERMARK),
         log_start=offset_in(paths.LOG_START),
-        first_base=partition.segments[0].base_offset if partition.segments else -1,
+        first_base=first_base,
         last_snapshot=max(_snapshots(partition), default=-1),
         rooted=root is not None,
         clean=root is not None and root.clean_shutdown,
@@ -97,7 +98,9 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
         compacted=offset_in(paths.CLEANER) >= 0
         or (name is not None and name.topic in ALWAYS_COMPACTED),
         tiered=tiered,
-        deleting=any(f.name.endswith(f"{paths.LOG}.deleted") for f in partition.others),
+        deleting=any(
+            base < first_base for base in paths.deleted_logs(f.name for f in partition.others)
+        ),
         unsettled=bool(replacements) or unseen,
         replacing=bool(replacements) and not unseen,
         end_settled=not unseen and _replaced_below_the_last(partition, replacements),

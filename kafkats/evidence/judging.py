@@ -13,6 +13,7 @@ from kafkats.evidence.looking import (
     epochs_of,
     highest_end,
     index_witnesses,
+    orphan_witnesses,
     was_compacted,
 )
 from kafkats.findings import Finding
@@ -51,7 +52,8 @@ def segment_evidence(
     end = max(facts.next_offset, base)
     if next_base_offset < 0:
         beyond = any(finding.kind == "beyond-end" for finding in found)
-        indexes = tuple(index_witnesses(directory, base, end)) if beyond else ()
+        indexes = list(index_witnesses(directory, base, end)) if beyond else []
+        indexes += orphan_witnesses(directory, end)
         yield from end_findings(claims, epochs_of(directory), log, end, indexes)
     elif end < next_base_offset:
         cleaned = claims.compacted or compacted or was_compacted(directory)
@@ -70,7 +72,8 @@ def directory_evidence(directory: Path, claims: Claims) -> Iterator[Finding]:
     if log:
         yield from end_findings(settled, epochs_of(directory), log, end)
     elif claims.first_base < 0:
-        yield from empty_findings(settled, epochs_of(directory), directory.name)
+        indexes = [] if claims.live else list(orphan_witnesses(directory, 0))
+        yield from empty_findings(settled, epochs_of(directory), directory.name, indexes)
 
 
 def told_at(findings: Iterable[Finding], *, deep: bool) -> list[Finding]:

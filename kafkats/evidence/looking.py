@@ -61,6 +61,24 @@ def index_witnesses(directory: Path, base_offset: int, log_end: int) -> Iterator
                 yield Witness(structure.name, offset + 1)
 
 
+def orphan_witnesses(directory: Path, log_end: int) -> Iterator[Witness]:
+    """Yield the index files at or above `log_end` whose log is gone, and have plausible entries.
+
+    A broker that deletes or replaces a log renames it before its indexes: they say nothing while
+    the renamed log is there. Raises StorageFailed.
+    """
+    with storage(directory, "listing"):
+        names = [path.name for path in directory.iterdir()]
+    files = [f for f in map(paths.parse_segment_file, names) if f and f.base_offset >= log_end]
+    indexes = {
+        f.base_offset
+        for f in files
+        if f.kind in (paths.OFFSET_INDEX, paths.TIME_INDEX) and not f.suffix
+    }
+    for base in sorted(indexes - {f.base_offset for f in files if f.kind == paths.LOG}):
+        yield from index_witnesses(directory, base, base)
+
+
 def _believable(structure: Structure, offsets: NDArray[np.int64], log_end: int) -> int | None:
     """Return the last offset of an index that is in order and reaches `log_end`, else None."""
     if structure.findings or not len(offsets) or offsets[-1] < log_end:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -72,13 +72,25 @@ def look_with_report(
 
 def _whole(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
     do = partial(look_whole, options=options)
+    return read_whole(executor, units, do, LOOKED, deep=options.deep)
+
+
+def read_whole(
+    executor: Executor,
+    units: Sequence[Unit],
+    do: Callable[[Unit], pa.RecordBatch],
+    schema: pa.Schema,
+    *,
+    deep: bool,
+) -> pa.Table:
+    """Return the rows of `do`, which reads a segment whole, for each unit."""
     return executor.map(
         "verify",
         units,
         do,
-        LOOKED,
+        schema,
         size=lambda unit: unit.bytes,
-        threads=not options.deep,
+        threads=not deep,
         least=lambda unit: segments_in((unit,)),
     )
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kafkats.config import Policy
 from kafkats.execution import Executor
-from kafkats.flow.depths import look, look_with_report
+from kafkats.flow.depths import look, look_with_report, read_whole
 from kafkats.inspect.inventory import inventory_units
 from kafkats.inspect.known import read_report
 from kafkats.inspect.verify import VerifyOptions, verify_unit
@@ -78,15 +78,7 @@ class LogStages:
 def verify(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
     """Every defect of the units: facts.SEGMENTS."""
     do = partial(verify_unit, options=options)
-    return executor.map(
-        "verify",
-        units,
-        do,
-        SEGMENTS,
-        size=_bytes,
-        threads=not options.deep,
-        least=lambda unit: segments_in((unit,)),
-    )
+    return read_whole(executor, units, do, SEGMENTS, deep=options.deep)
 
 
 def look_at_ends(executor: Executor, units: Sequence[Unit]) -> pa.Table:

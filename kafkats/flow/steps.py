@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kafkats import clock
 from kafkats.errors import UsageError
 
 
@@ -45,7 +45,7 @@ def tell_step(
         ledger,
         event,
         by=by,
-        now_ms=time.time_ns() // 1_000_000,
+        now_ms=clock.now_ms(),
         broker=broker,
         phase=phase,
         details=details,

@@ -126,19 +126,17 @@ def convert_segment(
 
     Raises CorruptBatch for bytes that Kafka's recovery would truncate or its reader refuse. Raises
     NotConvertible for other obstacles: bytes after the last whole batch, an offset that does not
-    belong to a segment of `base_offset`, a result above 2^31 - 1 bytes.
+    belong to a segment of `base_offset`, a result above 2^31 - 1 bytes. Of several
+    faults the first in the file counts.
     """
-    batches = list(dispatch.batches(buf))
-    end = batches[-1].end if batches else 0
-    if end < len(view(buf)):
-        raise NotConvertible(
-            f"{len(view(buf)) - end} bytes after the last whole batch", position=end
-        )
-    parts = []
-    for number, batch in enumerate(batches, 1):
-        part = convert_batch(buf, batch, target, last_of_log=log_end and number == len(batches))
+    size, end, parts = len(view(buf)), 0, []
+    for batch in dispatch.batches(buf):
+        end = batch.end
+        part = convert_batch(buf, batch, target, last_of_log=log_end and end == size)
         _check_offsets(part.data, base_offset, batch)
         parts.append(part)
+    if end < size:
+        raise NotConvertible(f"{size - end} bytes after the last whole batch", position=end)
     size = sum(len(part.data) for part in parts)
     if size > MAX_SEGMENT_BYTES:
         raise NotConvertible(f"it would take {size} bytes, more than {MAX_SEGMENT_BYTES}")

@@ -40,24 +40,23 @@ def check_crc(buf: Buffer, batch: Batch) -> None:
     _FORMATS[batch.magic].check_crc(buf, batch)
 
 
-def records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
+def records(buf: Buffer, batch: Batch) -> list[Record]:
     """Return the records of a batch of `buf`, decompressed and with absolute offsets.
 
     Control records are returned as they are. Raises CorruptBatch for everything that Kafka's reader
-    refuses, and when the decompressed size exceeds `max_output_bytes`.
+    refuses, and when the decompressed size exceeds the limit of
+    `compression.limit`.
     """
-    decoded: list[Record] = _FORMATS[batch.magic].decode_records(
-        buf, batch, max_output_bytes=max_output_bytes
-    )
+    decoded: list[Record] = _FORMATS[batch.magic].decode_records(buf, batch)
     return decoded
 
 
-def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
+def first_offset(buf: Buffer, batch: Batch) -> int:
     """Return the offset of the first record, which brokers 0.8 to 1.1 write into the offset index.
 
     Magic 2: the header's base offset, even where compaction removed that record. Wrapper: the
     offset of the first inner message; the wrapper is decompressed to find it. Raises CorruptBatch
     as `records`.
     """
-    first: int = _FORMATS[batch.magic].first_offset(buf, batch, max_output_bytes=max_output_bytes)
+    first: int = _FORMATS[batch.magic].first_offset(buf, batch)
     return first

@@ -59,9 +59,7 @@ class Decoder(NamedTuple):
     absolute_offsets: AbsoluteOffsets
     broken_lz4: bool
 
-    def decode_records(
-        self, buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
-    ) -> list[Record]:
+    def decode_records(self, buf: Buffer, batch: Batch) -> list[Record]:
         """Return the message itself, or the messages of the wrapper, as records.
 
         Raises CorruptBatch.
@@ -72,7 +70,7 @@ class Decoder(NamedTuple):
             return [
                 Record(batch.last_offset, batch.max_timestamp, batch.timestamp_type, key, value)
             ]
-        inner = _open(batch, value, self.broken_lz4, max_output_bytes)
+        inner = _open(batch, value, self.broken_lz4)
         with decompressed(batch.position):
             frames = inner_frames(inner)
             offsets = self.absolute_offsets([frame.offset for frame in frames], batch.last_offset)
@@ -81,13 +79,11 @@ class Decoder(NamedTuple):
                 for frame, offset in zip(frames, offsets, strict=True)
             ]
 
-    def first_offset(
-        self, buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
-    ) -> int:
+    def first_offset(self, buf: Buffer, batch: Batch) -> int:
         """Return the offset of the first record; a wrapper is decompressed. Raises CorruptBatch."""
         if batch.codec == Codec.NONE:
             return batch.last_offset
-        inner = _open(batch, value_of(buf, batch), self.broken_lz4, max_output_bytes)
+        inner = _open(batch, value_of(buf, batch), self.broken_lz4)
         with decompressed(batch.position):
             offsets = [frame.offset for frame in inner_frames(inner)]
             return self.absolute_offsets(offsets, batch.last_offset)[0]
@@ -144,7 +140,7 @@ def wrapped(
     Use it to inspect the set itself; decode_records returns the records. Raises CorruptBatch;
     OversizedBatch for more than `most` messages.
     """
-    inner = _open(batch, value_of(buf, batch), broken_lz4, None)
+    inner = _open(batch, value_of(buf, batch), broken_lz4)
     with decompressed(batch.position):
         return inner, inner_frames(inner, most)
 
@@ -154,9 +150,7 @@ def value_of(buf: Buffer, batch: Batch) -> bytes | None:
     return _key_and_value(view(buf)[: batch.end], batch.position, batch.magic)[1]
 
 
-def _open(
-    batch: Batch, value: bytes | None, broken_lz4: bool, max_output_bytes: int | None
-) -> memoryview:
+def _open(batch: Batch, value: bytes | None, broken_lz4: bool) -> memoryview:
     if batch.codec not in WRAPPER_CODECS:
         raise CorruptBatch(
             f"codec {batch.codec} cannot be in magic {batch.magic}", position=batch.position
@@ -164,9 +158,7 @@ def _open(
     if value is None:
         raise CorruptBatch("a wrapper without a value", position=batch.position)
     with decompressed(batch.position):
-        plain = decompress(
-            batch.codec, value, broken_lz4=broken_lz4, max_output_bytes=max_output_bytes
-        )
+        plain = decompress(batch.codec, value, broken_lz4=broken_lz4)
     return memoryview(plain)
 
 

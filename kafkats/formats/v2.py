@@ -158,14 +158,12 @@ def check_crc(buf: Buffer, batch: Batch) -> None:
         )
 
 
-def first_offset(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> int:
+def first_offset(buf: Buffer, batch: Batch) -> int:
     """Return the header's base offset, which compaction keeps."""
     return batch.base_offset
 
 
-def decode_records(
-    buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
-) -> list[Record]:
+def decode_records(buf: Buffer, batch: Batch) -> list[Record]:
     """Return the records of a batch with its control records; [] for an empty batch.
 
     Raises CorruptBatch.
@@ -180,7 +178,7 @@ def decode_records(
     if batch.codec == Codec.NONE:
         return _decode_area(data[: batch.end], area, batch)
     with decompressed(batch.position):
-        plain = decompress(batch.codec, data[area : batch.end], max_output_bytes=max_output_bytes)
+        plain = decompress(batch.codec, data[area : batch.end])
         return _decode_area(memoryview(plain), 0, batch)
 
 

@@ -20,15 +20,12 @@ from numpy.typing import NDArray
 from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
 from kafkats.generations import (
-    DEFAULT_RULE,
-    INDEX_INTERVAL_BYTES,
     MAX_RELATIVE_OFFSET,
-    SEGMENT_INDEX_BYTES,
     Rule,
 )
 from kafkats.index import offset_index, time_index
 from kafkats.segment.facts import SegmentFacts, StopReason
-from kafkats.segment.reader import Bytes, Source, array_source
+from kafkats.segment.reader import Source
 from kafkats.segment.walk import Points, walk
 
 _UNKNOWN: Final = -(2**63)
@@ -134,26 +131,6 @@ class IndexBuilder:
         )
 
 
-def build(
-    log: Bytes,
-    base_offset: int,
-    *,
-    rule: Rule = DEFAULT_RULE,
-    index_interval_bytes: int = INDEX_INTERVAL_BYTES,
-    segment_index_bytes: int = SEGMENT_INDEX_BYTES,
-    mtime_ms: int = -1,
-    next_base_offset: int | None = None,
-) -> Built:
-    """Rebuild both indexes from the bytes of a .log (uint8, shape (size,)).
-
-    Only rule kip33 uses `mtime_ms` and `next_base_offset` (None: this is the active segment).
-    """
-    source = array_source(log, mtime_ms)
-    return build_from(
-        source, base_offset, rule, index_interval_bytes, segment_index_bytes, next_base_offset
-    )
-
-
 def build_from(
     source: Source,
     base_offset: int,
@@ -164,9 +141,10 @@ def build_from(
     *,
     timed: bool = True,
 ) -> Built:
-    """Rebuild both indexes from a source, window by window; arguments as for `build`.
+    """Rebuild both indexes from a source, window by window.
 
-    `timed`: see IndexBuilder.
+    Only rule kip33 uses `next_base_offset` (None: this is the active segment) and the source's
+    mtime. `timed`: see IndexBuilder.
     """
     first = first_offset_reader(source)
     builder = IndexBuilder(base_offset, rule, segment_index_bytes, first, timed=timed)

@@ -56,7 +56,6 @@ class SegmentCheck:
     segment_index_bytes: int
     interval_from: str
     """Source of the interval: given, inferred (from the existing index) or default."""
-    index_bytes_from: str
 
 
 def check_segment(
@@ -85,9 +84,7 @@ def check_segment(
     offsets = examine_offset_index(path.with_suffix(OFFSET_INDEX))
     times = examine_time_index(path.with_suffix(TIME_INDEX))
     with open_source(path, mapped=not live) as source:
-        index_bytes, index_bytes_from = infer_index_bytes(
-            segment_index_bytes, offsets, times, preallocated=moving
-        )
+        index_bytes = infer_index_bytes(segment_index_bytes, offsets, times, preallocated=moving)
         interval, interval_from = infer_interval(index_interval_bytes, offsets, source, base_offset)
         beside = (
             contradicted(interval, offsets, source, base_offset) if interval_from == GIVEN else None
@@ -116,7 +113,7 @@ def check_segment(
     if beside is not None:
         of_offsets = [_of_interval(finding, interval, beside) for finding in of_offsets]
     every = (*findings, *of_offsets, *of_times)
-    sizes = interval, index_bytes, interval_from, index_bytes_from
+    sizes = interval, index_bytes, interval_from
     return SegmentCheck(built.facts, built, offset_state, time_state, every, *sizes)
 
 

@@ -94,22 +94,22 @@ def other_interval(file: str, given: int, beside: int) -> Finding:
 
 def infer_index_bytes(
     given: int | None, offsets: Structure | None, times: Structure | None, *, preallocated: bool
-) -> tuple[int, str]:
-    """Return segment.index.bytes and its source: given, inferred or default.
+) -> int:
+    """Return segment.index.bytes: the given one, or what the files show, or Kafka's default.
 
-    Inferred is the larger size of the two files, if one of them is preallocated or above the
+    They show the larger size of the two files, if one of them is preallocated or above the
     default: a broker rounds it down to whole entries, and a full file has no zeros. `preallocated`:
     the broker wrote the zeros at the end of the files.
     """
     if given is not None:
-        return given, GIVEN
+        return given
     files = [s for s in (offsets, times) if s]
     telling = [
         s.size for s in files if (preallocated and s.zeros > 1) or s.size > SEGMENT_INDEX_BYTES
     ]
     if not telling or max(telling) < time_index.ENTRY_SIZE * 2:
-        return SEGMENT_INDEX_BYTES, DEFAULT
-    return max(s.size for s in files), INFERRED
+        return SEGMENT_INDEX_BYTES
+    return max(s.size for s in files)
 
 
 def _positions(offsets: Structure | None) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
 from kafkats.formats.framing import MAX_OFFSET, MIN_LEFT, MIN_SIZE
-from kafkats.formats.model import Batch, Codec, TimestampType
+from kafkats.formats.model import Batch, Codec
 from kafkats.generations import (
     DEFAULT_RULE,
     INDEX_INTERVAL_BYTES,
@@ -82,9 +82,6 @@ def facts_of(log: bytes, base_offset: int) -> SegmentFacts:
         next_offset=base_offset,
         magics=(_bytes(batches, 0), _bytes(batches, 1), _bytes(batches, 2)),
         codecs=(*(sum(b.codec == c for b in batches) for c in range(5)),),  # type: ignore[arg-type]
-        timestamp_types=(
-            *(sum(b.timestamp_type == kind for b in batches) for kind in TimestampType),
-        ),  # type: ignore[arg-type]
         control_batches=sum(b.control for b in batches),
         transactional_batches=sum(b.transactional for b in batches),
         delete_horizon_batches=sum(b.delete_horizon_ms is not None for b in batches),

@@ -95,7 +95,6 @@ def with_first_batch(tail: SegmentFacts, source: Source) -> SegmentFacts:
         first_timestamp=timestamp,
         magics=(-1, -1, -1),
         codecs=(-1, -1, -1, -1, -1),
-        timestamp_types=(-1, -1, -1),
         control_batches=-1,
         transactional_batches=-1,
         delete_horizon_batches=-1,

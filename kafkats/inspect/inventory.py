@@ -20,7 +20,7 @@ from kafkats.findings import SEVERITIES, Finding, failure, worst
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.tail import read_tail
 from kafkats.logdir.identity import FileRow
-from kafkats.plans.facts import SEGMENTS, directory_row, facts_columns, finding_rows
+from kafkats.plans.facts import SEGMENTS, directory_row, finding_rows, with_facts
 from kafkats.plans.rows import SegmentRow, segment_rows
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, unit_columns
@@ -60,7 +60,7 @@ def _seen(unit: Unit) -> tuple[SegmentRow, Sequence[Finding]]:
     except KafkatsError as e:
         findings = (failure(log, e),)
     else:
-        row = {**row, **facts_columns(facts)}
+        row = with_facts(row, facts)
         # Brokers without time indexes wrote magic 0, which has no timestamps.
         expected = unit.time_index_expected or max(facts.first_timestamp, facts.max_timestamp) >= 0
         findings = tuple(

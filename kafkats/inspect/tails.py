@@ -19,7 +19,7 @@ from kafkats.evidence.judging import told_at
 from kafkats.findings import Finding, worst
 from kafkats.index.tail_check import check_tail
 from kafkats.inspect.verify import VerifyOptions, evidence_of, overlap_of, verify_unit
-from kafkats.plans.facts import SEGMENTS, facts_columns, finding_rows
+from kafkats.plans.facts import SEGMENTS, finding_rows, with_facts
 from kafkats.plans.rows import SegmentRow
 from kafkats.plans.units import Unit, unit_columns
 from kafkats.segment.reader import read_so_far
@@ -109,7 +109,7 @@ def _segment(unit: Unit, options: VerifyOptions, settings: TopicSettings) -> tup
     doubt = _doubt_of(unit, findings)
     if doubt:
         return row, doubt
-    row = {**row, **facts_columns(check.facts)}
+    row = with_facts(row, check.facts)
     return row | {"worst": worst(findings), "findings": finding_rows(findings)}, ""
 
 

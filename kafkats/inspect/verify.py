@@ -32,8 +32,8 @@ from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
 from kafkats.index.structure import examine_offset_index
 from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.logdir.smallfiles import check_small_files
-from kafkats.plans.facts import SEGMENTS, directory_row, facts_columns, finding_rows
-from kafkats.plans.rows import CheckRow, SegmentRow
+from kafkats.plans.facts import SEGMENTS, directory_row, finding_rows, with_facts
+from kafkats.plans.rows import SegmentRow
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, unit_columns
 from kafkats.segment.facts import SegmentFacts
@@ -117,7 +117,7 @@ def _segment(unit: Unit, options: VerifyOptions) -> tuple[SegmentRow, list[Findi
     except KafkatsError as e:
         findings = [failure(Path(e.path).name if e.path else log, e)]
     else:
-        row = {**row, **_check_columns(check)}
+        row = _with_check(row, check)
         if links:  # a rebuild would replace the link and leave its target
             row["blocked"] = f"the {' and '.join(links)} is a symbolic link"
         evidence = evidence_of(unit, check.facts, check.findings, settings)
@@ -230,10 +230,10 @@ def _why(built: Built) -> str:
     return f"{built.blocked}: {reason}; recovery itself would fail or empty the segment"
 
 
-def _check_columns(check: SegmentCheck) -> CheckRow:
-    facts, built = check.facts, check.built
+def _with_check(row: SegmentRow, check: SegmentCheck) -> SegmentRow:
+    built = check.built
     return {
-        **facts_columns(facts),
+        **with_facts(row, check.facts),
         "offset_index": check.offset_index,
         "time_index": check.time_index,
         "index_interval_bytes": check.index_interval_bytes,

@@ -113,14 +113,16 @@ def _xattrs(path: str | os.PathLike[str]) -> Iterable[tuple[str, bytes]]:
 def model_of(directory: Path, name: str, existing: set[str]) -> str:
     """Return the name of the file whose attributes a new file `name` of `directory` gets.
 
-    This is the file that it replaces, else its segment's .log, else the last .log; in a log
-    directory meta.properties, else a checkpoint. Raises UsageError when none of them exists.
+    This is the file that it replaces, else its segment's .log, else the last .log, else the last
+    .log.swap; in a log directory meta.properties, else a checkpoint. Raises UsageError when none of
+    them exists.
     """
     segment = paths.parse_segment_file(name)
     log = paths.segment_file(segment.base_offset, paths.LOG) if segment else ""
     last = max((other for other in existing if other.endswith(paths.LOG)), default="")
     checkpoint = max((other for other in existing if other.endswith("-checkpoint")), default="")
-    for candidate in (name, log, last, paths.META_PROPERTIES, checkpoint):
+    swap = max((other for other in existing if other.endswith(f"{paths.LOG}.swap")), default="")
+    for candidate in (name, log, last, swap, paths.META_PROPERTIES, checkpoint):
         if candidate and candidate in existing:
             return candidate
     raise UsageError(

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kafkats.clock import DAY_MS
 from kafkats.counts import counted
 from kafkats.lookup.marks import Mark
 from kafkats.lookup.record_scatter import LATE, Cloud
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
 STATES: Final = {
     "not built": "#f0f0f0",
     "closed": "#56b4e9",

@@ -18,47 +18,34 @@ import pyarrow as pa
 from kafkats import __version__
 from kafkats.errors import CorruptPlan, UsageError, is_file, storage
 from kafkats.logdir.strict_json import Json
-from kafkats.plans.facts import DIRECTORY, read_table, write_table
+from kafkats.plans.columns import schema_of
+from kafkats.plans.facts import read_table, write_table
 from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.plan import digest_of
-from kafkats.plans.rows import KeyRow, LocatedFinding
+from kafkats.plans.rows import ByMagic, KeyRow, LocatedFinding
 
 FORMAT: Final = 1
 MAGICS: Final = range(3)
 
-ROWS: Final = pa.schema([
-    *DIRECTORY,
-    ("base_offset", pa.int64()),
-    ("next_offset", pa.int64()),  # the statement covers offsets below this one
-    ("active", pa.bool_()),
-    ("live", pa.bool_()),         # a broker held the directory and wrote to this segment
-    ("log_bytes", pa.int64()),
-    ("mtime_ns", pa.int64()),
-    ("inode", pa.int64()),
-    ("bytes", pa.int64()),        # up to the end of the last batch
-    ("batches", pa.int64()),
-    ("magic_bytes", pa.list_(pa.int64(), 3)),
-    ("magic_batches", pa.list_(pa.int64(), 3)),
-    # 16 hex digits over offset, size, checksum and magic of every batch
-    ("fingerprint", pa.string()),
-])  # fmt: skip
-"""One row per segment of a certificate."""
-
 
 class CertifiedRow(KeyRow, total=False):
-    """A row of ROWS."""
+    """One segment of a certificate."""
 
-    next_offset: int
+    next_offset: int  # the statement covers offsets below this one
     active: bool
-    live: bool
+    live: bool  # a broker held the directory and wrote to this segment
     log_bytes: int
     mtime_ns: int
     inode: int
-    bytes: int
+    bytes: int  # up to the end of the last batch
     batches: int
-    magic_bytes: Sequence[int]
-    magic_batches: Sequence[int]
+    magic_bytes: ByMagic
+    magic_batches: ByMagic
+    # 16 hex digits over offset, size, checksum and magic of every batch
     fingerprint: str
+
+
+ROWS: Final = schema_of(CertifiedRow)
 
 
 class Totals(TypedDict):

@@ -32,33 +32,26 @@ from kafkats.migration.certificate import (
     Totals,
     seal,
 )
-from kafkats.plans.facts import FINDING, all_findings, finding_rows
+from kafkats.plans.columns import schema_of
+from kafkats.plans.facts import all_findings, finding_rows
 from kafkats.plans.rows import FindingRow, LocatedFinding, SegmentKey
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, list_again, unseen
 from kafkats.segment.census import Census
 
-SEEN: Final = pa.schema([
-    *ROWS,
-    ("prefix_fingerprint", pa.string()),  # in a re-check, of the bytes that the certificate covers
-    ("compacted", pa.bool_()),  # whether a log cleaner rewrites segments of this partition
-    # time of the look; a segment that was replaced meanwhile has two rows, and the later one counts
-    ("looked_ns", pa.int64()),
-    ("worst", pa.string()),
-    ("findings", pa.list_(FINDING)),
-])  # fmt: skip
-"""The result for one segment, or with base_offset -1 what could not be read of a directory."""
-
 
 class SeenRow(CertifiedRow, total=False):
-    """A row of SEEN."""
+    """One segment, or with base_offset -1 what could not be read of a directory."""
 
-    prefix_fingerprint: str
-    compacted: bool
+    prefix_fingerprint: str  # in a re-check, of the bytes that the certificate covers
+    compacted: bool  # whether a log cleaner rewrites segments of this partition
+    # time of the look; a segment that was replaced meanwhile has two rows, and the later one counts
     looked_ns: int
     worst: str
     findings: list[FindingRow]
 
+
+SEEN: Final = schema_of(SeenRow)
 
 _ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset")]
 

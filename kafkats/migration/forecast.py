@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -21,54 +21,46 @@ from kafkats.generations import COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.logdir.identity import FileIdentity, FileRow, file_row
 from kafkats.logdir.partition import UNFINISHED, FileFacts, scan_partition, unfinished_swaps
 from kafkats.logdir.snapshot import read_snapshot
+from kafkats.plans.columns import schema_of
 from kafkats.plans.dialect_hook import migration_of
-from kafkats.plans.facts import DIRECTORY, FILE
 from kafkats.plans.rows import SegmentKey
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import open_source
 
-FORECAST: Final = pa.schema([
-    *DIRECTORY,
-    ("base_offset", pa.int64()),  # -1: the directory as a whole
-    ("file", pa.string()),
-    ("action", pa.string()),  # convert, keep (nothing to convert), remove (a small file), blocked
-    ("reason", pa.string()),      # why it is blocked or removed
-    ("before", FILE),             # of a file to remove; the facts have a .log's
-    ("before_bytes", pa.int64()),
-    ("after_bytes", pa.int64()),
-    ("after_sha256", pa.string()),  # a hash of kafkats.hashes
-    ("batches_before", pa.int64()),
-    ("batches_after", pa.int64()),
-    ("records", pa.int64()),
-    ("kept_last", pa.bool_()),    # the log's last batch stays magic 2, to keep the log end offset
-    *((f"loses_{loss}", pa.int64()) for loss in LOSSES),
-    ("seconds", pa.float64()),    # the time of the forecast; an apply takes about as long
-])  # fmt: skip
+_LOST: Final = pa.struct([(f"loses_{loss}", pa.int64()) for loss in LOSSES])
 
 
 class ForecastRow(NamedTuple):
-    """A row of FORECAST. `losses` holds what is lost, by kind."""
+    """One segment, or with base_offset -1 the directory as a whole."""
 
     log_dir: str
     partition_dir: str
     base_offset: int
     file: str
-    action: str
-    reason: str = ""
-    before: FileRow | None = None
+    action: str  # convert, keep (nothing to convert), remove (a small file), blocked
+    reason: str = ""  # why it is blocked or removed
+    before: FileRow | None = None  # of a file to remove; the facts have a .log's
     before_bytes: int = 0
     after_bytes: int = 0
-    after_sha256: str = ""
+    after_sha256: str = ""  # a hash of kafkats.hashes
     batches_before: int = 0
     batches_after: int = 0
     records: int = 0
-    kept_last: bool = False
-    losses: Mapping[str, int] = dict.fromkeys(LOSSES, 0)
-    seconds: float = 0.0
+    kept_last: bool = False  # the log's last batch stays magic 2, to keep the log end offset
+    losses: Annotated[Mapping[str, int], _LOST] = dict.fromkeys(LOSSES, 0)  # what is lost, by kind
+    seconds: float = 0.0  # the time of the forecast; an apply takes about as long
 
     @property
     def key(self) -> SegmentKey:
         return SegmentKey(self.log_dir, self.partition_dir, self.base_offset)
+
+
+FORECAST: Final = pa.schema([
+    column
+    for one in schema_of(ForecastRow)
+    for column in (one.type if one.type == _LOST else (one,))
+])
+"""The columns of ForecastRow; each loss has one."""
 
 
 def forecast_rows(forecast: pa.Table) -> list[ForecastRow]:

@@ -37,7 +37,7 @@ class Migration(Options):
     to_magic: Annotated[
         int,
         Choice((1, 2)),
-        Option("Message format to convert to: Kafka 4 needs 2", "--to-magic", "1|2", initial=2),
+        Option("Message format to convert to: 2 is the newest", "--to-magic", "1|2", initial=2),
     ]
 
 

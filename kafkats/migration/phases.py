@@ -62,7 +62,6 @@ class Work(NamedTuple):
     """
 
     target_magic: int
-    direction: Literal["up", "down"]
     event: Literal["converted", "converted-back"]
     min_magic: int | None
     max_magic: int | None
@@ -120,11 +119,11 @@ def work(migration: Migration, phase: str, broker: str) -> Work:
     _, who = find(migration, broker)
     old, new = migration.from_magic, migration.to_magic
     if as_phase(phase) in UP:
-        return Work(new, "up", "converted", new, None, ())
+        return Work(new, "converted", new, None, ())
     if phase == "phase-1":
-        return Work(old, "down", "converted", None, old, ())
+        return Work(old, "converted", None, old, ())
     runs = tuple(run.run_id for run in reversed(standing(who)) if run.phase != "phase-1")
-    return Work(old, "down", "converted-back", None, old, runs)
+    return Work(old, "converted-back", None, old, runs)
 
 
 class Fetcher(NamedTuple):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final, TypedDict, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,10 +22,12 @@ import pyarrow.parquet as pq
 from kafkats import paths
 from kafkats.errors import CorruptPlan, storage
 from kafkats.findings import SEVERITIES, Finding, worst
+from kafkats.logdir.identity import FileRow
 from kafkats.logdir.partition import UNFINISHED, unfinished_swaps
+from kafkats.plans.columns import schema_of, struct_of
 from kafkats.plans.files import make_folder, whole, write_json
 from kafkats.plans.rows import (
-    FactsRow,
+    ActionRow,
     FindingRow,
     LocatedFinding,
     PartitionKey,
@@ -40,88 +42,11 @@ from kafkats.segment.facts import SegmentFacts
 DIRECTORY: Final = (("log_dir", pa.string()), ("partition_dir", pa.string()))
 """The columns that name a partition directory."""
 
-FILE: Final = pa.struct([
-    ("size", pa.int64()),
-    ("mtime_ns", pa.int64()),
-    ("ctime_ns", pa.int64()),
-    ("inode", pa.int64()),
-])
+FILE: Final = struct_of(FileRow)
 """The identity of a file between planning and applying. null: the file is missing."""
-
-FINDING: Final = pa.struct([
-    ("kind", pa.string()),
-    ("severity", pa.string()),
-    ("file", pa.string()),
-    ("position", pa.int64()),
-    ("entry", pa.int64()),
-    ("expected", pa.string()),
-    ("found", pa.string()),
-    ("reason", pa.string()),
-])  # fmt: skip
-
-SEGMENTS: Final = pa.schema([
-    *DIRECTORY,
-    # of the partition directory: changes whenever a file is added or removed
-    ("directory_ctime_ns", pa.int64()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("base_offset", pa.int64()),
-    ("next_base_offset", pa.int64()),  # of the next segment; -1 for the active one
-    ("active", pa.bool_()),
-    ("clean", pa.bool_()),             # the root has a clean-shutdown marker
-    ("recovery", pa.bool_()),          # an unclean start of the broker would recover this segment
-    ("depth", pa.string()),            # stat, tail, full, deep
-    ("log", FILE),
-    ("index", FILE),
-    ("timeindex", FILE),
-    ("txnindex", FILE),
-    ("snapshot", FILE),
-    ("log_start_offset", pa.int64()),  # the partition's in the root's checkpoints; -1: none
-    ("high_watermark", pa.int64()),
-    ("valid_bytes", pa.int64()),  # up to the end of the last good batch; -1: unknown at this depth
-    ("stop", pa.string()),             # why reading stopped before the end of the file, or ""
-    ("batches", pa.int64()),
-    ("records", pa.int64()),           # -1 where wrappers were not decompressed
-    ("first_offset", pa.int64()),
-    ("last_offset", pa.int64()),
-    ("first_timestamp", pa.int64()),
-    ("max_timestamp", pa.int64()),
-    ("offset_of_max_timestamp", pa.int64()),
-    ("magic_bytes", pa.list_(pa.int64(), 3)),
-    ("codec_batches", pa.list_(pa.int64(), 5)),
-    ("offset_index", pa.string()),     # equal, sound, defective, missing; "" not examined
-    ("time_index", pa.string()),
-    ("rule", pa.string()),
-    ("index_interval_bytes", pa.int64()),
-    ("segment_index_bytes", pa.int64()),
-    # origin of both settings: given, inferred (from index files), default
-    ("settings_from", pa.string()),
-    ("blocked", pa.string()),          # why nothing can be rebuilt, or ""
-    ("rebuilt_index_bytes", pa.int64()),
-    ("rebuilt_index_sha256", pa.string()),
-    ("rebuilt_timeindex_bytes", pa.int64()),
-    ("rebuilt_timeindex_sha256", pa.string()),
-    ("worst", pa.string()),
-    ("findings", pa.list_(FINDING)),
-])  # fmt: skip
-
-ACTIONS: Final = pa.schema([
-    *DIRECTORY,
-    ("file", pa.string()),
-    ("base_offset", pa.int64()),
-    ("action", pa.string()),         # replace, add, remove, update
-    ("reason", pa.string()),
-    ("outcome", pa.string()),        # done, already, nothing (to do), refused, failed
-    ("error", pa.string()),
-    ("before_bytes", pa.int64()),    # -1: there was no file
-    ("after_bytes", pa.int64()),
-    ("read_bytes", pa.int64()),      # of the .log
-    ("seconds", pa.float64()),
-    ("sha256", pa.string()),         # hash of the new bytes, see kafkats.hashes
-    ("records", pa.int64()),         # compared before and after; -1: none were
-    ("parity_before", pa.string()),  # digest of what a consumer reads from the old log
-    ("parity_after", pa.string()),
-])  # fmt: skip
+FINDING: Final = struct_of(FindingRow)
+SEGMENTS: Final = schema_of(SegmentRow)
+ACTIONS: Final = schema_of(ActionRow)
 
 
 def swapping(segments: pa.Table) -> dict[PartitionKey, str]:
@@ -158,19 +83,7 @@ _LOG_NAME: Final = rf"^[0-9]{{20}}\{paths.LOG}$"
 
 def finding_rows(findings: Iterable[Finding]) -> list[FindingRow]:
     """Return findings as rows of the FINDING struct."""
-    return [
-        {
-            "kind": f.kind,
-            "severity": f.severity,
-            "file": f.file,
-            "position": f.position,
-            "entry": f.entry,
-            "expected": f.expected,
-            "found": f.found,
-            "reason": f.reason,
-        }
-        for f in findings
-    ]
+    return [cast("FindingRow", f._asdict() | {"severity": f.severity}) for f in findings]
 
 
 def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding]) -> SegmentRow:
@@ -186,9 +99,10 @@ def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding])
     }
 
 
-def facts_columns(facts: SegmentFacts) -> FactsRow:
-    """Return the columns of facts.SEGMENTS that SegmentFacts fill."""
+def with_facts(row: SegmentRow, facts: SegmentFacts) -> SegmentRow:
+    """Return a row with the columns that the bytes of the segment fill."""
     return {
+        **row,
         "depth": facts.depth,
         "valid_bytes": facts.valid_bytes,
         "stop": facts.stop or "",

@@ -25,7 +25,8 @@ from kafkats.logdir.strict_json import Json
 from kafkats.logdir.workarea import ROOT
 from kafkats.paths import parse_segment_file, segment_file
 from kafkats.plans.canonical_json import json_lines
-from kafkats.plans.facts import DIRECTORY, FILE, read_table, write_table
+from kafkats.plans.columns import schema_of
+from kafkats.plans.facts import read_table, write_table
 from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.operation import Operation
 from kafkats.plans.rows import (
@@ -42,25 +43,7 @@ from kafkats.plans.volumes import note_volumes
 FORMAT: Final = 1
 SETTINGS_FROM: Final = ("given", "inferred", "default")
 
-ITEMS: Final = pa.schema([
-    *DIRECTORY,
-    # without it the plan after a repeated loss of a file would equal the earlier plan
-    ("directory_ctime_ns", pa.int64()),
-    ("base_offset", pa.int64()),
-    ("next_base_offset", pa.int64()),  # -1: the active segment
-    ("file", pa.string()),
-    ("action", pa.string()),           # replace, add, remove, update, or blocked with a reason
-    ("reason", pa.string()),
-    ("before", FILE),                  # the file to replace; null if missing
-    ("log", FILE),  # the .log from which it is built, which must not change; null: none
-    ("log_valid_bytes", pa.int64()),
-    ("after_bytes", pa.int64()),       # -1: known after the build
-    ("after_sha256", pa.string()),     # a hash of kafkats.hashes; "": known after the build
-    ("rule", pa.string()),
-    ("index_interval_bytes", pa.int64()),
-    ("segment_index_bytes", pa.int64()),
-    ("settings_from", pa.string()),    # given, inferred, default
-])  # fmt: skip
+ITEMS: Final = schema_of(Item)
 _OBJECTS: Final = ("options", "totals")
 TOTALS: Final = (
     "files",

@@ -1,4 +1,4 @@
-"""The rows of reports and plans as types. Their schemas are in plans.facts and plans.plan.
+"""The rows of reports and plans. plans.facts and plans.plan have the schemas that they give.
 
 A row of a table has every key. A row that is being made may lack the keys that are not required;
 they are null in the table.
@@ -7,9 +7,10 @@ they are null in the table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Required, TypeAlias, TypedDict
+from typing import Annotated, NamedTuple, Required, TypeAlias
 
 import pyarrow as pa
+from typing_extensions import TypedDict  # pydantic reads these; on 3.11 it takes no others
 
 from kafkats.errors import CorruptPlan
 from kafkats.logdir.identity import FileIdentity, FileRow
@@ -17,6 +18,9 @@ from kafkats.logdir.strict_json import Json
 
 Options: TypeAlias = dict[str, Json]
 """A plan's options, as they are in `plan.json`."""
+Int32: TypeAlias = Annotated[int, pa.int32()]
+ByMagic: TypeAlias = Annotated[Sequence[int], pa.list_(pa.int64(), 3)]
+"""A number for each of magic 0, 1 and 2."""
 
 
 class PartitionKey(NamedTuple):
@@ -68,85 +72,72 @@ class LocatedFinding(FindingRow, KeyRow):
     """A finding with its directory and segment."""
 
 
-class FactsRow(TypedDict, total=False):
-    """The columns of facts.SEGMENTS that the bytes of a segment fill. None: not looked at."""
-
-    depth: str
-    valid_bytes: int | None
-    stop: str | None
-    batches: int
-    records: int
-    first_offset: int
-    last_offset: int | None
-    first_timestamp: int | None
-    max_timestamp: int | None
-    offset_of_max_timestamp: int | None
-    magic_bytes: Sequence[int]
-    codec_batches: Sequence[int]
-
-
-class UnitRow(TypedDict, total=False):
-    """The columns of facts.SEGMENTS that a listing fills. None: there is no such file."""
+class SegmentRow(TypedDict, total=False):
+    """facts.SEGMENTS. None: there is no such file, or the segment was not looked at so far."""
 
     log_dir: Required[str]
     partition_dir: Required[str]
-    base_offset: Required[int]
-    directory_ctime_ns: int
+    directory_ctime_ns: int  # changes whenever a file is added or removed
     topic: str | None
-    partition: int
-    next_base_offset: int
+    partition: Int32
+    base_offset: Required[int]
+    next_base_offset: int  # of the next segment; -1 for the active one
     active: bool
-    clean: bool
-    recovery: bool
-    rule: str
-    log_start_offset: int
-    high_watermark: int
+    clean: bool  # the root has a clean-shutdown marker
+    recovery: bool  # an unclean start of the broker would recover this segment
+    depth: str  # stat, tail, full, deep
     log: FileRow | None
     index: FileRow | None
     timeindex: FileRow | None
     txnindex: FileRow | None
     snapshot: FileRow | None
-
-
-class CheckRow(FactsRow, total=False):
-    """The columns of facts.SEGMENTS of a full check. None: index files were not examined."""
-
-    offset_index: str | None
+    log_start_offset: int  # the partition's in the root's checkpoints; -1: none
+    high_watermark: int
+    valid_bytes: int | None  # up to the end of the last good batch; -1: unknown at this depth
+    stop: str | None  # why reading stopped before the end of the file, or ""
+    batches: int
+    records: int  # -1 where wrappers were not decompressed
+    first_offset: int
+    last_offset: int | None
+    first_timestamp: int | None
+    max_timestamp: int | None
+    offset_of_max_timestamp: int | None
+    magic_bytes: ByMagic
+    codec_batches: Annotated[Sequence[int], pa.list_(pa.int64(), 5)]
+    offset_index: str | None  # equal, sound, defective, missing; "" not examined
     time_index: str | None
+    rule: str
     index_interval_bytes: int | None
     segment_index_bytes: int | None
-    settings_from: str | None
-    blocked: str | None
+    settings_from: str | None  # of both: given, inferred (from index files), default
+    blocked: str | None  # why nothing can be rebuilt, or ""
     rebuilt_index_bytes: int
     rebuilt_index_sha256: str
     rebuilt_timeindex_bytes: int
     rebuilt_timeindex_sha256: str
-
-
-class SegmentRow(UnitRow, CheckRow, total=False):
-    """facts.SEGMENTS."""
-
     worst: str
     findings: list[FindingRow]
 
 
-class Item(KeyRow):
+class Item(PartitionRow):
     """plan.ITEMS: one file that a plan changes, or does not change for a reason."""
 
+    # without it the plan after a repeated loss of a file would equal the earlier plan
     directory_ctime_ns: int
-    next_base_offset: int
+    base_offset: int
+    next_base_offset: int  # -1: the active segment
     file: str
-    action: str
+    action: str  # replace, add, remove, update, or blocked with a reason
     reason: str
-    before: FileRow | None
-    log: FileRow | None
+    before: FileRow | None  # the file to replace; None if missing
+    log: FileRow | None  # the .log from which it is built, which must not change; None: none
     log_valid_bytes: int
-    after_bytes: int
-    after_sha256: str
+    after_bytes: int  # -1: known after the build
+    after_sha256: str  # a hash of kafkats.hashes; "": known after the build
     rule: str
     index_interval_bytes: int
     segment_index_bytes: int
-    settings_from: str
+    settings_from: str  # given, inferred, default
 
 
 class ActionRow(PartitionRow):
@@ -154,17 +145,17 @@ class ActionRow(PartitionRow):
 
     file: str
     base_offset: int
-    action: str
+    action: str  # replace, add, remove, update
     reason: str
-    outcome: str
+    outcome: str  # done, already, nothing (to do), refused, failed
     error: str
-    before_bytes: int
+    before_bytes: int  # -1: there was no file
     after_bytes: int
-    read_bytes: int
+    read_bytes: int  # of the .log
     seconds: float
-    sha256: str
-    records: int
-    parity_before: str
+    sha256: str  # hash of the new bytes, see kafkats.hashes
+    records: int  # compared before and after; -1: none were
+    parity_before: str  # digest of what a consumer reads from the old log
     parity_after: str
 
 

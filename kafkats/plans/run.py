@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass
@@ -20,7 +19,7 @@ from typing import Final, NamedTuple, Required, TypedDict, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats import paths
+from kafkats import clock, paths
 from kafkats.errors import (
     CorruptPlan,
     DiskFull,
@@ -133,7 +132,7 @@ def refuse_early(work: PartitionWork) -> None:
     decided_for = work.options.get("now_ms")
     if type(decided_for) is not int:
         raise CorruptPlan(f"now_ms is no moment: {decided_for!r}", path=work.log_dir)
-    if decided_for > time.time_ns() // 1_000_000 + _SKEW_MS:
+    if decided_for > clock.now_ms() + _SKEW_MS:
         raise Refused(
             f"this plan decides for {decided_for} ms, which is ahead of the clock",
             path=work.log_dir,

@@ -8,7 +8,7 @@ same holds for a corrupt batch that had been flushed: no hard failure tears it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -82,11 +82,13 @@ def decide(
     *,
     like_kafka: bool,
     flushed: int = -1,
+    alone: Collection[int] = (),
 ) -> Decision | Blocked:
     """Decide from facts (facts.SEGMENTS, in order) of all segments of a partition.
 
-    Those that a broker recovers have depth full. `flushed` is the recovery point. Raises as
-    `behind` and `unknown`.
+    Those that a broker recovers have depth full. `flushed` is the recovery point. `alone` are base
+    offsets of segments that a broker recovers while it loads them, for their indexes: it keeps the
+    later ones. Raises as `behind` and `unknown`.
     """
     recovered = [n for n, row in enumerate(rows) if is_recovered(row)]
     first = recovered[0] if recovered else len(rows)
@@ -103,13 +105,13 @@ def decide(
         if n < first:
             why = f"{_corrupt(row)}, below the recovery point, where no recovery reads: restore it"
             return Blocked(log_of(row), f"{why} from a replica")
-        # A broker recovers such a segment alone while it loads it, and keeps the later ones.
-        alone = row["index"] is None and n + 1 < len(rows)
-        lost = _lost(rows[n : n + 1] if alone else rows[n:], behind) or _lost_batch(row, flushed)
+        by_itself = row["index"] is None or row["base_offset"] in alone
+        rest = rows[n : n + 1] if by_itself else rows[n:]
+        lost = _lost(rest, behind) or _lost_batch(row, flushed)
         if lost and not like_kafka:
             return Blocked(log_of(row), _refused(row, lost), rows[n:])
         cuts.append(row)
-        if not alone:
+        if not by_itself:
             return _decision(rows[: n + 1], cuts, rows[n + 1 :], first)
     return _decision(rows, cuts, (), first)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from kafkats import paths
 from kafkats.evidence.borders import behind_high_watermark
 from kafkats.findings import Finding, worst
+from kafkats.logdir.checkpoints import EpochStart
 
 if TYPE_CHECKING:
     from kafkats.logdir.properties import MetaProperties
@@ -72,8 +73,8 @@ class PartitionStart:
     """Names of `.swap` files that take the place of the files without that ending."""
     created: tuple[str, ...] = ()
     """Names of files that the start adds, or writes anew as empty ones."""
-    epochs: tuple[tuple[int, int], ...] = ()
-    """The leader epochs after loading: epoch and start offset."""
+    epochs: tuple[EpochStart, ...] = ()
+    """The leader epochs after loading."""
     snapshots: tuple[int, ...] = ()
     """Offsets of the producer snapshots after loading."""
     snapshot_offset: int = -1

@@ -13,7 +13,8 @@ from kafkats import paths
 from kafkats.errors import KafkatsError
 from kafkats.evidence.borders import Witness
 from kafkats.evidence.judging import NOTHING_BEHIND
-from kafkats.evidence.looking import index_witnesses
+from kafkats.evidence.looking import index_witnesses, orphan_witnesses
+from kafkats.formats import v2
 from kafkats.index.tail import read_tail
 from kafkats.recovery.load import Load
 from kafkats.segment.broker_walk import read_on
@@ -85,9 +86,29 @@ def _end_of(load: Load, base: int) -> tuple[int, StopReason | None, int]:
 
 
 def index_claims(load: Load, log_end: int) -> tuple[Witness, ...]:
-    """Return the indexes of the last segment that name offsets at or above `log_end`."""
-    last = load.bases[-1] if load.bases else -1
-    own = load.files.sources.get(paths.segment_file(last, paths.LOG))
-    if own != paths.segment_file(last, paths.LOG):
-        return ()
-    return tuple(index_witnesses(load.directory, last, log_end))
+    """Return the indexes that name offsets at or above `log_end`.
+
+    They are those of the last segment, and those of logs that are gone.
+    """
+    gone = tuple(orphan_witnesses(load.directory, max(log_end, 0)))
+    last = paths.segment_file(load.bases[-1], paths.LOG) if load.bases else ""
+    if not last or load.files.sources.get(last) != last:
+        return gone
+    return (*index_witnesses(load.directory, load.bases[-1], log_end), *gone)
+
+
+def unknown_magics(load: Load) -> dict[int, int]:
+    """Return where each recovered segment keeps a batch with a magic above 2, by base offset."""
+    if load.rule.newest_magic < v2.MAGIC:
+        return {}
+    found = {base: done.unknown_magic_at for base, done in load.recoveries.items()}
+    return {base: position for base, position in found.items() if position >= 0}
+
+
+def unknown_formats(load: Load) -> dict[int, int]:
+    """Return the newest format of each segment by base offset where the broker does not know it."""
+    known = load.rule.newest_magic
+    if known >= v2.MAGIC:
+        return {}
+    newest = {base: load.newest_magic(base) for base in load.bases}
+    return {base: magic for base, magic in newest.items() if magic > known}

@@ -200,7 +200,7 @@ def _found(
         left = refused or left or stopping_file(partition.directory, ())
         lost = Blocked(partition.partition_dir, partition.lost) if partition.lost else None
         return left or lost, 0, []
-    found = refused or _decided(partition, rows, options)
+    found = refused or _decided(partition, start, rows, options)
     copied = _copied(partition, found, options)
     if isinstance(found, Blocked):
         return found, copied, _mends(partition, found, options)
@@ -276,7 +276,10 @@ def _copied(partition: Partition, found: Decision | Blocked, options: RecoverOpt
 
 
 def _decided(
-    partition: Partition, rows: Sequence[SegmentRow], options: RecoverOptions
+    partition: Partition,
+    start: PartitionStart,
+    rows: Sequence[SegmentRow],
+    options: RecoverOptions,
 ) -> Decision | Blocked:
     whole = partition_blocked(partition.claims, rows, remote=partition.remote)
     if whole is not None:
@@ -294,8 +297,14 @@ def _decided(
         with open_source(partition.directory / log_of(row)) as source:
             return unknown_magics(source, row["base_offset"])
 
-    flushed = partition.claims.recovery_point
-    return decide(rows, behind, unknown, like_kafka=options.like_kafka, flushed=flushed)
+    return decide(
+        rows,
+        behind,
+        unknown,
+        like_kafka=options.like_kafka,
+        flushed=partition.claims.recovery_point,
+        alone={one.base_offset for one in start.recovered if one.why == "corrupt-index"},
+    )
 
 
 def _summary(

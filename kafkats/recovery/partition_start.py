@@ -33,7 +33,7 @@ from kafkats.logdir.snapshot import read_snapshot
 from kafkats.recovery.checkpoints import EPOCHS, read_failure
 from kafkats.recovery.facts import Outcome, PartitionStart, Why
 from kafkats.recovery.judging import Seen, start_findings
-from kafkats.recovery.kept import borders_of, index_claims
+from kafkats.recovery.kept import borders_of, index_claims, unknown_formats, unknown_magics
 from kafkats.recovery.load import Load, recovered
 from kafkats.recovery.loading import Files, load_names, stopping_name
 from kafkats.recovery.reading import (
@@ -367,7 +367,7 @@ def _finished(load: Load, known: PartitionStart, end: End) -> PartitionStart:
     stops = {base: done.stop for base, done in load.recoveries.items()}
     seen = Seen(
         load.claims._replace(first_base=bases[0] if bases else -1), end, stops, loaded.emptied,
-        borders, indexes, compacted, _unknown_formats(load), _unknown_magics(load),
+        borders, indexes, compacted, unknown_formats(load), unknown_magics(load),
     )  # fmt: skip
     return replace(start_of, findings=tuple(start_findings(start_of, seen, last, load.named)))
 
@@ -379,23 +379,6 @@ def _named_end(load: Load, known: PartitionStart, log_end: int) -> int:
         return -1
     named = [*witnesses(load.claims, load.named), *index_claims(load, log_end)]
     return known_end(load.claims, named, log_end)
-
-
-def _unknown_magics(load: Load) -> dict[int, int]:
-    """Return where each recovered segment keeps a batch with a magic above 2, by base offset."""
-    if load.rule.newest_magic < v2.MAGIC:
-        return {}
-    found = {base: done.unknown_magic_at for base, done in load.recoveries.items()}
-    return {base: position for base, position in found.items() if position >= 0}
-
-
-def _unknown_formats(load: Load) -> dict[int, int]:
-    """Return the newest format of each segment by base offset where the broker does not know it."""
-    known = load.rule.newest_magic
-    if known >= v2.MAGIC:
-        return {}
-    newest = {base: load.newest_magic(base) for base in load.bases}
-    return {base: magic for base, magic in newest.items() if magic > known}
 
 
 def _bytes_from(load: Load, offset: int) -> int:

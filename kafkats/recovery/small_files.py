@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
-from kafkats.errors import CorruptFile, Vanished
+from kafkats.errors import CorruptFile, Vanished, storage
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs, read_epochs
+from kafkats.logdir.epochs import after
 from kafkats.logdir.snapshot import ProducerEntry, read_snapshot
 from kafkats.recovery.replay import Log, Replayed, Start, replay_logs
 
@@ -57,13 +58,23 @@ def read_snapshots(directory: Path, names: Iterable[str]) -> Snapshots:
 
 
 def epochs_there(directory: Path) -> Epochs:
-    """Read the leader epochs of a partition directory. Raises StorageFailed."""
+    """Read the leader epochs of a partition directory. Raises StorageFailed.
+
+    Where a broker was deleting the first segments they begin at the first that is left: its
+    deletion ends so, and after it no other file tells why the log begins there.
+    """
     try:
-        return Epochs(read_epochs(directory / paths.LEADER_EPOCH))
+        entries = read_epochs(directory / paths.LEADER_EPOCH)
     except Vanished:
         return Epochs(())
     except CorruptFile as e:
         return Epochs((), e.reason)
+    with storage(directory, "listing"):
+        names = [path.name for path in directory.iterdir()]
+    logs = [f for f in map(paths.parse_segment_file, names) if f and f.kind == paths.LOG]
+    first = min((f.base_offset for f in logs if f.suffix in ("", ".swap")), default=-1)
+    deleted = any(base < first for base in paths.deleted_logs(names))
+    return Epochs(after(entries, first) if deleted else entries)
 
 
 def remake(logs: Sequence[Log], snapshots: Snapshots, epochs: Epochs, wanted: Wanted) -> Replayed:

@@ -100,14 +100,17 @@ def rows_after(
     """Return the facts of a partition's segments (in order) once the replacements are finished.
 
     A replacement takes the place of all segments that it covers. A broker recovers it if it
-    recovers one of these; without any, if it ends above the recovery point. `own` is the row of the
-    directory itself.
+    recovers one of these; without any, if it ends above the recovery point, or is the last one.
+    `own` is the row of the directory itself.
     """
     after = list(rows)
+    last = max(one.base_offset for one in swaps) if swaps else -1
     for swap in swaps:
         covered = [row for row in after if swap.covers(row["base_offset"])]
         after = [row for row in after if not swap.covers(row["base_offset"])]
-        unflushed = swap.built.facts.next_offset > max(claims.recovery_point, 0)
+        ends_the_log = swap.base_offset == last and all(r["base_offset"] < last for r in after)
+        flushed = swap.built.facts.next_offset <= max(claims.recovery_point, 0)
+        unflushed = ends_the_log or not flushed
         recovery = any(row["recovery"] for row in covered) or (
             not covered and unflushed and not claims.clean
         )

@@ -8,10 +8,13 @@
 
 The folders of a reserved plan and of a run hold `reservation.json`, which no digest covers: holder,
 end, and the token of each log dir. `apply` and `undo` recognize their own reservation by it.
+A reservation lasts a day unless its end is given. A run that writes renews its own; a killed run
+keeps it this long.
 """
 
+from kafkats.clock import DAY_MS, now_ms
 from kafkats.reserving.plans import Planning, Wish, planning
-from kafkats.reserving.record import DAY_MS, RECORD, now_ms, read_record, root_of, somebody
+from kafkats.reserving.record import RECORD, read_record, root_of, somebody
 from kafkats.reserving.releasing import release_all
 from kafkats.reserving.runs import Held, changing
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict
 
+from kafkats.clock import now_ms
 from kafkats.errors import KafkatsError, Locked, Reserved
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.reservation import (
@@ -21,7 +22,7 @@ from kafkats.logdir.reservation import (
     reservation_area,
     reserve,
 )
-from kafkats.reserving.record import foreign, give_back, now_ms, root_of, write_record
+from kafkats.reserving.record import foreign, give_back, root_of, write_record
 
 if TYPE_CHECKING:
     import pyarrow as pa

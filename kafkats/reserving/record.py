@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafkats.clock import now_ms
 from kafkats.errors import CorruptPlan, KafkatsError, exists, storage
 from kafkats.logdir.location import locate
 from kafkats.logdir.reservation import Entered, Reservation, release, time_in_words
@@ -16,11 +16,6 @@ from kafkats.plans.current_user import this_user
 from kafkats.plans.files import read_json, write_json
 
 RECORD: Final = "reservation.json"
-DAY_MS: Final = 86_400_000
-"""The default length of a reservation.
-
-A run that writes renews its reservation. A killed run keeps it this long.
-"""
 
 
 class Recorded(NamedTuple):
@@ -29,10 +24,6 @@ class Recorded(NamedTuple):
     holder: str
     until_ms: int
     tokens: Mapping[str, str]
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def somebody(doing: str) -> str:

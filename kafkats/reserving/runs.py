@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kafkats.clock import DAY_MS, now_ms
 from kafkats.errors import CorruptFile, CorruptPlan, KafkatsError, Reserved
 from kafkats.logdir.reservation import (
     Entered,
@@ -21,10 +22,8 @@ from kafkats.logdir.reservation import (
     reserve,
 )
 from kafkats.reserving.record import (
-    DAY_MS,
     foreign,
     give_back,
-    now_ms,
     read_record,
     somebody,
     write_record,

@@ -39,7 +39,6 @@ SUSPECT: Final = ("s", "us", "ns", "future")
 """Results of `detect_unit` on which the policies act."""
 SEEMS: Final = ("", "ms", "negative", *SUSPECT)
 """All results of `detect_unit`."""
-POLICIES: Final = ("report", "ignore", "mtime", "clamp")
 SLACK_MS: Final = 86_400_000
 """How far a timestamp may lie after the mtime, since clocks differ."""
 EARLIEST_MS: Final = 946_684_800_000
@@ -135,7 +134,7 @@ def believe(
     entries: Sequence[int] = (),
     neighbours: Sequence[int] = (),
 ) -> Believed:
-    """Return the timestamp by which `policy`, one of POLICIES, decides on a segment.
+    """Return the timestamp by which `policy`, report, ignore, mtime or clamp, decides on a segment.
 
     `entries` are other timestamps of the segment: those in its time index, or better those of all
     its batches. A segment without timestamps (negative) gets none: Kafka uses its mtime under every

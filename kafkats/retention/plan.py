@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from kafkats.config import Policy
 from kafkats.errors import UsageError
 from kafkats.generations import RETENTION_RULES, RetentionRule
-from kafkats.plans.facts import DIRECTORY, swapping, unseen_logs
+from kafkats.plans.columns import schema_of
+from kafkats.plans.facts import swapping, unseen_logs
 from kafkats.plans.missing import Missing, check_accepted, missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
-from kafkats.plans.rows import KeyRow, PartitionKey, Totals
+from kafkats.plans.rows import PartitionKey, PartitionRow, Totals
 from kafkats.retention.columns import Limits, Verdicts, decide
 from kafkats.retention.evidence import Facts, read_facts, without_times
 from kafkats.retention.items import items_of
@@ -31,54 +32,33 @@ _REMOTE: Final = (
     " remote.storage.enable=false"
 )
 
-RETENTION: Final = pa.schema([
-    *DIRECTORY,
-    ("topic", pa.string()),
-    ("base_offset", pa.int64()),
-    ("end_offset", pa.int64()),         # exclusive
-    ("bytes", pa.int64()),              # of all files of the segment
-    ("first_timestamp", pa.int64()),
-    ("largest_timestamp", pa.int64()),
-    ("largest_offset", pa.int64()),     # in the batch that has it; -1 or null: unknown
-    # the time from which age counts: the timestamp, the policy's replacement, or the mtime
-    ("counted_from", pa.int64()),
-    ("mtime_ms", pa.int64()),
-    # apparent unit of the largest timestamp: ms, s, us, ns, future, negative; "" old or none
-    ("unit", pa.string()),
-    ("evidence", pa.string()),          # offset, size, timestamp, mtime (weak); "" without an age
-    ("deletes", pa.bool_()),            # Kafka's verdict
-    ("by", pa.string()),                # start-offset, size, time
-    ("reason", pa.string()),
-    ("veto", pa.string()),              # why kafkats keeps it although Kafka would delete it
-    ("lasting", pa.string()),           # why it is kept at any age
-    ("deletable_from_ms", pa.int64()),  # by time, with all earlier segments; null: never
-    ("blocked_by", pa.int64()),         # the segment that keeps this expired one
-])  # fmt: skip
-"""One row per segment."""
 
-
-class VerdictRow(KeyRow):
-    """A row of RETENTION."""
+class VerdictRow(PartitionRow):
+    """One segment."""
 
     topic: str
-    end_offset: int
-    bytes: int
+    base_offset: int
+    end_offset: int  # exclusive
+    bytes: int  # of all files of the segment
     first_timestamp: int | None
     largest_timestamp: int
-    largest_offset: int | None
+    largest_offset: int | None  # in the batch that has it; -1 or None: unknown
+    # the time from which age counts: the timestamp, the policy's replacement, or the mtime
     counted_from: int
     mtime_ms: int
+    # apparent unit of the largest timestamp: ms, s, us, ns, future, negative; "" old or none
     unit: str
-    evidence: str
-    deletes: bool
-    by: str
+    evidence: str  # offset, size, timestamp, mtime (weak); "" without an age
+    deletes: bool  # Kafka's verdict
+    by: str  # start-offset, size, time
     reason: str
-    veto: str
-    lasting: str
-    deletable_from_ms: int | None
-    blocked_by: int | None
+    veto: str  # why kafkats keeps it although Kafka would delete it
+    lasting: str  # why it is kept at any age
+    deletable_from_ms: int | None  # by time, with all earlier segments; None: never
+    blocked_by: int | None  # the segment that keeps this expired one
 
 
+RETENTION: Final = schema_of(VerdictRow)
 _DEFAULT: Final = Retain.model_construct()
 
 

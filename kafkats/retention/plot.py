@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
+from kafkats.clock import DAY_MS
 from kafkats.counts import counted, size_text
 from kafkats.plans.figure import begin_figure, date_axis, short, size_axis, state_legend
 from kafkats.plans.rows import PartitionKey, SegmentKey, key_of, partition_of
@@ -32,7 +33,6 @@ STATES: Final = {
     "kept": "#bdbdbd",
 }
 """States of segments, with their colours (of Okabe and Ito). Every segment has one."""
-DAY_MS: Final = 86_400_000
 _BARS: Final = 60
 _PANELS: Final = 12
 _ROWS: Final = 40

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypedDict
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import TypedDict  # pydantic reads these; on 3.11 it takes no others
 
+from kafkats.clock import DAY_MS
 from kafkats.plans.rows import PartitionKey, PartitionRow, SegmentKey, keys_of, partition_of
 from kafkats.retention.implausible_timestamps import SUSPECT, Suspect
 from kafkats.retention.plan import VerdictRow
 
-DAY_MS: Final = 86_400_000
 _LARGEST: Final = 2**63 - 1
 _WHERE: Final = (*PartitionKey._fields, "topic")
 _LOOKS: Final = {

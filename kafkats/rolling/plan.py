@@ -34,7 +34,8 @@ from kafkats.logdir.families import good_snapshot_stays, noted, refuse_unclean, 
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
-from kafkats.plans.facts import DIRECTORY, swapping, unseen_logs
+from kafkats.plans.columns import schema_of
+from kafkats.plans.facts import swapping, unseen_logs
 from kafkats.plans.missing import KIND as MISSING_RECORDS
 from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, item_of, kind_of, make_plan, sum_of, totals_of
@@ -60,38 +61,24 @@ from kafkats.split.items import blocked_item
 
 OPERATION: Final = "roll"
 
-DUE: Final = pa.schema([
-    *DIRECTORY,
-    ("topic", pa.string()),
-    ("base_offset", pa.int64()),
-    ("bytes", pa.int64()),
-    ("first_timestamp", pa.int64()),
-    ("rolls", pa.bool_()),         # at an append stamped now
-    ("by", pa.string()),           # size, time, offset-index, time-index, offsets
-    ("reason", pa.string()),
-    ("evidence", pa.string()),     # timestamp, created (weak)
-    # by time, with the largest possible segment.jitter.ms; null: never
-    ("due_from_ms", pa.int64()),
-    ("due_until_ms", pa.int64()),  # by time without jitter: certainly due
-    ("veto", pa.string()),         # why kafkats does not roll although a broker would
-])  # fmt: skip
-"""One row per active segment."""
-
 
 class DueRow(PartitionRow):
-    """A row of DUE."""
+    """One active segment."""
 
     topic: str | None
     base_offset: int
     bytes: int
     first_timestamp: int | None
-    rolls: bool
-    by: str
+    rolls: bool  # at an append stamped now
+    by: str  # size, time, offset-index, time-index, offsets
     reason: str
-    evidence: str
-    due_from_ms: int | None
-    due_until_ms: int | None
-    veto: str
+    evidence: str  # timestamp, created (weak)
+    due_from_ms: int | None  # by time, with the largest possible segment.jitter.ms; None: never
+    due_until_ms: int | None  # by time without jitter: certainly due
+    veto: str  # why kafkats does not roll although a broker would
+
+
+DUE: Final = schema_of(DueRow)
 
 
 @dataclass(frozen=True)

@@ -139,15 +139,13 @@ def simulate(
     rule: RollRule,
     *,
     base_offset: int = 0,
-    created_ms: int | None = None,
     jitter: Iterable[int] | None = None,
 ) -> list[Rolled]:
     """Return the segments that these appends create, starting with an empty one at `base_offset`.
 
-    `jitter` gives one number per segment (default: 0; see `draw_jitter`). `created_ms` is the first
-    segment's, by default the first append's time. An append must not be empty. Not simulated:
-    restarts, after which index entries count anew, and appends at which Kafka itself fails, such as
-    one whose batches overfill an index.
+    `jitter` gives one number per segment (default: 0; see `draw_jitter`). An append must not be
+    empty. Not simulated: restarts, after which index entries count again from zero, and appends at
+    which Kafka itself fails, such as one whose batches overfill an index.
     """
     draws = iter(jitter) if jitter is not None else iter(lambda: 0, None)
     log_end = base_offset
@@ -155,9 +153,7 @@ def simulate(
     closed: list[Rolled] = []
     for append in appends:
         if active is None:
-            active = _Open(
-                base_offset, append.now_ms if created_ms is None else created_ms, next(draws)
-            )
+            active = _Open(base_offset, append.now_ms, next(draws))
         reason = should_roll(active.facts(), append, settings, rule)
         if reason:
             new = new_base_offset(append, log_end, rule)

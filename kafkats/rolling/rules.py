@@ -160,10 +160,8 @@ def _waited(active: Active, append: Append, rule: RollRule) -> tuple[int, int]:
     return active.created_ms, append.now_ms
 
 
-def due(
-    active: Active, settings: Settings, rule: RollRule, *, now_ms: int, append_bytes: int = 1
-) -> Due:
-    """Return whether an append of `append_bytes` stamped `now_ms` would certainly roll the segment.
+def due(active: Active, settings: Settings, rule: RollRule, *, now_ms: int) -> Due:
+    """Return whether an append of one byte stamped `now_ms` would certainly roll the segment.
 
     An unknown jitter counts as none. `created_ms` of a directory without its broker is the caller's
     choice.
@@ -175,7 +173,7 @@ def due(
     if active.bytes == 0:
         return Due(False, "", "it is empty", evidence, None, None)
     end = active.base_offset  # the test for offsets does not apply here
-    append = Append((Batch(end, end, append_bytes, now_ms),), now_ms)
+    append = Append((Batch(end, end, 1, now_ms),), now_ms)
     reason = should_roll(active, append, settings, rule)
     since, _ = _waited(active, append, rule)
     longest = settings.longest_ms - (active.jitter_ms or 0)

@@ -17,6 +17,7 @@ from typing import Final, Required, TypedDict
 import pyarrow as pa
 
 from kafkats import paths
+from kafkats.clock import DAY_MS
 from kafkats.config import Policy
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.execution import Executor
@@ -27,7 +28,8 @@ from kafkats.generations import (
     ROLL_RULES,
 )
 from kafkats.logdir.steady import steady
-from kafkats.plans.facts import DIRECTORY
+from kafkats.plans.columns import schema_of
+from kafkats.plans.rows import PartitionRow
 from kafkats.plans.units import Unit, list_again
 from kafkats.retention.rules import Limits
 from kafkats.rolling.early_rolls import count_early_rolls
@@ -46,70 +48,38 @@ from kafkats.segment.reader import open_source
 FILES: Final = 3
 """The files of a segment that a broker keeps open."""
 
-DAY_MS: Final = 86_400_000
-DAY: Final = pa.struct([
-    ("day_ms", pa.int64()),      # midnight UTC
-    ("segments", pa.int64()),    # actual segments whose first batch was appended on that day
-    ("simulated", pa.int64()),   # the same of simulated ones
-])  # fmt: skip
-
-SIMULATED: Final = pa.schema([
-    *DIRECTORY,
-    ("batches", pa.int64()),
-    ("segments", pa.int64()),              # actual
-    ("simulated", pa.int64()),             # simulated
-    ("rolled_by", pa.string()),            # reasons and their counts
-    ("open_files", pa.int64()),            # actual
-    ("simulated_open_files", pa.int64()),  # after retention by the policy's limits
-    ("largest_bytes", pa.int64()),         # of a simulated segment
-    # from a segment's first timestamp to its deletion by time; null: never, or no limit
-    ("longest_kept_ms", pa.int64()),
-    # the settings of the simulation; segment_ms is bounded by max.compaction.lag.ms
-    ("segment_ms", pa.int64()),
-    ("segment_bytes", pa.int64()),
-    ("segment_jitter_ms", pa.int64()),
-    ("days", pa.list_(DAY)),
-    ("error", pa.string()),
-])  # fmt: skip
-
-SIMULATED_NOW: Final = pa.schema([
-    *SIMULATED,
-    ("early_rolls", pa.int64()),           # see early_rolls; stored tables do not have it
-])  # fmt: skip
-
 
 class DayRow(TypedDict):
-    """A row of DAY."""
+    """A day."""
 
-    day_ms: int
-    segments: int
-    simulated: int
+    day_ms: int  # midnight UTC
+    segments: int  # actual segments whose first batch was appended on that day
+    simulated: int  # the same of simulated ones
 
 
-class Outcome(TypedDict, total=False):
-    """The columns of SIMULATED_NOW about the simulated segments; null without batches."""
+class SimulatedRow(PartitionRow, total=False):
+    """One partition. What is about the simulated segments is None without batches."""
 
-    simulated: int
-    rolled_by: str
-    simulated_open_files: int
-    largest_bytes: int
+    batches: int
+    segments: Required[int]  # actual
+    simulated: int  # simulated
+    rolled_by: str  # reasons and their counts
+    open_files: Required[int]  # actual
+    simulated_open_files: int  # after retention by the policy's limits
+    largest_bytes: int  # of a simulated segment
+    # from a segment's first timestamp to its deletion by time; None: never, or no limit
     longest_kept_ms: int | None
+    # the settings of the simulation; segment_ms is bounded by max.compaction.lag.ms
     segment_ms: int
     segment_bytes: int
     segment_jitter_ms: int
     days: list[DayRow]
-    early_rolls: int
-
-
-class SimulatedRow(Outcome, total=False):
-    """A row of SIMULATED_NOW."""
-
-    log_dir: Required[str]
-    partition_dir: Required[str]
-    batches: int
-    segments: Required[int]
-    open_files: Required[int]
     error: Required[str]
+    early_rolls: int  # see early_rolls; stored tables do not have it
+
+
+SIMULATED_NOW: Final = schema_of(SimulatedRow)
+SIMULATED: Final = SIMULATED_NOW.remove(SIMULATED_NOW.get_field_index("early_rolls"))
 
 
 @dataclass(frozen=True)
@@ -172,7 +142,7 @@ def simulate_partition(
     if not error:
         row["batches"] = sum(len(batches) for batches, _ in read)
         if row["batches"]:
-            row = {**row, **_simulated(first, read, policy, options)}
+            row = _simulated(row, first, read, policy, options)
     return pa.RecordBatch.from_pylist([row], schema=SIMULATED_NOW)
 
 
@@ -194,8 +164,13 @@ class _Looking:
 
 
 def _simulated(
-    first: Unit, read: Sequence[tuple[list[Batch], int]], policy: Policy, options: SimulateOptions
-) -> Outcome:
+    row: SimulatedRow,
+    first: Unit,
+    read: Sequence[tuple[list[Batch], int]],
+    policy: Policy,
+    options: SimulateOptions,
+) -> SimulatedRow:
+    """Return the row with what is about the simulated segments."""
     topic = paths.partition_name(first.partition_dir).topic
     settings = settings_of(policy.settings(topic))
     rule = ROLL_RULES[options.rule]
@@ -213,6 +188,7 @@ def _simulated(
     reasons = [segment.reason for segment in rolled if segment.reason]
     kept = [ms for ms in after.kept_ms if ms is not None]
     return {
+        **row,
         "simulated": len(rolled),
         "rolled_by": ", ".join(f"{why} {reasons.count(why)}" for why in dict.fromkeys(reasons)),
         "simulated_open_files": after.open_files,

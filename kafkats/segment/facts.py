@@ -79,8 +79,6 @@ class SegmentFacts(NamedTuple):
     """Bytes in batches of magic 0, 1, 2."""
     codecs: tuple[int, int, int, int, int] = (-1, -1, -1, -1, -1)
     """Batches per codec: none, gzip, snappy, lz4, zstd."""
-    timestamp_types: tuple[int, int, int] = (-1, -1, -1)
-    """Batches without timestamps (magic 0), with CreateTime, with LogAppendTime."""
     control_batches: int = -1
     transactional_batches: int = -1
     delete_horizon_batches: int = -1

@@ -159,19 +159,6 @@ def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
     return fd, facts
 
 
-def array_source(view: Bytes, mtime_ms: int = -1) -> Source:
-    """Return bytes in memory as a source; `view` must stay alive and be contiguous."""
-    size, address = len(view), view.ctypes.data if len(view) else 0
-    whole = Window(address, 0, size, size, size)
-
-    def only_zeros(position: int) -> bool:
-        return position < size and not view[position:].any()
-
-    return Source(
-        size, mtime_ms, lambda position, needed: whole, partial(_copied, view), only_zeros
-    )
-
-
 def _copied(view: Bytes, position: int, length: int) -> bytes:
     return view[position : position + length].tobytes()
 

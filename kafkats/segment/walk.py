@@ -217,12 +217,11 @@ def _facts(
 ) -> SegmentFacts:
     s = state.tolist()
     batches = s[k.BATCHES]
-    m, c, t = [0] * k.MAGICS, [0] * k.CODECS, [0] * k.TYPES
+    m, c = [0] * k.MAGICS, [0] * k.CODECS
     wrappers = records = control = transactional = horizons = 0
     for cell in cells:
         m[cell.magic] += cell.bytes
         c[cell.codec] += cell.batches
-        t[cell.timestamp_type + 1] += cell.batches
         wrappers += cell.batches if cell.magic < 2 and cell.codec else 0
         records += cell.records
         control += cell.control_batches
@@ -254,7 +253,6 @@ def _facts(
         offset_of_max_timestamp=s[k.MAX_TIMESTAMP_OFFSET] if s[k.MAX_TIMESTAMP] > -1 else -1,
         magics=(m[0], m[1], m[2]),
         codecs=(c[0], c[1], c[2], c[3], c[4]),
-        timestamp_types=(t[0], t[1], t[2]),
         control_batches=control,
         transactional_batches=transactional,
         delete_horizon_batches=horizons,

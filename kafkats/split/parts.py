@@ -21,42 +21,29 @@ from kafkats.config.options import IndexSettings
 from kafkats.errors import KafkatsError, Refused, UsageError
 from kafkats.generations import RULES
 from kafkats.logdir.families import Part, aborted_in
-from kafkats.plans.facts import DIRECTORY
+from kafkats.plans.columns import schema_of
 from kafkats.plans.rows import KeyRow
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import Source, open_source
 from kafkats.split.options import SPLITS, Split
 from kafkats.split.points import MOST, NO_LIMIT, Border, as_rolled, expired_head, unmixed
 
-PARTS: Final = pa.schema([
-    *DIRECTORY,
-    ("base_offset", pa.int64()),  # of the whole segment
-    ("part_offset", pa.int64()),  # base offset of the part
-    ("start", pa.int64()),        # bytes of the .log
-    ("end", pa.int64()),
-    ("aborted", pa.int64()),      # transactions whose abort marker lies in the part
-    # of its first batch, and the largest, beside the end of an expired head; else null
-    ("first_timestamp", pa.int64()),
-    ("largest_timestamp", pa.int64()),
-    ("action", pa.string()),      # split, or blocked with a reason
-    ("reason", pa.string()),
-])  # fmt: skip
-"""One row per part of a segment, none for a segment that is not cut."""
-
 
 class PartRow(KeyRow):
-    """A row of PARTS."""
+    """One part of a segment; a segment that is not cut has none. `base_offset` is the segment's."""
 
-    part_offset: int
-    start: int
+    part_offset: int  # base offset of the part
+    start: int  # bytes of the .log
     end: int
-    aborted: int
+    aborted: int  # transactions whose abort marker lies in the part
+    # of its first batch, and the largest, beside the end of an expired head; else None
     first_timestamp: int | None
     largest_timestamp: int | None
-    action: str
+    action: str  # split, or blocked with a reason
     reason: str
 
 
+PARTS: Final = schema_of(PartRow)
 _DEFAULT: Final = Split.model_construct(where=SPLITS[0])
 
 

@@ -13,12 +13,11 @@ from kafkats.cli import main
 from kafkats.errors import UsageError
 from kafkats.formats import dispatch
 from kafkats.generations import INDEX_INTERVAL_BYTES
-from kafkats.index import build
 from kafkats.inspect.dump import dump
 from kafkats.plans.units import list_units
-from kafkats.segment.reader import array_source
 from kafkats_model.index import enriched_index, minute_index
 from kafkats_model.layouts import STEPS, LayoutOptions, by_partition, layouts_unit
+from tests.builders.logs import array_source, build
 from tests.builders.partitions import T0, Grown, batch, grown
 from tests.golden import Unpacked, case
 from tests.index.generated import reseal
@@ -49,7 +48,7 @@ def test_where_each_leads_and_what_it_weighs(tmp_path: Path) -> None:
     batches = list(dispatch.batches(log))
     asked = sorted({time // 1000 * 1000 for time in (b.base_timestamp for b in batches)})
     places = [next(b.position for b in batches if b.max_timestamp >= time) for time in asked]
-    built = build.build(np.frombuffer(log, np.uint8), 0)
+    built = build(np.frombuffer(log, np.uint8), 0)
     for key, row in rows.items():
         assert (row["times"], row["late"], row["reason"]) == (len(asked), 0, ""), key
         assert row["exact"] + row["early"] == len(asked)

@@ -13,8 +13,8 @@ from kafkats import search
 from kafkats.compression import Codec
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import Record, TimestampType
-from kafkats.index.build import build
 from kafkats.lookup.partitions import PartitionUnit
+from tests.builders.logs import build
 from tests.index.generated import BASE, batch_bytes
 
 NONE = (-1, -1)

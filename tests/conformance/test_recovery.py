@@ -9,10 +9,10 @@ from __future__ import annotations
 import pytest
 
 from kafkats.generations import RULES
-from kafkats.index.build import build
 from kafkats.logdir.recovery import recovery_of
 from kafkats.segment.reader import open_segment
 from tests.builders.directories import scan_root
+from tests.builders.logs import build
 from tests.golden import Case, Segment, Unpacked, cases
 
 NOT_REBUILT = {

@@ -101,7 +101,7 @@ def test_an_answer_to_another_plan_leaves_the_question_open(
     with pytest.raises(TaskAwaitingInput):
         approval().execute(context)
     hour_later_ns = time.time_ns() + 3_600_000_000_000
-    monkeypatch.setattr("kafkats_airflow.approvals.asking.time.time_ns", lambda: hour_later_ns)
+    monkeypatch.setattr("kafkats.clock.time.time_ns", lambda: hour_later_ns)
     with pytest.raises(TaskAwaitingInput) as open_still:
         approval().execute_complete(context, answer("Approve", OTHER))
     left = datetime.timedelta(milliseconds=question(context)["until_ms"] - hour_later_ns // 10**6)

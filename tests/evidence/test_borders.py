@@ -124,6 +124,13 @@ def test_no_log_at_all() -> None:
     ] == [STATE]
 
 
+def test_indexes_of_a_log_that_is_gone_tell_of_its_records() -> None:
+    none, index = KILLED._replace(first_base=-1), Witness("0.index", 9)
+    assert [f.kind for f in empty_findings(none, [], "t-0", [index])] == [STATE]
+    clean = CLEAN._replace(first_base=-1)
+    assert [f.kind for f in empty_findings(clean, [], "t-0", [index])] == [DANGER]
+
+
 # Directories as Kafka has them
 
 
@@ -248,3 +255,27 @@ def test_a_follower_of_a_cleaned_log(golden: Unpacked, tmp_path: Path) -> None:
     found: dict[str, Any] = said(tmp_path / "data", deep=True)
     assert not any(DANGER in kinds for kinds in found.values()), found
     assert sum(UNKNOWN in kinds for kinds in found.values()) >= 3
+
+
+def test_the_index_of_a_last_log_that_is_gone(root: Path) -> None:
+    """A broker that deletes a log renames it before its indexes."""
+    killed(root, by_bytes_0=0)
+    directory = root / "by-bytes-0"
+    put(root, paths.HIGH_WATERMARK, "by-bytes-0", None)
+    for snapshot in directory.glob("*.snapshot"):
+        snapshot.unlink()
+    last = max(directory.glob("*.log"))
+    last.rename(f"{last}.deleted")
+    assert said(root) == {}
+    Path(f"{last}.deleted").unlink()
+    assert said(root) == {"by-bytes-0": {STATE}}
+    assert said(root, deep=True) == {"by-bytes-0": {STATE}}
+
+
+def test_a_deleted_log_explains_a_late_beginning_only_below_it(root: Path) -> None:
+    killed(root, by_bytes_0=0)
+    first, second = sorted((root / "by-bytes-0").glob("*.log"))[:2]
+    first.rename(f"{first}.deleted")
+    assert said(root) == {}
+    Path(f"{first}.deleted").rename(f"{second}.deleted")
+    assert said(root) == {"by-bytes-0": {DANGER}}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats.compression import Codec, compress, decompress
+from kafkats.compression import Codec, compress, decompress, limit
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import dispatch, v0, v1
 from kafkats.formats.model import Header, Record, TimestampType
@@ -193,13 +193,14 @@ class TestTheSetEnds:
         refused(raw_message(1, 1, attributes=Codec.LZ4, value=packed), "header checksum 0x1a")
         assert len(read(raw_message(1, 0, attributes=Codec.LZ4, value=packed))) == 1
 
-    def test_the_limit(self) -> None:
+    def test_the_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(limit, "_allowed", 9999)
         log = wrapper(0, 1, raw_message(0, 1, value=nullable(bytes(10_000))))
         (batch,) = dispatch.batches(log)
         with pytest.raises(CorruptBatch, match="more than 9999 bytes"):
-            dispatch.records(log, batch, max_output_bytes=9999)
+            dispatch.records(log, batch)
         with pytest.raises(CorruptBatch, match="more than 9999 bytes"):
-            dispatch.first_offset(log, batch, max_output_bytes=9999)
+            dispatch.first_offset(log, batch)
 
 
 class TestMessages:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkats.compression import Codec, compress
+from kafkats.compression import Codec, compress, limit
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import dispatch, v2
 from kafkats.formats.control import ControlType, decode_control_type, decode_coordinator_epoch
@@ -141,10 +141,11 @@ class TestRefused:
     def test_a_record_without_room_for_its_fields(self, length: int) -> None:
         refused(raw_batch(encode_varint(length) + RECORD[1:]), f"a record of {length} bytes", 61)
 
-    def test_the_limit(self) -> None:
+    def test_the_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(limit, "_allowed", 9999)
         log = v2.encode_batch([Record(0, 0, CREATE, None, bytes(10_000))], codec=Codec.ZSTD)
         with pytest.raises(CorruptBatch, match="more than 9999 bytes"):
-            dispatch.records(log, one(log), max_output_bytes=9999)
+            dispatch.records(log, one(log))
 
     def test_no_zstd_bytes_at_all(self) -> None:
         refused(raw_batch(b"", attributes=4), "inside a varint", 0)

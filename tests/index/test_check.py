@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkats.errors import BadInput, UsageError, Vanished
-from kafkats.generations import DEFAULT_RULE, RULES
+from kafkats.generations import DEFAULT_RULE, RULES, SEGMENT_INDEX_BYTES
 from kafkats.index.build import offset_bytes, time_bytes
 from kafkats.index.check import IndexState, SegmentCheck, check_segment
 from kafkats.index.reference import read_batches, untrue_entries
-from kafkats.segment.reader import array_source
 from kafkats.segment.walk import walk
+from tests.builders.logs import array_source
 from tests.golden import Segment, Unpacked, case, segments, tree
 from tests.index.generated import BASE, logs
 
@@ -290,18 +290,15 @@ def test_settings_are_inferred_or_said_to_be_the_default(segment: Path) -> None:
     check = check_segment(segment)
     assert check.offset_index == IndexState.EQUAL
     assert check.index_interval_bytes == INTERVAL
-    assert (check.interval_from, check.index_bytes_from) == ("inferred", "default")
+    assert (check.interval_from, check.segment_index_bytes) == ("inferred", SEGMENT_INDEX_BYTES)
     segment.with_suffix(".index").write_bytes(
         segment.with_suffix(".index").read_bytes() + bytes(8 * 100)
     )
-    assert check_segment(segment).index_bytes_from == "default", (
+    assert check_segment(segment).segment_index_bytes == SEGMENT_INDEX_BYTES, (
         "zeros of an inactive segment say nothing"
     )
     check = check_segment(segment, active=True, live=True)
-    assert (check.segment_index_bytes, check.index_bytes_from) == (
-        segment.with_suffix(".index").stat().st_size,
-        "inferred",
-    )
+    assert check.segment_index_bytes == segment.with_suffix(".index").stat().st_size
     segment.with_suffix(".index").unlink()
     check = check_segment(segment)
     assert (check.index_interval_bytes, check.interval_from) == (4096, "default")

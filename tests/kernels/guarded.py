@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.segment.reader import Source, Window, array_source
+from kafkats.segment.reader import Source, Window
+from tests.builders.logs import array_source
 
 _PAGE: Final = mmap.PAGESIZE
 _libc: Final = ctypes.CDLL(None, use_errno=True)

@@ -74,7 +74,7 @@ from kafkats.kernels import crc
 {broken}
 from kafkats.formats import v1, v2
 from kafkats.formats.model import Record, TimestampType
-from kafkats.index.build import build
+from tests.builders.logs import build
 assert checksums.library_addresses() is None
 log = v1.encode_batch([Record(0, 5, TimestampType.CREATE_TIME, None, b"x" * 100)])
 log += v2.encode_batch([Record(1, 6, TimestampType.CREATE_TIME, None, b"y" * 100)])

@@ -19,8 +19,8 @@ from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.index.check import check_segment
 from kafkats.kernels import records as k
-from kafkats.segment.reader import array_source
 from kafkats.segment.walk import walk
+from tests.builders.logs import array_source
 
 LAST = 2**63 - 2
 

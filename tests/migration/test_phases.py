@@ -460,9 +460,9 @@ def test_a_ledger_that_could_not_have_come_about() -> None:
 def test_what_each_phase_does() -> None:
     migration = now(story(f"begin 1>2 1,2,3{ATTESTED[len(BEGUN) :]}"))
     down, up = work(migration, "phase-1", "1"), work(migration, "canary", "1")
-    assert down == (1, "down", "converted", None, 1, ())
-    assert up == work(migration, "phase-2", "2") == (2, "up", "converted", 2, None, ())
-    assert work(migration, "rollback", "1") == (1, "down", "converted-back", None, 1, ())
+    assert down == (1, "converted", None, 1, ())
+    assert up == work(migration, "phase-2", "2") == (2, "converted", 2, None, ())
+    assert work(migration, "rollback", "1") == (1, "converted-back", None, 1, ())
     with pytest.raises(Refused):
         work(migration, "canary", "9")
     with pytest.raises(UsageError):

@@ -111,7 +111,7 @@ def test_the_inline_policy_is_a_policy(tmp_path: Path) -> None:
     (volume,) = read_policy(path).volumes
     assert (str(volume.path), volume.owner_stopped) == ("/var/lib/kafka/data", False)
     assert (
-        "2.23.1" in TEXT and "2.23.1" in (ROOT / "README.md").read_text()
+        "2.23.1" in TEXT and "2.23.1" in (ROOT / "docs" / "airflow.md").read_text()
     )  # what an inline `content` needs
 
 

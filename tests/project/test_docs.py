@@ -149,3 +149,26 @@ def test_unknown_options_are_found() -> None:
     assert unknown_options(["plan", "split", "LOG_DIR", "--where", "mixed", "-o", "PLAN"]) == []
     assert unknown_options(["plan", "split", "LOG_DIR", "--at", "mixed"]) == ["--at"]
     assert sum(len(commands(page)) for page in PAGES) > 100
+
+
+MADE = {"docs/options.md", "docs/DAGs.md", "docs/crash-points.md", "docs/campaign.md"}
+"""Pages that programs make as a whole."""
+MADE_PART = re.compile(r"<!-- begin: made by .*?<!-- end -->", re.DOTALL)
+WORDS = 60_000
+
+
+def test_the_pages_stay_short() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    written = [page for page in pages if str(page.relative_to(ROOT)) not in MADE]
+    texts = [MADE_PART.sub("", page.read_text(encoding="utf-8")) for page in written]
+    assert sum(len(text.split()) for text in texts) <= WORDS
+
+
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_comes_first_and_its_figures_last(page: Path) -> None:
+    before, *sections = re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert "**Decision: " in before
+    assert not any(section.startswith("Measured") for section in sections[:-1])

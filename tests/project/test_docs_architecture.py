@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 QUESTIONS = [
     line
-    for line in PAGE.partition("## Six questions")[2].partition("\n## ")[0].splitlines()
+    for line in PAGE.partition("## Where is it?")[2].partition("\n## ")[0].splitlines()
     if line.startswith("| ")
 ][1:]
 
@@ -38,8 +38,8 @@ def test_a_question_is_answered_in_two_files_that_exist(row: str) -> None:
     assert {word for word in cited if word.isidentifier()} <= known
 
 
-def test_six_questions() -> None:
-    assert len(QUESTIONS) == 6
+def test_the_questions_are_found() -> None:
+    assert len(QUESTIONS) >= 10
 
 
 def test_every_module_that_is_named_exists() -> None:

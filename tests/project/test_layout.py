@@ -123,7 +123,7 @@ def test_what_tests_share_lies_in_no_test() -> None:
         ("test_errors.py", True),
         ("operations/test_plan.py", False),
         ("dags/test_settings.py", True),
-        ("project/test_readme.py", True),
+        ("project/test_docs_sessions.py", True),
         ("project/test_plan.py", False),
         ("model/broker/test_producers.py", True),
         ("model/broker/test_columns.py", False),

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,14 @@ def test_pyspark_and_its_client_are_pinned_alike() -> None:
     assert pins["pyspark"] == pins["pyspark-client"]
 
 
-def test_the_licence_is_whole() -> None:
+def test_the_licence_is_whole_and_in_both_wheels() -> None:
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text
     assert "END OF TERMS AND CONDITIONS" in text
+    assert (ROOT / "model/LICENSE").read_text() == text
+    for folder in (ROOT, ROOT / "model"):
+        project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        assert project["license-files"] == ["LICENSE"]
 
 
 def test_the_compose_file_is_valid() -> None:

@@ -1,4 +1,4 @@
-"""The README's lines from a clone to Airflow's UI, run as they stand there, and the compose file's health checks on that Airflow."""
+"""The lines of docs/airflow.md from a clone to Airflow's UI, run as they stand there, and the compose file's health checks on that Airflow."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ READY_SECONDS = 600
 
 def readme_lines() -> list[str]:
     """The five lines."""
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "airflow.md").read_text()
     (block,) = re.findall(
-        r"^### On this machine, without Docker\n.*?^```bash\n(.*?)^```$",
+        r"^## On this machine, without Docker\n.*?^```bash\n(.*?)^```$",
         text,
         re.MULTILINE | re.DOTALL,
     )

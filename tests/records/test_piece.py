@@ -18,11 +18,11 @@ from kafkats.errors import BadInput, Changed, CorruptBatch, CorruptIndex, Kafkat
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.control import ControlType, encode_end_marker
 from kafkats.formats.model import Codec, Record, TimestampType
-from kafkats.index.build import build
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, segment_file
 from kafkats.plans.units import list_units
 from kafkats.records import EARLIEST, LATEST, Piece, ReadOptions, Skipped, plan_read, read_piece
 from kafkats.segment.arrow import COLUMNS
+from tests.builders.logs import build
 from tests.index.generated import BASE, damaged_logs, logs
 
 Row = tuple[int, bytes | None]

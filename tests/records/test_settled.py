@@ -12,12 +12,12 @@ import pytest
 from kafkats.errors import BadInput, Changed, KafkatsError, UsageError, Vanished
 from kafkats.formats import v2
 from kafkats.formats.model import Record, TimestampType
-from kafkats.index.build import build
 from kafkats.paths import LOG, OFFSET_INDEX, segment_file
 from kafkats.records import Piece, ReadOptions, plan_read, read_settled
 from kafkats.segment.arrow import COLUMNS
 from kafkats.segment.reader import open_segment
 from tests.builders.locks import broker
+from tests.builders.logs import build
 
 BASES = (0, 40, 80, 120)
 """Each segment has ten batches of four records; the last has two of them."""

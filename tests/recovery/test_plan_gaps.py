@@ -105,15 +105,19 @@ def test_a_cleaner_checkpoint_proves_nothing(
     assert plan_of(root, CRASHED, cleanup=cleanup, accept=True).plan.blocked == 0
 
 
+@pytest.mark.parametrize("corrupt", [False, True])
 def test_a_torn_segment_that_a_broker_recovers_alone_keeps_the_later_ones(
-    golden: Unpacked, tmp_path: Path
+    golden: Unpacked, tmp_path: Path, corrupt: bool
 ) -> None:
-    """It has no .index, so it is recovered while it is loaded; --like-kafka deletes nothing then."""
+    """It has no .index, or a .txnindex of zeros: it is recovered while it is loaded, and --like-kafka deletes nothing."""
     root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
     torn(root)
     directory = root / NAME
     first, second, third, *_ = sorted(directory.glob("*.log"))
-    second.with_suffix(".index").unlink()
+    if corrupt:
+        second.with_suffix(".txnindex").write_bytes(bytes(34))
+    else:
+        second.with_suffix(".index").unlink()
     second.write_bytes(second.read_bytes()[:-20])
     [start] = predict_start(LocalExecutor(1), [root], "4.3").partitions
     [row] = plan_of(root, CRASHED, like_kafka=True).plan.items.to_pylist()

@@ -164,14 +164,16 @@ def test_a_kill_between_the_renames(
     assert contents(root) == before
 
 
+@pytest.mark.parametrize("point", [0, 1_000_000])
 @pytest.mark.parametrize("of", ["crash-4.3.1", "crash-2.8.2"])
 def test_a_partition_whose_only_log_is_a_replacement(
-    golden: Unpacked, tmp_path: Path, of: str
+    golden: Unpacked, tmp_path: Path, of: str, point: int
 ) -> None:
     """Directory entries were lost in a power failure."""
     crash = case(of)
-    root = at_point(golden, crash, "untouched-0", 0, tmp_path / "data")
+    root = at_point(golden, crash, "untouched-0", point, tmp_path / "data")
     directory = root / "untouched-0"
+    (directory / paths.LEADER_EPOCH).unlink()  # no file but the replacement has an owner to take
     first = paths.segment_file(log_bases(directory)[0], paths.LOG)
     log = (directory / first).read_bytes()
     without_segments(directory)

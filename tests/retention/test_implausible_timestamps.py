@@ -12,7 +12,6 @@ from kafkats.generations import RETENTION_RULES
 from kafkats.retention.implausible_timestamps import (
     EARLIEST_MS,
     LATEST_MS,
-    POLICIES,
     SEEMS,
     SLACK_MS,
     SUSPECT,
@@ -25,6 +24,7 @@ from kafkats.retention.implausible_timestamps import (
 from kafkats.retention.rules import Limits, Segment, decide
 from tests.golden import Unpacked, cases
 
+POLICIES = ("report", "ignore", "mtime", "clamp")
 WRITTEN = 1_700_000_000_000
 """mtime: 2023."""
 

@@ -166,10 +166,9 @@ def test_what_is_told_of_each_segment() -> None:
         appends,
         Settings(segment_bytes=150),
         ROLL_RULES["4.1"],
-        created_ms=3,
         jitter=iter([1, 2, 3]),
     )
-    assert made[0] == Rolled(0, 2, 140, 2, NOW, NOW + 1, 3, NOW + 10, 0, 0, 1, "size")
+    assert made[0] == Rolled(0, 2, 140, 2, NOW, NOW + 1, NOW, NOW + 10, 0, 0, 1, "size")
     assert made[1] == Rolled(2, 4, 140, 2, NOW + 2, NOW + 3, NOW + 20, NOW + 30, 0, 0, 2, "size")
     assert made[2] == Rolled(4, 5, 70, 1, NOW + 4, NOW + 4, NOW + 40, NOW + 40, 0, 0, 3, "")
     assert simulate([], Settings(), ROLL_RULES["4.1"]) == []

@@ -19,8 +19,8 @@ from kafkats.index.check import check_segment
 from kafkats.index.reference import read_batches
 from kafkats.segment import unpack
 from kafkats.segment.deep import Deep, look_at_records
-from kafkats.segment.reader import array_source
 from kafkats.segment.walk import walk
+from tests.builders.logs import array_source
 from tests.formats.logs import AREAS
 from tests.golden import Unpacked
 from tests.index.generated import BASE, damaged_logs, frame_starts, logs, reseal

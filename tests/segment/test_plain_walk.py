@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkats.segment.plain_budget import set_budget, take_from_budget
-from kafkats.segment.reader import array_source, open_source
+from kafkats.segment.reader import open_source
 from kafkats.segment.walk import Points, Walked, walk
+from tests.builders.logs import array_source
 from tests.golden import Unpacked
 from tests.index.generated import BASE, damaged_logs
 

@@ -16,8 +16,9 @@ from kafkats.formats import v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.segment import reader
 from kafkats.segment.facts import StopReason
-from kafkats.segment.reader import array_source, open_segment, open_source
+from kafkats.segment.reader import open_segment, open_source
 from kafkats.segment.walk import walk
+from tests.builders.logs import array_source
 from tests.golden import Unpacked
 
 

@@ -24,10 +24,10 @@ from kafkats.plans.run import run_of
 from kafkats.plans.units import list_units
 from kafkats.segment.copying import copy_range
 from kafkats.segment.parity import digest_records
-from kafkats.segment.reader import array_source
 from kafkats.split.parts import PARTS, SplitOptions, look
 from kafkats.split.plan import plan_split
 from tests.builders.directories import contents, unpacked
+from tests.builders.logs import array_source
 from tests.builders.operations import altered, applied, undone, verified
 from tests.golden import partitions
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shutil
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tools.same import compare, run
+from tools.same import compare, run, texts
 
 STATE = "matrix-0.10.2.2-v1/data"
 """A small state whose plans to rebuild, to migrate and to roll have something to write."""
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
+HOURS = (3600, 3605, 7200)
 
 LONGER = """
 from pathlib import Path
@@ -71,7 +75,9 @@ def test_a_tree_differs_by_bytes_mode_and_time(tmp_path: Path) -> None:
 
     def differences() -> list[str]:
         trees = [compare.tree(tmp_path / name, since) for name in ("one", "other")]
-        return [line for line in compare.differences(*trees, "tree") if "mtime_ns" not in line]
+        return [
+            line for line in compare.differences(*trees, where="tree") if "mtime_ns" not in line
+        ]
 
     assert differences() == []
     (tmp_path / "other" / "topic-0" / "0.log").chmod(0o600)
@@ -95,7 +101,10 @@ def test_a_kept_time_and_a_new_one_differ(tmp_path: Path) -> None:
     ("one", "other", "count"),
     [
         ({"action": "replace"}, {"action": "remove"}, 1),
-        ({"reason": "it is missing"}, {"reason": "the file is missing"}, 0),
+        ({"reason": "it is missing"}, {"reason": "the file is missing"}, 1),
+        ("one line\nmore", "one line\nless", 1),
+        ("one line\n    and its rest", "one line and its rest", 0),
+        ({"holder": "ops"}, {"holder": "others"}, 1),
         ({"reason": "past-end"}, {"reason": "no-record"}, 1),
         ({"files": 1}, {"files": 1, "more": 2}, 1),
         ({"files": 1, "gone": 2}, {"files": 1}, 1),
@@ -121,3 +130,57 @@ def test_a_wanted_difference_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> 
         compare, "ALLOWED", [("*: apply: printed.proof: new", "apply ends with the proof")]
     )
     assert compare.allowed(line) == "apply ends with the proof"
+
+
+def test_an_accepted_rewording_counts_with_its_reason_and_another_as_a_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, after = "kept\n5 logs end early", "kept\n5 partitions end early"
+    found = list(compare.differences(before, after, "printed"))
+    assert found == ["printed: '5 logs end early' != '5 partitions end early'"]
+    monkeypatch.setattr(texts, "WORDS", [(r"(\d) logs", r"\1 partitions", "they are partitions")])
+    (found_one,) = compare.differences(before, after, "printed")
+    assert compare.allowed(found_one) == "they are partitions"
+    (unlisted,) = compare.differences(before, after.replace("early", "late"), "printed")
+    assert compare.allowed(unlisted) is None
+
+
+def test_what_varies_from_run_to_run_is_no_difference_and_another_length_is_one() -> None:
+    out = Path("/tmp/side")
+    one = texts.normal("/tmp/side/plan: in 1.3 s, 4 MiB/s, until 2026-01-02T12:00:07Z", out, NOON)
+    assert one == "OUT/plan: in TIME, RATE, until NOW+86400s"
+    rows = [texts.values({"until_ms": int((NOON + more) * 1000)}, out, NOON) for more in HOURS]
+    assert rows[0] == rows[1] != rows[2]
+    assert texts.normal("from 2020-01-01T00:00:00Z", out, NOON) == "from 2020-01-01T00:00:00Z"
+
+
+def test_a_digest_counts_where_nothing_else_differs() -> None:
+    one, other = {"digest": "a"}, {"digest": "b"}
+    assert list(compare.plans(one, other, [])) == ["file.plan.json.digest: a != b"]
+    assert not list(compare.plans(one, other, ["file.items.parquet.rows: 1 != 2 rows"]))
+    assert not list(compare.plans(one, one, []))
+
+
+@pytest.mark.slow(15)
+def test_a_reworded_sentence_and_a_longer_reservation_are_found(
+    other: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = "verify said,release*,plan recover,show plan recover,preflight said 4.3,wrong preflight"
+    parts = ("--parts", "commands", "--steps", steps)
+    assert compared(other, *parts) == 0, capsys.readouterr().out
+    capsys.readouterr()
+    module = other / "kafkats/cli/terminal.py"
+    reworded(module, "is not reserved", "has no reservation")
+    longer = "now_ms() + 2 * (DAY_MS if"
+    reworded(other / "kafkats/cli/planning.py", "now_ms() + (DAY_MS if", longer)
+    assert compared(other, *parts) == 1
+    out = capsys.readouterr().out
+    assert "release free: printed: " in out and "has no reservation" in out
+    assert "NOW+86400s" in out and "NOW+172800s" in out, out
+    assert "verify said" not in out.split("differences", 1)[1]
+
+
+def reworded(module: Path, before: str, after: str) -> None:
+    text = module.read_text()
+    assert before in text, module
+    module.write_text(text.replace(before, after))

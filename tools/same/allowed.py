@@ -7,6 +7,11 @@ from typing import Final
 RENAMED: Final[dict[str, str]] = {}
 """JSON keys and whole values, old -> new. A key that is renamed needs an alias where it is read."""
 
+_FAR: Final = "a checkpoint far above all else that is known is likely wrong itself (one judgement of a log's end)"
+_KNOWN: Final = "verify, preflight and plan recover have one judgement of a log's end, and count what lies below it"
+_NEXT: Final = "after a recovery the next steps are preflight, the start, and purge"
+_GAPS: Final = "preflight names the gaps between segments that a broker's start does not repair"
+
 ALLOWED: Final[list[tuple[str, str]]] = [
     ("*: printed*summary.*: new", "a command's summary is also the result of the job of its name"),
     ("*: undo *: printed: * rows", "undo takes several runs, and ends with a summary"),
@@ -14,5 +19,55 @@ ALLOWED: Final[list[tuple[str, str]]] = [
         "*: roll*: apply*: * 0 != 1*",
         "an apply ends with the proof, which finds a corrupt log before the segment that was rolled",
     ),
+    ("*: file.volumes.json: new", "a plan belongs to the volumes that were seen"),
+    ("*recover*: file.recovery.parquet.*behind_high_watermark: new", _KNOWN),
+    ("*recover*: file.recovery.parquet.*known_end: new", _KNOWN),
+    ("*recover*: file.recovery.parquet.*lost: new", _KNOWN),
+    ("*recover*: *behind_high_watermark: * != *", _KNOWN),
+    ("*preflight*: file.report.json.behind_high_watermark: new", _KNOWN),
+    ("*preflight*: file.report.json.zero_bytes: new", _KNOWN),
+    ("*preflight*: *.known_end: * != *", _KNOWN),
+    ("*: *'offsets * but *-checkpoint says *' != 'offsets * but *index says *'", _KNOWN),
+    ("*preflight*: *.findings: 0 != 1 rows", _GAPS),
+    ("*preflight*: *: new '*: log * to *, high watermark *'", _GAPS),
+    ("*preflight*: *: gone '  lost at least: offsets *", _FAR),
+    ("*preflight said 0.10.2: printed: '  cuts * from * partitions' != *", _KNOWN),
+    ("*recover*: *: new *: a broker's start ends the log at *, below its high watermark *", _KNOWN),
+    ("*recover*: *: new *far above all else that is known: *", _FAR),
+    ("*recover* files: file.recovery.parquet.rows*.log_end: * != *", _KNOWN),
+    ("*recover*: '* logs will end below the high watermark: * != '* logs will end below *", _KNOWN),
+    ("*preflight*: *.cut_bytes: *", _KNOWN),
+    ("*preflight*: *.lost_offsets: *", _KNOWN),
+    ("*preflight*: *.partitions_with_loss: *", _KNOWN),
+    ("*preflight*: *new * offsets * are missing: *", _GAPS),
+    ('*preflight*: *new "A recovery by kafkats keeps what it cuts until purge, *', _NEXT),
+    ("*recover*: printed: *: apply needs * of free space*", "a plan's space counts the cut tails"),
+    ("*recover*: apply*: printed: gone 'next: kafkats undo *", _NEXT),
+    ("*recover*: apply*: printed: new 'next: restore the blocked *", _NEXT),
+    ("*recover*: apply*: printed: new 'then: kafkats preflight *", _NEXT),
+    ("*recover*: apply*: printed: new 'before that start: kafkats undo *", _NEXT),
+    ("*recover*: apply*: printed: new 'when the broker serves again: kafkats purge *", _NEXT),
 ]
 """(pattern of `STATE: STEP: PLACE: ONE != OTHER`, why): shell globs; the first that matches counts."""
+
+WORDS: Final[list[tuple[str, str, str]]] = [
+    (
+        r"offsets (\d+) to \d+ are missing: the log ends at offset \1, but recovery-point-offset-checkpoint"
+        r" says (\d+); no other file says so, so that file may be wrong itself",
+        r"recovery-point-offset-checkpoint says \2, far above all else that is known: the log ends at offset"
+        r" \1. That file is likely wrong itself, not the log",
+        _FAR,
+    ),
+    (
+        r"  the recovery point of (.*), after all partitions",
+        r"  recovery-point-offset-checkpoint: the recovery point of \1, after all partitions",
+        "a row of checkpoints names its file",
+    ),
+    (
+        r"are cut; undo keeps them",
+        r"are cut, as by a broker at its start; undo restores them",
+        "a broker cuts them without undo",
+    ),
+]
+"""(before, after, why): a regular expression of BEFORE's text, the text of AFTER in its place (as `re.sub` takes it), and
+the reason. A line that these make a line of AFTER's text is no difference; every other line that differs is one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,23 +13,26 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
+from tools.same import texts
 from tools.same.allowed import ALLOWED, RENAMED
 
 VOLATILE: Final = frozenset({
-    "seconds", "digest", "rates", "at", "made_at", "written_at", "planned_at", "started_at", "finished_at", "bytes_per_second",
-    "until_ms", "reserved_until_ms", "holder", "created", "planned",
+    "seconds", "rates", "at", "made_at", "written_at", "planned_at", "started_at", "finished_at", "bytes_per_second",
+    "created", "planned", "digest", "tokens", "free_bytes",
 })  # fmt: skip
-"""Keys whose values are times of the run, or cover a text that may be worded in another way."""
+"""Keys whose values are times of the run, of the machine, or made of random bytes. `digest` covers a whole plan: see `plans`."""
 IDENTITY: Final = frozenset({"inode", "ctime_ns", "directory_ctime_ns"})
 """Keys that differ when the file was written once more, by undo for example."""
-TEXTS: Final = frozenset({
-    "reason", "reasons", "error", "errors", "remarks", "note", "notes", "why", "statement", "sentences", "kept_by", "warning"
-})  # fmt: skip
-"""Keys of sentences for people. A value without a space is a code, and counts."""
+
+
+WORDED: Final = "worded in another way: "
 
 
 def allowed(difference: str) -> str | None:
     """Why this difference is wanted, or None."""
+    _, worded, why = difference.partition(WORDED)
+    if worded:
+        return why
     return next((why for pattern, why in ALLOWED if fnmatchcase(difference, pattern)), None)
 
 
@@ -37,56 +41,68 @@ def differences(one: Any, other: Any, where: str = "", *, identity: bool = True)
     key = where.rsplit(".", 1)[-1].split("[")[0]
     if key in VOLATILE or (not identity and key in IDENTITY):
         return
-    if key in TEXTS and _is_text(one) and _is_text(other):
-        return
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        renamed = {RENAMED.get(name, name): value for name, value in one.items()}
-        for name in sorted({*renamed, *other}):
-            if name not in other:
-                yield f"{where}.{name}: gone"
-            elif name not in renamed:
-                yield f"{where}.{name}: new"
-            else:
-                yield from differences(
-                    renamed[name], other[name], f"{where}.{name}", identity=identity
-                )
+        yield from _mappings(one, other, where, identity=identity)
+    elif _is_texts(one) and _is_texts(other):
+        yield from _texts("\n".join(one), "\n".join(other), where)
     elif isinstance(one, list) and isinstance(other, list):
         if len(one) != len(other):
             yield f"{where}: {len(one)} != {len(other)} rows"
         for n, (left, right) in enumerate(zip(one, other, strict=False)):
             yield from differences(left, right, f"{where}[{n}]", identity=identity)
-    elif (RENAMED.get(one, one) if isinstance(one, str) else one) != other or type(one) is not type(
-        other
-    ):
+    elif isinstance(one, str) and isinstance(other, str):
+        yield from _texts(RENAMED.get(one, one), other, where)
+    elif one != other or type(one) is not type(other):
         yield f"{where}: {_short(one)} != {_short(other)}"
 
 
-def _is_text(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(_is_text(one) for one in value)
-    if isinstance(value, Mapping):
-        return all(_is_text(name) for name in value)
-    return isinstance(value, str) and (" " in value or not value)
+def _mappings(
+    one: Mapping[str, Any], other: Mapping[str, Any], where: str, *, identity: bool
+) -> Iterator[str]:
+    renamed = {RENAMED.get(name, name): value for name, value in one.items()}
+    for name in sorted({*renamed, *other}):
+        at = f"{where}.{name}"
+        if name not in other:
+            yield f"{at}: gone"
+        elif name not in renamed:
+            yield f"{at}: new"
+        else:
+            yield from differences(renamed[name], other[name], at, identity=identity)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _texts(one: str, other: str, where: str) -> Iterator[str]:
+    """Every line of a text that is another. An accepted rewording is yielded with its reason behind `WORDED`."""
+    lines = texts.unfolded(other)
+    made, reasons = texts.reworded(texts.unfolded(one), lines)
+    yield from (f"{where}: {WORDED}{why}" for why in reasons)
+    yield from (f"{where}: {line}" for line in texts.lines(made, lines))
 
 
 def _short(value: Any) -> str:
     text = json.dumps(value, default=str)
-    return text if len(text) < 80 else text[:77] + "..."
+    return text if len(text) < 240 else text[:237] + "..."
 
 
 def printed(text: str, out: Path) -> Any:
-    """Rows of JSON, a job's result, or the text itself; the folder `out` is called OUT."""
-    text = text.replace(str(out), "OUT")
-    rows = []
+    """Rows of JSON, a job's result, or the text itself, without what varies from run to run."""
+    now = time.time()
     lines = text.splitlines()
     if results := [line for line in lines if line.startswith("KAFKATS_RESULT ")]:
-        return json.loads(results[-1].split(" ", 1)[1])
-    for line in lines:
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            return text
-    return rows
+        return texts.values(json.loads(results[-1].split(" ", 1)[1]), out, now)
+    try:
+        return [texts.values(json.loads(line), out, now) for line in lines]
+    except ValueError:
+        return texts.normal(text, out, now)
+
+
+def plans(one: Any, other: Any, found: list[str]) -> Iterator[str]:
+    """Two plans whose digests differ although nothing else was `found` to differ in their folders."""
+    if one["digest"] != other["digest"] and not found:
+        yield f"file.plan.json.digest: {one['digest']} != {other['digest']}"
 
 
 def last_row(text: str) -> Any:
@@ -108,12 +124,12 @@ def _content(path: Path, out: Path) -> Any:
         table = pq.read_table(path)
         rows = table.to_pylist()
         text = json.dumps(
-            {"columns": [f"{f.name} {f.type}" for f in table.schema], "rows": rows}, default=str
+            {"columns": {f.name: str(f.type) for f in table.schema}, "rows": rows}, default=str
         )
-        return json.loads(text.replace(str(out), "OUT"))
+        return texts.values(json.loads(text), out, time.time())
     data = path.read_bytes()
     if path.suffix == ".json":
-        return json.loads(data.decode().replace(str(out), "OUT"))
+        return texts.values(json.loads(data), out, time.time())
     return hashlib.sha256(data).hexdigest()
 
 

@@ -3,112 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import yaml
 from rich.console import Console
 from rich.table import Table
 
-from tests import golden, spark
-from tools.same import compare, words
+from tests import golden
+from tools.same import compare, sentences, words
+from tools.same.side import Ended, Side
+from tools.same.written import SPOILED, Writes
 
 ROOT: Final = Path(__file__).parents[2]
 PRODUCT: Final = ("kafkats", "model", "pyspark_kafkats", "spark_jobs", "plugins", "dags")
 JOB_CASE: Final = ("retention-4.3.1", "before")
 """What the jobs run on: a Spark application takes seconds, and its answers are the command's."""
-_SHOWN: Final = 5
-_WIDTH: Final = 400
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-class Side:
-    """One commit: its product folders, and a process in which its commands run."""
-
-    def __init__(self, name: str, tree: Path, into: Path) -> None:
-        self.name, self.tree, self.out = name, tree, into / name
-        self.out.mkdir(parents=True)
-        self._process: subprocess.Popen[str] | None = None
-
-    def ask(self, kind: str, given: Iterable[str], data: Path) -> None:
-        """Begin one request; `answer` waits for its end."""
-        named = [word.replace("@DATA", str(data)).replace("@OUT", str(self.out)) for word in given]
-        named = [word.replace("@JOBS", str(self.tree / "spark_jobs")) for word in named]
-        request = {
-            "kind": kind,
-            "words": named,
-            "out": str(self.out / ".out"),
-            "err": str(self.out / ".err"),
-        }
-        stdin = self._running().stdin
-        assert stdin is not None
-        stdin.write(json.dumps(request) + "\n")
-        stdin.flush()
-
-    def answer(self) -> Ended:
-        process = self._running()
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line:
-            self._process = None
-            raise SystemExit(
-                f"{self.name}: its process ended: {(self.out / '.err').read_text()[-2000:]}"
-            )
-        texts = [(self.out / name).read_text(errors="replace") for name in (".out", ".err")]
-        return Ended(json.loads(line)["code"], *texts)
-
-    def do(self, step: words.Step, data: Path) -> Ended:
-        self.ask("job" if step.job else "command", step.words, data)
-        return self.answer()
-
-    def clear(self) -> None:
-        for path in self.out.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-    def end(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._process.wait()
-
-    def _running(self) -> subprocess.Popen[str]:
-        if self._process is None:
-            names = ("", "model", "spark_jobs", "plugins")
-            paths = [self.tree / name for name in names if (self.tree / name).is_dir()]
-            env = os.environ | spark.JAVA | {
-                "PYTHONPATH": os.pathsep.join(map(str, paths)),
-                "PYTHONSAFEPATH": "1",
-                "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false pyspark-shell",
-                "AIRFLOW_HOME": str(self.out.parent / f"{self.name}.airflow"),
-                "AIRFLOW__CORE__DAGS_FOLDER": str(self.tree / "dags"),
-                "AIRFLOW__CORE__PLUGINS_FOLDER": str(self.tree / "plugins"),
-                "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-                "USER": "ops",
-            }  # fmt: skip
-            worker = Path(__file__).with_name("worker.py")
-            self._process = subprocess.Popen(
-                [sys.executable, worker],
-                env=env,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        return self._process
+_WIDTH: Final = 600
+_KIND: Final = 150
 
 
 class Comparison:
@@ -139,32 +62,38 @@ class Comparison:
             else:
                 self.found[step].append(line)
 
-    def both(self, state: str, step: words.Step, data: Path, *, codes_only: bool = False) -> Ended:
-        """Run a step on both sides at the same time, and compare code, output and folders. Returns BEFORE's end."""
+    def both(self, state: str, step: words.Step, data: Path, *, files: bool = True) -> None:
+        """Run a step on both sides at the same time, and compare code, output and folders."""
         for side in self.sides:
             side.ask("job" if step.job else "command", step.words, data)
         one, other = (side.answer() for side in self.sides)
-        self.note(state, step.name, self._ends(one, other, codes_only=codes_only))
-        if not codes_only:
+        self.note(state, step.name, self.ends(one, other, logs=not step.job))
+        if files:
             folders = [word for word in step.words if word.startswith("@OUT/")]
             for word in folders:
                 self.note(state, f"{step.name} files", self._folders(word.removeprefix("@OUT/")))
-        return one
 
-    def _ends(
-        self, one: Ended, other: Ended, *, codes_only: bool = False, identity: bool = True
+    def in_turn(self, state: str, steps: Sequence[words.Step], data: Path) -> None:
+        """Run all steps on BEFORE, then all on AFTER: a reservation of one would keep out the other."""
+        one, other = ([side.do(step, data) for step in steps] for side in self.sides)
+        for step, left, right in zip(steps, one, other, strict=True):
+            self.note(state, step.name, self.ends(left, right))
+
+    def ends(
+        self, one: Ended, other: Ended, *, logs: bool = True, identity: bool = True
     ) -> Iterator[str]:
+        """Compare exit codes and what was printed; `logs`: on the standard error, too."""
         if one.code != other.code:
             yield f"exit code: {one.code} != {other.code} ({other.err.strip()[-200:]!r})"
-        for side, ended in zip(self.sides, (one, other), strict=True):
+        both = list(zip(self.sides, (one, other), strict=True))
+        for side, ended in both:
             if ended.code not in (0, 1, 2, 3):
                 yield f"{side.name} crashed: {ended.err.strip()[-300:]!r}"
-        if not codes_only:
-            texts = [
-                compare.printed(ended.out, side.out)
-                for side, ended in zip(self.sides, (one, other), strict=True)
-            ]
-            yield from compare.differences(*texts, "printed", identity=identity)
+        rows = [compare.printed(ended.out, side.out) for side, ended in both]
+        yield from compare.differences(rows[0], rows[1], where="printed", identity=identity)
+        if logs:
+            said = [compare.printed(ended.err, side.out) for side, ended in both]
+            yield from compare.differences(said[0], said[1], where="error", identity=identity)
 
     def _folders(self, name: str, *, identity: bool = True) -> Iterator[str]:
         one, other = (side.out / name for side in self.sides)
@@ -172,10 +101,14 @@ class Comparison:
             yield f"written: {one.exists()} != {other.exists()}"
         elif one.is_dir():
             contents = [compare.folder(side.out / name, side.out) for side in self.sides]
-            yield from compare.differences(*contents, "file", identity=identity)
+            found = list(
+                compare.differences(contents[0], contents[1], where="file", identity=identity)
+            )
+            yield from found
             if all("plan.json" in content for content in contents):
-                digests = {content["plan.json"]["digest"] for content in contents}
-                self.same_digests[len(digests) == 1] += 1
+                one_plan, other_plan = (content["plan.json"] for content in contents)
+                self.same_digests[one_plan["digest"] == other_plan["digest"]] += 1
+                yield from compare.plans(one_plan, other_plan, found)
         elif one.is_file() and one.read_bytes() != other.read_bytes():
             yield "file: bytes differ"
 
@@ -218,22 +151,28 @@ def commands(found: Comparison, case: golden.Case, state: str) -> None:
         side.clear()
     times = times_of(found.before, data)
     untouched = compare.tree(data, found.began_ns)
-    policies = policies_of(case, found.into)
-    for step in (*words.reads(data, times), *words.plans(times, case, *policies)):
+    plans = [*words.plans(times, case, *policies_of(case, found.into)), *sentences.starts()]
+    said = sentences.said(times, iter(plans))
+    for step in (*words.reads(data, times), *plans, *said):
         if found.wanted_step(step.name):
             found.both(name, step, data)
-    for step in words.wrong():
+    for step in (*words.wrong(), *sentences.wrong_starts()):
         if found.wanted_step(step.name):
-            found.both(name, step, data, codes_only=True)
+            found.both(name, step, data, files=False)
+    reserving = [step for step in sentences.reservations() if found.wanted_step(step.name)]
+    found.in_turn(name, reserving, data)
     found.trees(name, "reads change nothing", untouched, compare.tree(data, found.began_ns))
-    if state == case.states[0]:
-        steps = {
-            step.name.removeprefix("plan "): step for step in words.plans(times, case, *policies)
-        }
-        for operation in (
-            one for one in words.WRITES if one in steps and found.wanted_step(f"{one}:")
-        ):
-            writes(found, case, state, steps[operation], damaged=operation == "rebuild")
+    if state != case.states[0]:
+        return
+    steps = {step.name.removeprefix("plan "): step for step in plans}
+    ways = [(one, False) for one in words.WRITES] + [(one, True) for one in sentences.SAID]
+    for operation, aloud in ways:
+        ending = " said:" if aloud else ":"
+        if operation in steps and found.wanted_step(operation + ending):
+            data = unpacked(found.into / "volume", case, state)
+            if spoil := SPOILED.get(operation):
+                spoil(data)
+            Writes(found, name, data, steps[operation], said=aloud).run()
 
 
 def policies_of(case: golden.Case, into: Path) -> tuple[Path, Path]:
@@ -246,100 +185,36 @@ def policies_of(case: golden.Case, into: Path) -> tuple[Path, Path]:
     return limits, deletes
 
 
-def damage(data: Path) -> None:
-    """Lose every third time index, cut every other offset index."""
-    for n, path in enumerate(sorted(data.rglob("*.timeindex"))):
-        if n % 3 == 0:
-            path.unlink()
-    for n, path in enumerate(sorted(data.rglob("*.index"))):
-        if n % 2 == 0:
-            os.truncate(path, path.stat().st_size // 2)
-
-
-def writes(
-    found: Comparison, case: golden.Case, state: str, plan: words.Step, *, damaged: bool
-) -> None:
-    """Plan, apply, apply again, undo, purge: by BEFORE; by AFTER; and by AFTER what BEFORE planned or applied."""
-    name, data = f"{case.name}/{state}", unpacked(found.into / "volume", case, state)
-    if damaged:
-        damage(data)
-    operation = plan.name.removeprefix("plan ")
-    before, after = found.sides
-
-    def do(side: Side, verb: str, given: words.Step) -> tuple[Ended, dict[str, Any]]:
-        return side.do(given, data), compare.tree(data, found.began_ns)
-
-    def verbs(at: str) -> Iterator[tuple[str, words.Step]]:
-        apply = words.step(
-            "", "apply", at, "--digest", "any", "--owner-stopped", "--by", "ops", "--json"
-        )
-        yield "apply", apply
-        yield "apply again", apply
-        yield "verify", words.step("", "verify", "@DATA", "--json")
-        yield "undo", words.step("", "undo", at + ".run", "--by", "ops", "--json")
-        yield "purge", words.step("", "purge", at + ".run", "--json")
-
-    def plan_into(side: Side, at: Path) -> bool:
-        for folder in (at, at.with_name(f"{at.name}.run")):
-            shutil.rmtree(folder, ignore_errors=True)
-        given = (*plan.words[: plan.words.index("-o")], "-o", str(at))
-        ended = side.do(words.Step("", given), data)
-        return (
-            ended.code in (0, 1)
-            and json.loads((at / "plan.json").read_text())["totals"]["files"] > 0
-        )
-
-    original = compare.tree(data, found.began_ns)
-    first = before.out / "written"
-    if not plan_into(before, first):
-        return
-    ended = {verb: do(before, verb, given) for verb, given in verbs(str(first))}
-    found.trees(name, f"{operation}: undo brings it back", original, ended["undo"][1])
-    # AFTER does BEFORE's plan. Each has its own folder: a run that was undone is not applied again.
-    for planner, label in ((before, "by a plan of BEFORE"), (after, "by its own plan")):
-        at = after.out / f"written-{planner.name}"
-        if not plan_into(planner, at):
-            found.note(name, f"{operation}: {label}", ["no plan"])
-            continue
-        for verb, given in verbs(str(at)):
-            end, tree = do(after, verb, given)
-            one, before_tree = ended[verb]
-            before_end = one._replace(out=one.out.replace(str(first), "RUN"), err=one.err)
-            end = end._replace(out=end.out.replace(str(at), "RUN"))
-            found.note(
-                name, f"{operation}: {verb} {label}", found._ends(before_end, end, identity=False)
-            )
-            found.trees(name, f"{operation}: tree after {verb} {label}", before_tree, tree)
-    # AFTER undoes BEFORE's run.
-    last = before.out / "undone"
-    if plan_into(before, last):
-        steps = dict(verbs(str(last)))
-        before.do(steps["apply"], data)
-        end, tree = do(after, "undo", steps["undo"])
-        found.note(
-            name, f"{operation}: undo of a run of BEFORE", [] if end.code == 0 else [f"{end}"]
-        )
-        found.trees(name, f"{operation}: tree after undo of a run of BEFORE", original, tree)
-
-
 def jobs(found: Comparison, case: golden.Case, state: str) -> None:
     """The jobs on one golden directory, in one Spark of each side."""
     name, data = f"{case.name}/{state}", unpacked(found.into / "volume", case, state)
     for side in found.sides:
         side.clear()
     times = times_of(found.before, data)
-    for step in words.jobs("@JOBS", times, policies_of(case, found.into)[1]):
-        found.both(name, step, data, codes_only="wrong" in step.name)
+    steps = words.jobs("@JOBS", times, policies_of(case, found.into)[1])
+    for step in (*steps, *sentences.jobs()):
+        if not found.wanted_step(step.name):
+            continue
+        found.both(name, step, data, files="wrong" not in step.name)
         print(f"{step.name}: {len(found.found[step.name])} differences", file=sys.stderr)
+    for operation, spoil in SPOILED.items():
+        if found.wanted_step(f"job {operation}:"):
+            job_writes(found, name, operation, spoil)
+
+
+def job_writes(found: Comparison, name: str, operation: str, spoil: Callable[[Path], None]) -> None:
     results: dict[str, list[tuple[Ended, dict[str, Any]]]] = defaultdict(list)
     for side in found.sides:
-        data = unpacked(found.into / "volume", case, state)
-        damage(data)
-        side.do(words.step("", "plan", "rebuild", "@DATA", "-o", "@OUT/written"), data)
+        data = unpacked(found.into / "volume", golden.case(JOB_CASE[0]), JOB_CASE[1])
+        spoil(data)
+        for folder in ("written", "written.run", "proof"):
+            shutil.rmtree(side.out / folder, ignore_errors=True)
+        side.do(words.step("", "plan", operation, "@DATA", "-o", "@OUT/written"), data)
         for step in words.job_writes("@JOBS"):
             results[step.name].append((side.do(step, data), compare.tree(data, found.began_ns)))
     for step_name, ((one, one_tree), (other, other_tree)) in results.items():
-        found.note(name, step_name, found._ends(one, other, identity=False))
+        step_name = step_name.replace("job", f"job {operation}:", 1)
+        found.note(name, step_name, found.ends(one, other, logs=False, identity=False))
         found.trees(name, f"{step_name}: tree", one_tree, other_tree)
 
 
@@ -348,10 +223,12 @@ def dags(found: Comparison) -> None:
     for side in found.sides:
         side.ask("dags", [str(side.tree / "dags")], found.into)
     one, other = (side.answer() for side in found.sides)
-    found.note("dags", "dags", found._ends(one, other, codes_only=True))
-    if one.code == other.code == 0:
-        ids = (compare.last_row(ended.out) for ended in (one, other))
-        found.note("dags", "dags ids, tasks, edges, params", compare.differences(*ids, "dags"))
+    if one.code or other.code:
+        found.note("dags", "dags", [f"exit codes: {one.code}, {other.code}: {other.err[-300:]!r}"])
+    else:
+        ids = [compare.last_row(ended.out) for ended in (one, other)]
+        differing = compare.differences(ids[0], ids[1], where="dags")
+        found.note("dags", "dags ids, tasks, edges, params", differing)
 
 
 def report(found: Comparison, seconds: float) -> int:
@@ -366,11 +243,12 @@ def report(found: Comparison, seconds: float) -> int:
         table.add_row(group, str(count), str(wrong[group]))
     console.print(table)
     lines = [line for lines in found.found.values() for line in lines]
-    for some in found.found.values():
-        for line in some[:_SHOWN]:
-            print(line if len(line) < _WIDTH else f"{line[:_WIDTH]}...")
-        if len(some) > _SHOWN:
-            print(f"and {len(some) - _SHOWN} more of this step")
+    alike = Counter(_alike(line) for line in lines)
+    shown: set[str] = set()
+    for line in lines:
+        if (kind := _alike(line)) not in shown:
+            shown.add(kind)
+            print(f"{alike[kind]:6} x {line if len(line) < _WIDTH else line[:_WIDTH] + '...'}")
     for why, count in found.wanted.items():
         print(f"{count} differences are wanted: {why}")
     print(
@@ -378,6 +256,11 @@ def report(found: Comparison, seconds: float) -> int:
         f" {found.same_digests[True]} of {found.same_digests.total()} plans have the same digest; {seconds:.0f} s"
     )
     return int(bool(lines))
+
+
+def _alike(line: str) -> str:
+    """The same for differences of one kind: by their texts, without numbers, state and step."""
+    return re.sub(r"[0-9a-f]*\d[0-9a-f]*", "#", line.split(": ", 2)[-1])[:_KIND]
 
 
 def _group(step: str) -> str:
@@ -477,7 +360,7 @@ def main(argv: list[str] | None = None) -> int:
         ]
         for side in sides:
             stack.callback(side.end)
-        found = Comparison(*sides, into, args.steps)
+        found = Comparison(sides[0], sides[1], into, args.steps)
         parts = args.parts.split(",")
         every, first = args.sample
         chosen = [(c, s) for c, s in golden.states() if fnmatchcase(f"{c.name}/{s}", args.only)]

@@ -230,6 +230,7 @@ def _retain(times: Times, policy: Path, *more: object) -> tuple[object, ...]:
 
 WRITES: Final = (
     "rebuild",
+    "recover",
     "rebuild first",
     "migrate 2 zstd",
     "migrate 1",
@@ -244,7 +245,7 @@ WRITES: Final = (
 
 
 def wrong() -> Iterator[Step]:
-    """Words that are refused, and input that is not there: only the exit code counts."""
+    """Words that are refused, and input that is not there."""
     yield step("wrong verb", "straighten", "@DATA")
     yield step("wrong magic", "plan", "migrate", "@DATA", "--to-magic", 3, "-o", "@OUT/wrong")
     yield step("wrong split", "plan", "split", "@DATA", "--where", "rolled", "-o", "@OUT/wrong")

@@ -31,7 +31,7 @@ from kafkats.logdir.producers import (
 from kafkats.logdir.snapshot import ProducerEntry, encode_snapshot, read_snapshot
 from kafkats.primitives import Buffer
 from kafkats.segment.headers import batch_headers
-from kafkats.segment.reader import Source, array_source, open_source
+from kafkats.segment.reader import Source, open_source
 from kafkats_model.broker import files
 from kafkats_model.broker.error_names import (
     FENCED,
@@ -45,6 +45,7 @@ from kafkats_model.broker.log_rules import LogRule
 from kafkats_model.broker.places import places
 from kafkats_model.broker.settings import Topic
 from kafkats_model.errors import Rejected
+from tests.builders.logs import array_source
 
 
 class Judged(NamedTuple):

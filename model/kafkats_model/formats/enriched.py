@@ -213,9 +213,7 @@ def largest_time(buf: Buffer, batch: Batch) -> int:
     return max([NO_TIMESTAMP, *(record.timestamp for record in decode_records(buf, batch))])
 
 
-def decode_records(
-    buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None
-) -> list[Record]:
+def decode_records(buf: Buffer, batch: Batch) -> list[Record]:
     """Return the records with absolute offsets.
 
     A wrapper's timestamp, if set, applies to all its records.
@@ -229,7 +227,7 @@ def decode_records(
     if value is None:
         raise CorruptBatch("a wrapper without a value", position=batch.position)
     with decompressed(batch.position):
-        inner = memoryview(decompress(batch.codec, value, max_output_bytes=max_output_bytes))
+        inner = memoryview(decompress(batch.codec, value))
         inside = message_set.inner_frames(inner)
         if tags.messages not in {-1, len(inside)}:
             raise CorruptBatch(

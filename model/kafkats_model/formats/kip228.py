@@ -49,12 +49,12 @@ def batches(
         yield replace(batch, max_timestamp=newest, delete_horizon_ms=None)
 
 
-def records(buf: Buffer, batch: Batch, *, max_output_bytes: int | None = None) -> list[Record]:
+def records(buf: Buffer, batch: Batch) -> list[Record]:
     """Return the records of a batch as `dispatch.records`, read by the dialect.
 
     A record without a timestamp has Long.MIN_VALUE. Raises CorruptBatch.
     """
-    decoded = dispatch.records(buf, batch, max_output_bytes=max_output_bytes)
+    decoded = dispatch.records(buf, batch)
     return [record._replace(timestamp=_time(batch, record.timestamp)) for record in decoded]
 
 

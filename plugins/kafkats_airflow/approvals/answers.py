@@ -11,7 +11,6 @@ A new question removes the old answer.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from airflow.providers.common.compat.sdk import Context
 
+from kafkats import clock
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, Refused, UsageError
 from kafkats_airflow import deployment
 from kafkats_airflow.approvals.questions import plain
@@ -94,7 +94,7 @@ def ask(
     """Write the question: the plans that each option allows to be applied. Return it."""
     from kafkats.plans.files import make_folder, write_json
 
-    path, now_ms = folder_of(context) / "question.json", _now_ms()
+    path, now_ms = folder_of(context) / "question.json", clock.now_ms()
     make_folder(path.parent, "the question")
     every = {plan["digest"]: plan for plans in options.values() for plan in plans}
     digests = {option: digests_of(plans) for option, plans in options.items()}
@@ -180,7 +180,7 @@ def names_another(event: Answer, wanted: str) -> str:
 def until_ms(context: Context) -> int:
     """Return the deadline of the question, epoch ms; now for one that has none."""
     until = _question(context).get("until_ms")
-    return until if isinstance(until, int) else _now_ms()
+    return until if isinstance(until, int) else clock.now_ms()
 
 
 def _question(context: Context) -> dict[str, Json]:
@@ -306,13 +306,9 @@ def _write(
         if not isinstance(digest, str):
             raise UsageError("a digest is a text", path=approval_of(context))
     more = {} if question is None else {"question": question}
-    approval = Approval(option, tuple(digests), by, why, _now_ms())
+    approval = Approval(option, tuple(digests), by, why, clock.now_ms())
     write_approval(approval_of(context), approval, **more, **_where(context))
 
 
 def _where(context: Context) -> dict[str, str]:
     return {"dag_id": context["dag"].dag_id, "run_id": context["run_id"]}
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -7,7 +7,6 @@ person that would let another plan be applied is not taken. The question then st
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, NoReturn
@@ -18,6 +17,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
+from kafkats import clock
 from kafkats_airflow import alerts, deployment
 from kafkats_airflow.approvals import answers, questions
 from kafkats_airflow.failing import in_our_words
@@ -96,7 +96,7 @@ def go_on_waiting(task: HITLOperator, context: Context, until_ms: int) -> NoRetu
     upsert_hitl_detail(  # it removes the answer, and keeps the text
         ti_id=context["task_instance"].id, options=task.options, subject=task.subject
     )
-    left = timedelta(milliseconds=until_ms - time.time_ns() // 1_000_000)
+    left = timedelta(milliseconds=until_ms - clock.now_ms())
     raise TaskAwaitingInput(method_name="execute_complete", timeout=max(left, _SHORTEST))
 
 

@@ -8,7 +8,6 @@ converted, proved or certified it again: an answer to the earlier question is no
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.definitions.param import ParamsDict
 
+from kafkats import clock
 from kafkats_airflow import deployment
 from kafkats_airflow.approvals import answers, asking, questions
 from kafkats_airflow.failing import in_our_words
@@ -85,7 +85,7 @@ class CanaryApproval(ApprovalOperator):
     def _record(self, context: Context, digest: str) -> None:
         from kafkats.plans.files import make_folder, write_json
 
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = clock.now_ms()
         until_ms = now_ms + (self.response_timeout or timedelta()) // asking.MILLISECOND
         path = folder_of(context) / CANARY_QUESTION
         make_folder(path.parent, "the question")
@@ -107,7 +107,7 @@ def _record_answer(context: Context, answer: Answer) -> None:
     path = folder_of(context) / CANARY_QUESTION
     if path.exists():  # earlier versions wrote none
         said = {"option": answer["chosen_options"][0], "by": answers.name_in(answer)}
-        write_json(path, {**read_json(path), **said, "answered_ms": time.time_ns() // 1_000_000})
+        write_json(path, {**read_json(path), **said, "answered_ms": clock.now_ms()})
 
 
 def _asked_until(context: Context) -> int | None:

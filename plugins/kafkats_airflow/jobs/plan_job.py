@@ -8,13 +8,13 @@ reservation of a DAG run that is over, or no longer exists, does not count.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
+from kafkats import clock
 from kafkats_airflow.approvals.guards import beyond_guards
 from kafkats_airflow.failing import Held
 from kafkats_airflow.forms.values import params_of
@@ -146,4 +146,4 @@ def _active(context: Context, dag_id: str, run_id: str) -> bool:
 def _until_ms() -> int:
     """Return the end of a reservation made now, epoch ms: plan, question, two tries of apply."""
     lasts = min(3 * TIMEOUTS.job + max(TIMEOUTS.approval, TIMEOUTS.guards), LONGEST)
-    return time.time_ns() // 1_000_000 + lasts // timedelta(milliseconds=1)
+    return clock.now_ms() + lasts // timedelta(milliseconds=1)

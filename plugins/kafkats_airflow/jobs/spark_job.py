@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
+from kafkats import clock
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.plans.files import read_document
 from kafkats.progress import Progress
@@ -107,7 +107,7 @@ class KafkatsJobOperator(BaseOperator):
         """Return the request of the task. Raises UsageError."""
         ti = context["ti"]
         name = f"{context['dag'].dag_id}/{context['run_id']}/{ti.task_id}/{ti.map_index}"
-        made_ms = time.time_ns() // 1_000_000
+        made_ms = clock.now_ms()
         return made_of({
             **self._fields(context), "id": name, "made_ms": made_ms, "verb": self.job,
         })  # fmt: skip

@@ -15,13 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from kafkats.config.faults import faults
 from kafkats.errors import KafkatsError
 from kafkats.logdir import strict_json
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 KEPT: Final = 20_000
 """Parsed files that are kept, the least used go first."""
@@ -52,16 +53,24 @@ _parsed: Final[OrderedDict[tuple[str, str], tuple[_State, object]]] = OrderedDic
 _bytes: Final = [0]  # of the files in _parsed
 
 
-def cached(path: Path, parse: Callable[[Path], T]) -> T | Unreadable | None:
+def model(path: Path, of: type[M]) -> M | Unreadable | None:
+    """Return the JSON object in a file as a model, None where there is no file."""
+    return cached(path, lambda file: of.model_validate(json_of(file)), of)
+
+
+def cached(
+    path: Path, parse: Callable[[Path], T], of: type[T] | None = None
+) -> T | Unreadable | None:
     """Return what `parse` makes of a file, None where there is no file.
 
-    `parse` may raise KafkatsError, OSError, ValueError (such as a ValidationError), KeyError or
-    TypeError.
+    It is kept under the name of `of`, or of `parse`. `parse` may raise KafkatsError, OSError,
+    ValueError (such as a ValidationError), KeyError or TypeError.
     """
     state = state_of(path)
     if not isinstance(state, _State):
         return state
-    key = (os.fspath(path), f"{parse.__module__}.{parse.__qualname__}")
+    by = of or parse
+    key = (os.fspath(path), f"{by.__module__}.{by.__qualname__}")
     with _lock:
         found = _parsed.get(key)
         if found is not None and found[0] == state:

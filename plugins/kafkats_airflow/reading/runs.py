@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats_airflow.reading.files import Unreadable, cached, json_of, listed
+from kafkats_airflow.reading.files import Unreadable, listed, model
 from kafkats_airflow.runs.folders import file_name, run_folder
 from kafkats_airflow.runs.overview import NAME as OVERVIEW
 from kafkats_airflow.runs.overview import Overview
@@ -65,24 +65,14 @@ def folder_asked(folder: Path, dag_id: str, run_id: str) -> Path | None:
 
 def overview_of(folder: Path) -> Overview | Unreadable | None:
     """Return the overview of a run, None if it has none: it runs, or is of an earlier version."""
-    return cached(folder / OVERVIEW, parse_overview)
-
-
-def parse_overview(path: Path) -> Overview:
-    """Parse overview.json. Raises ValueError, OSError."""
-    return Overview.model_validate(json_of(path))
+    return model(folder / OVERVIEW, Overview)
 
 
 def progress_of(folder: Path) -> list[Live | Unreadable]:
     """Return the progress of the tasks of a run, in the order in which they began."""
-    read = [cached(path, parse_progress) for path in listed(folder, FILES)]
+    read = [model(path, Live) for path in listed(folder, FILES)]
     given: Sequence[Live | Unreadable] = [one for one in read if one is not None]
     return sorted(given, key=lambda one: one.began_ms if isinstance(one, Live) else 0)
-
-
-def parse_progress(path: Path) -> Live:
-    """Parse progress-*.json. Raises ValueError, OSError."""
-    return Live.model_validate(json_of(path))
 
 
 def run_in(folder: Path, run: str) -> Path:

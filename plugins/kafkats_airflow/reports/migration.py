@@ -20,13 +20,13 @@ forecast.png          sizes and times, promised and real
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
+from kafkats import clock
 from kafkats.counts import counted
 from kafkats_airflow import checks, failing
 from kafkats_airflow.forms.values import RunParams, params_of
@@ -101,7 +101,7 @@ def report(
     folder = folder_of(context)
     no = tries.rejected(folder) and tries.ending(folder, (), rejected=True) == "rejected"
     end = outcome(params, asked, given, work, brokers, rejected=no)
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = clock.now_ms()
     times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
     content = write_report(
         params,

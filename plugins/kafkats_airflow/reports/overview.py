@@ -7,13 +7,13 @@ task `report`, last, from the tables in memory.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import Context
 
+from kafkats import clock
 from kafkats.errors import KafkatsError
 from kafkats_airflow.failing import first_of
 from kafkats_airflow.forms.values import params_of
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from kafkats.retention.summary import SummaryRow
     from kafkats_airflow.results import FormatResult
-
-DAY_MS: Final = 86_400_000
 
 
 def write(
@@ -53,7 +51,7 @@ def write(
         format=FORMAT,
         dag_id=context["dag"].dag_id,
         run_id=context["run_id"],
-        written_ms=time.time_ns() // 1_000_000,
+        written_ms=clock.now_ms(),
         outcome=outcome,
         failed=failed,
         why=first_of(failures) if failed else "",
@@ -93,7 +91,7 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
             )
         )
         sums = kept.group_by(["log_dir"]).aggregate([("before_bytes", "sum")]).to_pylist()
-        until = ended + undo_days * DAY_MS if undo_days is not None else None
+        until = ended + undo_days * clock.DAY_MS if undo_days is not None else None
         found.append(
             Undo(
                 run=str(one.run),

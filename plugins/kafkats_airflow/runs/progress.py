@@ -6,7 +6,6 @@ for people only: a task never fails because it cannot be written.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal, TypeAlias
@@ -14,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from airflow.providers.common.compat.sdk import Context
 from pydantic import NonNegativeInt
 
+from kafkats import clock
 from kafkats.errors import KafkatsError
 from kafkats.progress import Stage
 from kafkats_airflow.runs.folders import file_name, folder_of
@@ -45,7 +45,7 @@ class Teller:
 
     def __init__(self, context: Context, job: str, about: str) -> None:
         self.context, self.job, self.about = context, job, about
-        self.began_ms = _now_ms()
+        self.began_ms = clock.now_ms()
         self.last: dict[str, Any] = {"stage": ""}
         self._started: Started | None = None
 
@@ -68,7 +68,7 @@ class Teller:
                 "job": self.job,
                 "state": state,
                 "began_ms": self.began_ms,
-                "written_ms": _now_ms(),
+                "written_ms": clock.now_ms(),
                 "started": self._started,
             })
             make_folder(folder, "the progress of a run")
@@ -87,7 +87,3 @@ def telling(context: Context, job: str, about: str) -> Generator[Teller]:
         teller.tell(state="failed")
         raise
     teller.tell(state="done")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -8,11 +8,11 @@ attest, approved).
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 
+from kafkats import clock
 from kafkats.errors import Refused, UsageError
 from kafkats_airflow.forms.values import RunParams
 from kafkats_airflow.results import FormatResult
@@ -220,7 +220,7 @@ def tell(
     """Add an entry. Raises Refused if the phases do not allow it, UsageError, StorageFailed."""
     from kafkats.migration.phases import append_step
 
-    path, now_ms = ledger_of(params), time.time_ns() // 1_000_000
+    path, now_ms = ledger_of(params), clock.now_ms()
     append_step(
         path,
         event,

@@ -2,7 +2,7 @@
 
 It reads the reports in the folder of all runs, and writes nothing. How to add a page `health`:
 
-1. `reading/health.py`: functions from paths to models. `files.cached` parses a file once per
+1. `reading/health.py`: functions from paths to models. `files.model` parses a file once per
    change. A file that cannot be shown becomes `files.Unreadable`, which has the reason.
 2. `routes/health.py`: a `router`. A page about one run takes `run: asked.Asked`, a page about all
    runs takes `readable: rights.Readable`. These are the checks of rights: use no other dag id or

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from kafkats_airflow.reading.files import Unreadable, cached
+from kafkats_airflow.reading.files import Unreadable, model
 from kafkats_airflow.reading.runs import SILENT_MS
 from kafkats_airflow.runs.folders import CANARY_QUESTION
 from kafkats_airflow.ui.reading import records
@@ -21,7 +21,7 @@ def question_of(folder: Path) -> CanaryQuestion | Unreadable | None:
     """Return the question of a run, answered or not, None if it asks none."""
     if not os.path.lexists(f"{folder}/{CANARY_QUESTION}"):  # a Path takes long
         return None
-    return cached(folder / CANARY_QUESTION, records.parse_canary)
+    return model(folder / CANARY_QUESTION, records.CanaryQuestion)
 
 
 def of_earlier_try(asked: CanaryQuestion, report_ms: int) -> bool:

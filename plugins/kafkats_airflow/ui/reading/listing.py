@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from kafkats_airflow.reading.files import Unreadable, cached
+from kafkats_airflow.reading.files import Unreadable, model
 from kafkats_airflow.reading.runs import SILENT_MS, Found, overview_of, progress_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
@@ -197,9 +197,9 @@ def _short(why: str) -> str:
 
 def _without_overview(found: Found, name: str, live: Sequence[Live], now_ms: int) -> RunRow:
     folder, dag_id = found.folder, found.dag_id
-    question = cached(folder / "question.json", records.parse_question)
-    answer = cached(folder / "approval.json", records.parse_answer)
-    report = cached(folder / "report.json", records.parse_report)
+    question = model(folder / "question.json", records.Question)
+    answer = model(folder / "approval.json", records.Answer)
+    report = model(folder / "report.json", records.Report)
     for one in (question, answer):
         if isinstance(one, (Question, Answer)) and one.run_id:
             name = one.run_id

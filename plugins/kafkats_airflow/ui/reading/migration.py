@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from kafkats_airflow.reading.files import Unreadable, cached, json_of
+from kafkats_airflow.reading.files import Unreadable, model
 
 CENSUS: Final = "census.parquet"
 """Only reports of a migration have it."""
@@ -88,12 +88,12 @@ class ZeroCopy(BaseModel):
 
 def report_of(folder: Path) -> Report | Unreadable | None:
     """Return the report of a phase, None if the run has none."""
-    return cached(folder / "report.json", _report)
+    return model(folder / "report.json", Report)
 
 
 def points_of(folder: Path, report: Report) -> list[Point] | Unreadable:
     """Return the burn-down up to this run. Earlier versions kept only the run's own two points."""
-    found = cached(folder / "burn-down.json", _burn_down)
+    found = model(folder / "burn-down.json", BurnDown)
     if isinstance(found, BurnDown):
         return found.points
     if found is not None:
@@ -104,21 +104,9 @@ def points_of(folder: Path, report: Report) -> list[Point] | Unreadable:
 
 def converted_of(folder: Path) -> list[Converted] | Unreadable | None:
     """Return the topics of which old fetches get converted batches, the most bytes first."""
-    found = cached(folder / "zero-copy.json", _zero_copy)
+    found = model(folder / "zero-copy.json", ZeroCopy)
     if not isinstance(found, ZeroCopy):
         return found
     losing = [one for one in found.topics if one.fetch_2_3_converted or one.fetch_0_1_converted]
     losing.sort(key=lambda one: (-one.fetch_2_3_converted, -one.fetch_0_1_converted, one.topic))
     return losing[:_MOST_TOPICS]
-
-
-def _report(path: Path) -> Report:
-    return Report.model_validate(json_of(path))
-
-
-def _burn_down(path: Path) -> BurnDown:
-    return BurnDown.model_validate(json_of(path))
-
-
-def _zero_copy(path: Path) -> ZeroCopy:
-    return ZeroCopy.model_validate(json_of(path))

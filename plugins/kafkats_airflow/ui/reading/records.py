@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from kafkats_airflow.approvals.stakes import Stake, together
-from kafkats_airflow.reading.files import Unreadable, cached, json_of, listed
+from kafkats_airflow.reading.files import Unreadable, listed, model
 from kafkats_airflow.runs.started import Started
 
 
@@ -167,26 +167,6 @@ class Change(NamedTuple):
     freed_bytes: int
 
 
-def parse_question(path: Path) -> Question:
-    """Parse question.json. Raises ValueError, OSError."""
-    return Question.model_validate(json_of(path))
-
-
-def parse_canary(path: Path) -> CanaryQuestion:
-    """Parse canary-question.json. Raises ValueError, OSError."""
-    return CanaryQuestion.model_validate(json_of(path))
-
-
-def parse_answer(path: Path) -> Answer:
-    """Parse approval.json. Raises ValueError, OSError."""
-    return Answer.model_validate(json_of(path))
-
-
-def parse_report(path: Path) -> Report:
-    """Parse report.json. Raises ValueError, OSError."""
-    return Report.model_validate(json_of(path))
-
-
 def changes_of(folder: Path) -> list[Change | Unreadable]:
     """Return the RUNs of a DAG run, the earliest first, then those that cannot be read."""
     found = [_change(run.parent) for run in listed(folder, "*/run-*/run.json")]
@@ -194,13 +174,13 @@ def changes_of(folder: Path) -> list[Change | Unreadable]:
 
 
 def _change(run: Path) -> Change | Unreadable:
-    begun = cached(run / "run.json", _parse_run)
+    begun = model(run / "run.json", _RunJson)
     if begun is None or isinstance(begun, Unreadable):
         return begun or Unreadable(run / "run.json", "it is gone")
-    ended = cached(run / "report.json", _parse_run_report)
-    proof = cached(run / "proof.json", _parse_proof)
-    undone = cached(run / "undone.json", parse_at)
-    purged = cached(run / "purge.json", parse_at)
+    ended = model(run / "report.json", _RunReport)
+    proof = model(run / "proof.json", _Proof)
+    undone = model(run / "undone.json", At)
+    purged = model(run / "purge.json", At)
     for one in (ended, proof, undone, purged):
         if isinstance(one, Unreadable):
             return one
@@ -229,20 +209,3 @@ def _changed_ms(path: Path) -> int:
         return path.stat().st_mtime_ns // 1_000_000
     except OSError:
         return 0
-
-
-def _parse_run(path: Path) -> _RunJson:
-    return _RunJson.model_validate(json_of(path))
-
-
-def _parse_run_report(path: Path) -> _RunReport:
-    return _RunReport.model_validate(json_of(path))
-
-
-def _parse_proof(path: Path) -> _Proof:
-    return _Proof.model_validate(json_of(path))
-
-
-def parse_at(path: Path) -> At:
-    """Parse undone.json or purge.json. Raises ValueError, OSError."""
-    return At.model_validate(json_of(path))

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from kafkats.evidence.borders import behind_high_watermark
-from kafkats_airflow.reading.files import Unreadable, cached, json_of
+from kafkats_airflow.reading.files import Unreadable, model
 from kafkats_airflow.ui.reading.tables import table_of
 
 RECOVERY: Final = "recovery.parquet"
@@ -81,14 +81,10 @@ class _Report(BaseModel):
 
 def preflights_of(folder: Path) -> list[Preflight] | Unreadable:
     """Return what preflight said of each broker before the run; nothing if it was not asked."""
-    found = cached(folder / "report.json", _parse_report)
+    found = model(folder / "report.json", _Report)
     if isinstance(found, Unreadable):
         return found
     return [one for one in found.starts if one.said] if found else []
-
-
-def _parse_report(path: Path) -> _Report:
-    return _Report.model_validate(json_of(path))
 
 
 def partitions_of(folder: Path) -> list[Partition] | Unreadable | None:

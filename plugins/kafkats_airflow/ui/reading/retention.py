@@ -16,7 +16,7 @@ from kafkats.retention.plot import STATES, segment_states
 from kafkats.retention.reasons import NO_TIME
 from kafkats.retention.what_if import NAME as BASIS
 from kafkats.retention.what_if import policy_line, read_basis, what_if, with_limit
-from kafkats_airflow.reading.files import Unreadable, cached, json_of, state_of
+from kafkats_airflow.reading.files import Unreadable, cached, json_of, model, state_of
 from kafkats_airflow.ui.reading.tables import table_of
 
 BOARD: Final = "board.json"
@@ -99,11 +99,7 @@ class Timeline(TypedDict):
 
 def board_of(folder: Path) -> Board | Unreadable | None:
     """Return the board of a run, None if it has none."""
-    return cached(folder / BOARD, _parse_board)
-
-
-def _parse_board(path: Path) -> Board:
-    return Board.model_validate(json_of(path))
+    return model(folder / BOARD, Board)
 
 
 def pins_of(board: Board) -> list[Pin]:

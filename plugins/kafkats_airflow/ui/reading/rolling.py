@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel
 
 from kafkats.rolling.by_topic import TOPIC_DAYS, TopicRow, UnreadRow
-from kafkats_airflow.reading.files import Unreadable, cached, json_of, state_of
+from kafkats_airflow.reading.files import Unreadable, model, state_of
 from kafkats_airflow.ui.reading.tables import table_of
 
 SIMULATION: Final = "simulation.json"
@@ -48,7 +48,7 @@ class Days(TypedDict):
 
 def simulation_of(folder: Path) -> Simulation | Unreadable | None:
     """Return the simulation of a run, None if it has none."""
-    return cached(folder / SIMULATION, _parse)
+    return model(folder / SIMULATION, Simulation)
 
 
 def days_of(folder: Path, topic: str) -> Days | Unreadable | None:
@@ -80,7 +80,3 @@ def _sums(path: Path, state: object) -> pa.Table | Unreadable | None:
         return pa.concat_tables([table, whole]).sort_by("day_ms")
     except (pa.ArrowException, KeyError) as e:
         return Unreadable(path, f"of another version: {e}")
-
-
-def _parse(path: Path) -> Simulation:
-    return Simulation.model_validate(json_of(path))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from kafkats_airflow.reading.files import Unreadable, cached
+from kafkats_airflow.reading.files import Unreadable, model
 from kafkats_airflow.reading.runs import SILENT_MS, overview_of, progress_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
@@ -129,9 +129,9 @@ def _failure(line: str) -> Failure:
 def detail_of(folder: Path) -> Detail:
     """Read the folder of a run. What cannot be read is listed, and left out."""
     overview = overview_of(folder)
-    report = cached(folder / "report.json", records.parse_report)
-    question = cached(folder / "question.json", records.parse_question)
-    answer = cached(folder / "approval.json", records.parse_answer)
+    report = model(folder / "report.json", records.Report)
+    question = model(folder / "question.json", records.Question)
+    answer = model(folder / "approval.json", records.Answer)
     asked = canary.question_of(folder)
     live, changes = progress_of(folder), records.changes_of(folder)
     every = (overview, report, question, answer, asked, *live, *changes)

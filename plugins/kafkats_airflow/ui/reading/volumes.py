@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from kafkats_airflow import settings
-from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of
+from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of, model
 from kafkats_airflow.reading.runs import Found, overview_of, run_in
 from kafkats_airflow.runs.overview import Overview, Undo, Volume
-from kafkats_airflow.ui.reading.records import At, Question, parse_at, parse_question
+from kafkats_airflow.ui.reading.records import At, Question
 
 WHOLE: Final = 0.95
 """The share of the bytes of logs whose magic must be known to be that of a log directory."""
@@ -198,7 +198,7 @@ def _add_question(rows: dict[str, Row], found: Found, now_ms: int) -> None:
     """Add the question of a run that waits for an answer."""
     if not os.path.lexists(f"{found.folder}/question.json"):  # a Path for each run takes long
         return
-    question = cached(found.folder / "question.json", parse_question)
+    question = model(found.folder / "question.json", Question)
     if not isinstance(question, Question) or now_ms > question.until_ms:
         return
     if is_file(found.folder / "approval.json"):
@@ -236,7 +236,7 @@ def _add_undo(rows: dict[str, Row], source: Source, undo: Undo, run: Path) -> No
     """Add material that still is on the disk: neither undone nor purged since."""
     if is_file(run / "purge.json"):
         return
-    undone = cached(run / "undone.json", parse_at)
+    undone = model(run / "undone.json", At)
     for log_dir, size in undo.bytes.items():
         row = rows.setdefault(log_dir, Row(log_dir))
         if undone is not None:

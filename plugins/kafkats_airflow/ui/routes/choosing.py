@@ -10,7 +10,7 @@ from fastapi import HTTPException, Request, Response
 from starlette.responses import RedirectResponse
 
 from kafkats_airflow.reading import runs
-from kafkats_airflow.reading.files import Unreadable, cached, state_of
+from kafkats_airflow.reading.files import Unreadable, model, state_of
 from kafkats_airflow.reading.runs import Found
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.started import Started
@@ -18,7 +18,7 @@ from kafkats_airflow.ui import deployed, rendering
 from kafkats_airflow.ui.asked import Run
 from kafkats_airflow.ui.reading.beginning import of_overview
 from kafkats_airflow.ui.reading.newest import runs_with
-from kafkats_airflow.ui.reading.records import Report, parse_report
+from kafkats_airflow.ui.reading.records import Report
 from kafkats_airflow.ui.rights import Person
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ class LogDir(NamedTuple):
 
 def log_dirs_of(folder: Path) -> list[LogDir]:
     """Return the log directories that a run looked at, by broker; none if no file tells them."""
-    overview, report = runs.overview_of(folder), cached(folder / "report.json", parse_report)
+    overview, report = runs.overview_of(folder), model(folder / "report.json", Report)
     started: Mapping[str, str] = {}
     if isinstance(overview, Overview):
         started = overview.started.volumes
