@@ -83,10 +83,6 @@ class Teller:
         """Keep whose progress this is."""
         self.tell({"request": request.id, "verb": request.verb, "state": "running"})
 
-    def stage(self, fields: Mapping[str, object]) -> None:
-        """Keep the progress of a stage, or the address of the Spark UI."""
-        self.tell(fields)
-
     def write(self) -> None:
         """Replace the file."""
         with self._lock, suppress(OSError):

@@ -56,7 +56,7 @@ def _run(command: Sequence[str], files: tuple[str, str] | None, teller: Teller |
     """Run the request in the files, or the words of this process."""
     rates: dict[str, Progress] = {}
     name = " ".join(["kafkats", *command])
-    tell = teller.stage if teller else partial(say, PROGRESS)
+    tell = teller.tell if teller else partial(say, PROGRESS)
     with LazyExecutor(partial(started, name, rates, tell)) as executor:
         session = Session(executor, JOB)
         if files is None:

@@ -27,7 +27,7 @@ def test_a_file_tells_who_runs_and_how_far_it_is(tmp_path: Path) -> None:
         assert begun.session == os.getsid(0) and begun.began_ms <= begun.written_ms
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         teller.begin(Request(verb="release", made_ms=1, id="a/b"))
-        teller.stage({"stage": "plan", "units": 1, "of_units": 2, "seconds": 0.5})
+        teller.tell({"stage": "plan", "units": 1, "of_units": 2, "seconds": 0.5})
         teller.write()
         found = read_document(path, Progress)
         assert found is not None

@@ -89,7 +89,7 @@ may change the volumes.
 
 With `KAFKATS_APPROVERS="alice,bob"`, triggering is not enough. The names are those of Airflow's
 users; if an auth manager's ids are not names (FAB), write `ID:NAME`. Every task checks the
-following on the worker, and the Spark job checks the record of the answer again:
+following on the worker, and the Spark job checks its request and the record of the answer again:
 
 - Nothing is written without an approver's yes to the digest of that plan, whatever `need_approval`
   says. Only approvers are asked, and an answer from anybody else is refused.

@@ -17,7 +17,8 @@ submit, on the worker, whatever the params, XComs and states of tasks say:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.configuration import conf
 from airflow.providers.common.compat.sdk import Context
@@ -47,12 +48,10 @@ def check(context: Context) -> None:
     params = params_of(context)
     _check_fixed("policy", params.get("policy", settings.POLICY), settings.POLICY)
     _check_fixed("folder", params.get("folder", settings.FOLDER), settings.FOLDER)
-    if ledger := params.get("ledger"):
-        bounds().check_inside(ledger, "ledger")
-    if clients := params.get("clients"):
-        bounds().check_inside(clients, "clients")
-    if tables := params.get("tables"):
-        bounds().check_inside(tables, "tables")
+    given = cast("Mapping[str, Any]", params)
+    for name in ("ledger", "clients", "tables"):
+        if path := given.get(name):
+            bounds().check_inside(path, name)
     days = params.get("undo_days", settings.FLOOR_DAYS)
     if days < settings.FLOOR_DAYS:
         raise Refused(

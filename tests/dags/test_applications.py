@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kafkats_airflow.jobs.applications import options_of, planning
+from kafkats_airflow.runs.tries import to_prove
 
 from tests.dags.runs import REBUILD
 
@@ -36,3 +37,26 @@ def test_a_zero_is_given_and_an_empty_box_is_not() -> None:
         "Split": {"segment_ms": 0, "earliest": 0},
         "Topics": {"topics": "*"},
     }
+
+
+@pytest.mark.parametrize(
+    ("proof", "asked"),
+    [
+        ({"Topics": {"topics": "a"}}, {"request"}),
+        (["--topics", "a"], {"application_args"}),  # of an earlier version: the job refuses it
+    ],
+)
+def test_what_is_to_be_proved(tmp_path: Path, proof: Any, asked: set[str]) -> None:
+    (run := tmp_path / "run-1").mkdir()
+    (run / "run.json").write_text("{}")
+    work: Any = {"conn_id": "c", "folder": str(tmp_path), "log_dirs": ["/a"], "proof": proof}
+    found = to_prove(work)
+    assert found.keys() == {"conn_id", *asked}
+    if asked == {"request"}:
+        assert found["request"]["log_dirs"] == ["/a"]
+        assert found["request"]["options"] == {
+            **proof,
+            "ProofOptions": {"of_run": [str(run)]},
+            "Report": {"report": str(tmp_path / "after")},
+        }
+    assert work["proof"] == proof, "a try begins with the same"

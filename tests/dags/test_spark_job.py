@@ -25,7 +25,7 @@ from kafkats_airflow.failing import FAILURE, Held
 from kafkats_airflow.jobs import spark_job
 from kafkats_airflow.jobs.spark_job import JOBS, KafkatsJobOperator, SparkUiLink
 
-from kafkats.errors import Holder, KafkatsError, Locked, Reserved
+from kafkats.errors import Holder, KafkatsError, Locked, Reserved, UsageError
 from kafkats.progress import Progress, Teller
 from kafkats.request import read_request
 from kafkats.result import Proved, Ran, Result, write_result
@@ -163,6 +163,15 @@ def test_our_error_fails_the_task_in_its_own_words(run: Job, *, retryable: bool)
         run(fails(error if retryable else Reserved("reserved", path="/data")), code=3)
     assert isinstance(raised.value, AirflowFailException) is not retryable
     assert CONTEXTS[-1]["ti"].pushed[FAILURE] == str(raised.value)
+
+
+def test_a_job_of_another_version_says_what_it_cannot_do(run: Job) -> None:
+    def told(result: Result) -> None:
+        result.request = ""
+        result.fail(UsageError("mood: Extra inputs are not permitted", path="/r/request.json"))
+
+    with pytest.raises(AirflowFailException, match=r"^/r/request\.json: mood: Extra inputs"):
+        run(told, code=2)
 
 
 def test_who_holds_a_log_directory_is_a_field(run: Job) -> None:
@@ -305,7 +314,7 @@ def hang_in(executor):
     time.sleep(600)  # in Python, where nothing hears of the JVM
 
 end_with_the_jvm()
-with telling(Path(sys.argv[-1])) as teller, started("hang", {{}}, teller.stage) as executor:
+with telling(Path(sys.argv[-1])) as teller, started("hang", {{}}, teller.tell) as executor:
     hang_in(executor)
 """
 

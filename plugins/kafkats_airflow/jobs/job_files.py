@@ -19,30 +19,16 @@ from kafkats_airflow.runs.folders import file_name, folder_of
 
 
 class JobFiles(NamedTuple):
-    """The files of a try, in its folder."""
+    """The files of a try."""
 
-    folder: Path
-
-    @property
-    def request(self) -> Path:
-        """What the job is to do (kafkats.request)."""
-        return self.folder / "request.json"
-
-    @property
-    def result(self) -> Path:
-        """What came of it (kafkats.result)."""
-        return self.folder / "result.json"
-
-    @property
-    def progress(self) -> Path:
-        """How far the job is (kafkats.progress)."""
-        return self.folder / "progress.json"
+    request: Path
+    result: Path
+    progress: Path
 
     @property
     def words(self) -> list[str]:
-        """Return the arguments of the job."""
-        named = {"--request": self.request, "--result": self.result, "--progress": self.progress}
-        return [word for name, path in named.items() for word in (name, str(path))]
+        """The arguments of the job."""
+        return [word for name in self._fields for word in (f"--{name}", str(getattr(self, name)))]
 
 
 def write_files(context: Context, request: Request) -> JobFiles:
@@ -52,8 +38,9 @@ def write_files(context: Context, request: Request) -> JobFiles:
     """
     ti = context["ti"]
     name = f"{file_name(ti.task_id)}-{ti.map_index}-{ti.try_number}"
-    files = JobFiles(folder_of(context) / "jobs" / name)
-    make_folder(files.folder, "the request of a job")
+    folder = folder_of(context) / "jobs" / name
+    files = JobFiles(*(folder / f"{one}.json" for one in JobFiles._fields))
+    make_folder(folder, "the request of a job")
     for path in (files.result, files.progress):
         with storage(path, "removing it"):
             path.unlink(missing_ok=True)

@@ -83,9 +83,9 @@ def to_prove(work: Work) -> Arguments:
         raise AirflowSkipException("nothing was written that is not proved yet")
     if isinstance(proof := work["proof"], list):  # the job refuses what an earlier version made
         return {"conn_id": work["conn_id"], "application_args": proof}
-    proof |= {"ProofOptions": {"of_run": runs}}
-    proof |= {"Report": {"report": str(Path(work["folder"], "after"))}}
-    asked: Asked = {"log_dirs": work["log_dirs"], "options": proof}
+    report = str(Path(work["folder"], "after"))
+    options = {**proof, "ProofOptions": {"of_run": runs}, "Report": {"report": report}}
+    asked: Asked = {"log_dirs": work["log_dirs"], "options": options}
     return {"conn_id": work["conn_id"], "request": asked}
 
 
