@@ -42,36 +42,6 @@ _LAG = (
     "evidence",
 )
 _DIFF_TOTALS = ("times", "both", "only_first", "only_second", "neither", "unreadable")
-_DIFF = {
-    "partition": ("topic", "partition", *_DIFF_TOTALS, "least_shift", "most_shift", "most_again"),
-    "time": (
-        "topic",
-        "partition",
-        "target_ms",
-        "first_offset",
-        "first_reason",
-        "second_offset",
-        "second_reason",
-        "shift",
-        "resume_offset",
-        "resume_reason",
-        "again",
-        "outcome",
-    ),
-}
-_LATENCY = (
-    "topic",
-    "partition",
-    "source",
-    "samples",
-    "same",
-    "unknown",
-    "least_ms",
-    "median_ms",
-    "p99_ms",
-    "most_ms",
-    "reason",
-)
 
 
 @click.command()
@@ -135,7 +105,7 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
         )
     table = operation.latency(progress(units, "measuring"))
     rows = table.to_pylist()
-    show_rows(rows, _LATENCY, as_json)
+    show_rows(rows, table.column_names, as_json)
     most = {source: operation.most_ms(table, source) for source in ("append-time", "mtime")}
     failed = sum(bool(row["reason"]) for row in rows)
     sentences = [
@@ -197,7 +167,8 @@ def diff(
             "neither table has a row in this range"
             + (f", of a topic like {topics!r}" if topics != "*" else "")
         )
-    show_rows((found if by == "time" else partitions).to_pylist(), _DIFF[by], as_json)
+    shown = found if by == "time" else partitions
+    show_rows(shown.to_pylist(), shown.column_names, as_json)
     total = {name: sum(partitions[name].to_pylist()) for name in _DIFF_TOTALS}
     summary = {
         "partitions": partitions.num_rows,

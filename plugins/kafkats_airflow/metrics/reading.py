@@ -19,8 +19,6 @@ from kafkats_airflow.runs.overview import Overview, Reclaimable, Volume
 
 STATES: Final = ("read", "older", "unreadable")
 """Reports by whether their overview could be read; older ones have none."""
-WHOLE: Final = 0.95
-"""The share of the bytes of logs whose magic must be known for a share of magics."""
 
 
 class Partition(NamedTuple):
@@ -89,10 +87,8 @@ def _add(volumes: dict[str, Facts], found: Found, overview: Overview) -> None:
         facts.written_ms = max(facts.written_ms, overview.written_ms)
         if facts.seen is None and one.kinds is not None:
             facts.seen = one
-        magics = one.magic_bytes or (0, 0, 0)
-        is_whole = one.magic_bytes is not None and sum(magics) >= WHOLE * (one.log_bytes or 0)
-        if facts.magic_bytes is None and is_whole:
-            facts.magic_bytes = magics
+        if facts.magic_bytes is None and one.is_whole:
+            facts.magic_bytes = one.magic_bytes
         if facts.reclaimable is None and one.reclaimable is not None:
             facts.reclaimable, facts.board = one.reclaimable, found.folder / "board.json"
     for undo in overview.undo:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, cast
 
 from airflow.providers.common.compat.sdk import Asset, Context
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kafkats.plans.facts import Summary
     from kafkats.plans.rows import Totals
 
+R = TypeVar("R")
 Plans: TypeAlias = Sequence[PlanResult]
 Results: TypeAlias = Sequence[JobResult]
 
@@ -118,15 +119,7 @@ def report(
         picture=picture,
         context=context,
     )
-    log_remarks(content["remarks"])
-    if asset is not None:
-        context["outlet_events"][asset].extra = {
-            "volumes": [*content["volumes"]],
-            "outcome": content["outcome"],
-            "report": content["report"],
-        }
-    if end.endswith((UNFINISHED, UNSAFE)):
-        raise unfinished(end, content)
+    close(context, content, asset)
     return content
 
 
@@ -255,6 +248,22 @@ def log_remarks(remarks: Sequence[str]) -> None:
         logging.getLogger(__name__).warning("remark: %s", remark)
 
 
+def close(
+    context: Context, content: Remarked, asset: Asset | None = None, *more: str, left: str = UNSAFE
+) -> None:
+    """Log the remarks of a report, and write the asset's event, with `more` fields of the report.
+
+    Raises for an outcome that ends with UNFINISHED or with `left`.
+    """
+    log_remarks(content["remarks"])
+    if asset is not None:
+        told = ("volumes", "outcome", "report", *more)
+        fields: dict[str, Any] = {**content}
+        context["outlet_events"][asset].extra = {name: fields[name] for name in told}
+    if content["outcome"].endswith((UNFINISHED, left)):
+        raise unfinished(content["outcome"], content)
+
+
 def left_out(plans: Plans) -> str:
     """For an outcome: which volumes the plans left to another run or person; "" where they left
     none.
@@ -312,6 +321,11 @@ def segments_of(folders: Iterable[str | Path]) -> pa.Table:
     return concat(
         [read_table(Path(folder) / "segments.parquet", SEGMENTS) for folder in folders], SEGMENTS
     )
+
+
+def part_of(row: type[R], content: Mapping[str, object]) -> R:
+    """Return the fields of `content` that a TypedDict has."""
+    return cast("R", {name: content[name] for name in row.__annotations__ if name in content})
 
 
 def concat(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:

@@ -112,25 +112,8 @@ def report(
         failures=failing.failures(context),
         context=context,
     )
-    common.log_remarks(content["remarks"])
-    context["outlet_events"][asset].extra = {
-        "volumes": [*content["volumes"]],
-        "phase": content["phase"],
-        "outcome": content["outcome"],
-        "report": content["report"],
-    }
-    if end.endswith(UNFINISHED):
-        raise failing.unfinished(end, content)
-    return {
-        "outcome": content["outcome"],
-        "phase": content["phase"],
-        "volumes": content["volumes"],
-        "runs": content["runs"],
-        "magic_bytes": content["magic_bytes"],
-        "loses_zero_copy": content["loses_zero_copy"],
-        "certificates": content["certificates"],
-        "report": content["report"],
-    }
+    common.close(context, content, asset, "phase")
+    return common.part_of(Summary, content)
 
 
 def outcome(
@@ -301,15 +284,8 @@ def _fetchers(params: RunParams) -> list[LostZeroCopy]:
     """Return the clients that a broker cannot serve from the file any more."""
     from kafkats.migration.phases import lose_zero_copy
 
-    return [
-        {
-            "versions": who.versions,
-            "newest_magic": who.newest_magic,
-            "clients": who.clients,
-            "followers": who.followers,
-        }
-        for who in lose_zero_copy(params["from_magic"], params["to_magic"])
-    ]
+    lose = lose_zero_copy(params["from_magic"], params["to_magic"])
+    return [common.part_of(LostZeroCopy, who._asdict()) for who in lose]
 
 
 def _censuses(results: Results) -> pa.Table:

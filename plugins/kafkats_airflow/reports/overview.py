@@ -242,19 +242,13 @@ def _of_census(census: pa.Table) -> dict[str, dict[str, object]]:
 
 
 def _of_verdicts(rows: Sequence[SummaryRow]) -> dict[str, dict[str, object]]:
+    from kafkats.retention.summary import sums_of
+
     by_dir: dict[str, list[SummaryRow]] = {}
     for row in rows:
         by_dir.setdefault(row["log_dir"], []).append(row)
     return {
-        log_dir: {
-            "reclaimable": Reclaimable(
-                now_bytes=sum(row["now_bytes"] for row in of_dir),
-                day_bytes=sum(row["day_bytes"] for row in of_dir),
-                week_bytes=sum(row["week_bytes"] for row in of_dir),
-                pinned_bytes=sum(row["pinned_bytes"] for row in of_dir),
-                vetoed_bytes=sum(row["vetoed_bytes"] for row in of_dir),
-            )
-        }
+        log_dir: {"reclaimable": Reclaimable.model_validate(sums_of(of_dir))}
         for log_dir, of_dir in by_dir.items()
     }
 

@@ -21,7 +21,7 @@ from airflow.providers.common.compat.sdk import Context
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks
-from kafkats_airflow.failing import failures, in_our_words, unfinished
+from kafkats_airflow.failing import failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.jobs.applications import START
 from kafkats_airflow.reports import common, overview
@@ -100,9 +100,7 @@ def report(
     failed = end.endswith((UNFINISHED, LEFT))
     volumes = overview.volumes_of(content["volumes"], seen, looks=plans)
     overview.write(context, folder, end, volumes, failed=failed, failures=content["failures"])
-    common.log_remarks(content["remarks"])
-    if failed:
-        raise unfinished(end, content)
+    common.close(context, content, left=LEFT)
     return {**content, "starts": [_without_words(one) for one in content["starts"]]}
 
 

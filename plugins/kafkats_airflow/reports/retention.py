@@ -36,7 +36,6 @@ from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks
 from kafkats_airflow.failing import failures, in_our_words
-from kafkats_airflow.failing import unfinished as failure
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports.common import Plans
@@ -148,7 +147,6 @@ def report(
         "seen": summary(before),
         "remarks": _remarks(folder, params, plans, operation),
     }
-    common.log_remarks(content["remarks"])
     rows = _board(folder, params, plans) if operation == "retain" else None
     deleted = None if rows is None else _deleted(rows, plans)
     more = deleted or (_split if operation == "split" else _rolled)(folder, plans)
@@ -158,31 +156,8 @@ def report(
     volumes = overview.volumes_of(content["volumes"], seen, verdicts=left, looks=plans)
     failed, causes = end.endswith(UNFINISHED), content["failures"]
     overview.write(context, folder, end, volumes, failed=failed, failures=causes)
-    context["outlet_events"][INVENTORY].extra = {
-        "volumes": [*content["volumes"]],
-        "outcome": end,
-        "as_of": content["as_of"],
-        "report": content["report"],
-    }
-    if end.endswith(UNFINISHED):
-        raise failure(end, content)
-    return _summary(content, deleted)
-
-
-def _summary(content: RunReport, deleted: Deleted | None) -> RunSummary:
-    summary: RunSummary = {
-        "outcome": content["outcome"],
-        "as_of": content["as_of"],
-        "runs": content["runs"],
-        "files_planned": content["files_planned"],
-        "purged_bytes": content["purged_bytes"],
-        "report": content["report"],
-    }
-    if deleted:
-        summary["freed_bytes"] = deleted["freed_bytes"]
-        summary["over_guard"] = deleted["over_guard"]
-        summary["pinned_bytes"] = deleted["pinned_bytes"]
-    return summary
+    common.close(context, content, INVENTORY, "as_of")
+    return common.part_of(RunSummary, {**content, **(deleted or {})})
 
 
 def outcome(folder: Path, params: RunParams, operation: str, plans: Plans, *, lost: bool) -> str:
@@ -301,18 +276,12 @@ def _left(folder: Path, plans: Plans, seen: pa.Table) -> list[SummaryRow]:
 def _deleted(rows: Sequence[SummaryRow], plans: Plans) -> Deleted:
     from kafkats.retention.summary import sums_of
 
-    sums = sums_of(rows)
-    return {
-        "bytes": sums["bytes"],
-        "now_bytes": sums["now_bytes"],
-        "day_bytes": sums["day_bytes"],
-        "week_bytes": sums["week_bytes"],
-        "pinned_bytes": sums["pinned_bytes"],
-        "vetoed_bytes": sums["vetoed_bytes"],
+    more = {
         "freed_bytes": sum(plan["totals"]["freed_bytes"] for plan in plans),
         "kafka_bytes": sum(plan["totals"]["kafka_bytes"] for plan in plans),
         "over_guard": sum(plan.get("over_guard", 0) for plan in plans),
     }
+    return common.part_of(Deleted, {**sums_of(rows), **more})
 
 
 def _lines(params: RunParams, verdicts: pa.Table, plans: Plans, now_ms: int) -> dict[str, int]:

@@ -10,6 +10,8 @@ from kafkats_airflow.runs.started import Started
 
 NAME: Final = "overview.json"
 FORMAT: Final = 1
+_WHOLE: Final = 0.95
+"""The share of the bytes of logs whose magic must be known to be that of a log directory."""
 
 
 class _Model(BaseModel):
@@ -47,6 +49,12 @@ class Volume(_Model):
     reclaimable: Reclaimable | None = None
     disk_bytes: NonNegativeInt | None = None
     disk_free_bytes: NonNegativeInt | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the magic of about all bytes of its logs is known."""
+        known = self.magic_bytes
+        return known is not None and sum(known) >= _WHOLE * (self.log_bytes or 0)
 
 
 class Undo(_Model):

@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from typing_extensions import TypedDict  # pydantic reads these; on 3.11 it takes no others
 
 from kafkats import clock
 from kafkats.errors import Refused, UsageError

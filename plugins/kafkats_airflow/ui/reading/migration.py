@@ -8,6 +8,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from kafkats_airflow.reading.files import Unreadable, model
+from kafkats_airflow.runs.steps import LostZeroCopy
 
 CENSUS: Final = "census.parquet"
 """Only reports of a migration have it."""
@@ -39,15 +40,6 @@ class Broker(BaseModel):
     waits_for: str = ""
 
 
-class Fetcher(BaseModel):
-    """Clients whose fetches a broker has to convert from now on."""
-
-    versions: str
-    newest_magic: int
-    clients: str
-    followers: str
-
-
 class Magic(BaseModel):
     """The bytes of magic 0, 1 and 2 on the volumes of the run, before and after it."""
 
@@ -64,7 +56,7 @@ class Report(BaseModel):
     brokers: list[Broker] = []
     ledger: str = ""
     magic_bytes: Magic
-    loses_zero_copy: list[Fetcher] = []
+    loses_zero_copy: list[LostZeroCopy] = []
     certificates: list[str] = []
     statements: list[str] = []
 

@@ -94,15 +94,8 @@ def partitions_of(folder: Path) -> list[Partition] | Unreadable | None:
         return table
     rows = [
         Partition(
-            row["log_dir"],
-            row["partition_dir"],
-            row["segments"],
-            row["bytes"],
-            row["cut_bytes"],
-            row["dropped_segments"],
-            row["dropped_bytes"],
-            behind_high_watermark(row["log_end"], row["high_watermark"]),
-            row["blocked"],
+            **{name: row[name] for name in Partition._fields if name != "behind"},
+            behind=behind_high_watermark(row["log_end"], row["high_watermark"]),
         )
         for row in table.to_pylist()
     ]

@@ -14,6 +14,7 @@ from kafkats.plans.facts import SEGMENTS
 from kafkats.retention.plan import RETENTION
 from kafkats.retention.plot import STATES, segment_states
 from kafkats.retention.reasons import NO_TIME
+from kafkats.retention.summary import TopicRow
 from kafkats.retention.what_if import NAME as BASIS
 from kafkats.retention.what_if import policy_line, read_basis, what_if, with_limit
 from kafkats_airflow.reading.files import Unreadable, cached, json_of, model, state_of
@@ -24,20 +25,6 @@ VERDICTS: Final = "retention.parquet"
 _MOST_SEGMENTS: Final = 3000
 _MOST_PINS: Final = 200
 _RULES: Final = {"start-offset": "log start offset"}
-
-
-class Topic(BaseModel):
-    """The sums of a topic, in bytes. A week includes the day, and a day what is deleted now."""
-
-    topic: str
-    partitions: int
-    segments: int
-    bytes: int
-    now_bytes: int
-    day_bytes: int
-    week_bytes: int
-    pinned_bytes: int
-    vetoed_bytes: int
 
 
 class Pin(BaseModel):
@@ -63,7 +50,7 @@ class Board(BaseModel):
     """
 
     now_ms: int
-    topics: list[Topic]
+    topics: list[TopicRow]
     partitions: list[Pin]
     lines: dict[str, int] = {}
     by_state: dict[str, dict[str, int]] = {}
@@ -154,7 +141,7 @@ def limits_of(folder: Path, board: Board) -> dict[str, Limit]:
     if not isinstance(basis, dict):
         return {}
     policy, _ = read_basis(basis)
-    limits = {one.topic: policy.limits(one.topic) for one in board.topics}
+    limits = {one["topic"]: policy.limits(one["topic"]) for one in board.topics}
     return {
         topic: {"retention_ms": limit[0], "retention_bytes": limit[1]}
         for topic, limit in limits.items()
@@ -169,7 +156,7 @@ def reasons_of(board: Board, limits: Mapping[str, Limit]) -> dict[str, str]:
             kept[one.topic] = one
     return {
         topic: _reason(board.deleted_by.get(topic, {}), kept.get(topic), limits.get(topic))
-        for topic in (one.topic for one in board.topics)
+        for topic in (one["topic"] for one in board.topics)
     }
 
 

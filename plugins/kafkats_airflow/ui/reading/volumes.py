@@ -19,8 +19,6 @@ from kafkats_airflow.reading.runs import Found, overview_of, run_in
 from kafkats_airflow.runs.overview import Overview, Undo, Volume
 from kafkats_airflow.ui.reading.records import At, Question
 
-WHOLE: Final = 0.95
-"""The share of the bytes of logs whose magic must be known to be that of a log directory."""
 State: TypeAlias = Literal["danger", "damage", "unseen", "partly", "overdue", "older", "sound"]
 STATES: Final[tuple[State, ...]] = get_args(State)
 """From most trouble to none."""
@@ -220,16 +218,11 @@ def _add_figures(row: Row, told: Told) -> None:
     if row.seen is None and volume.kinds is not None:
         row.seen, row.older = told, False
     if volume.magic_bytes is not None and (
-        row.formats is None or (is_whole(volume) and not is_whole(row.formats.volume))
+        row.formats is None or (volume.is_whole and not row.formats.volume.is_whole)
     ):
         row.formats = told
     if row.reclaimable is None and volume.reclaimable is not None:
         row.reclaimable = told
-
-
-def is_whole(volume: Volume) -> bool:
-    """Return whether the magic of about all of its bytes is known."""
-    return sum(volume.magic_bytes or ()) >= WHOLE * (volume.log_bytes or 0)
 
 
 def _add_undo(rows: dict[str, Row], source: Source, undo: Undo, run: Path) -> None:

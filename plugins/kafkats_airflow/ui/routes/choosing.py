@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from fastapi import HTTPException, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from starlette.responses import RedirectResponse
 
 from kafkats_airflow.reading import runs
@@ -15,11 +15,11 @@ from kafkats_airflow.reading.runs import Found
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.started import Started
 from kafkats_airflow.ui import deployed, rendering
-from kafkats_airflow.ui.asked import Run
+from kafkats_airflow.ui.asked import Asked, Run
 from kafkats_airflow.ui.reading.beginning import of_overview
 from kafkats_airflow.ui.reading.newest import runs_with
 from kafkats_airflow.ui.reading.records import Report
-from kafkats_airflow.ui.rights import Person
+from kafkats_airflow.ui.rights import Person, Readable
 
 T = TypeVar("T")
 _NO_REPORT = "This run has no such report."
@@ -44,7 +44,32 @@ class Page(NamedTuple):
         return runs_with(deployed.folder(), ids, self.file)
 
 
-def newest(request: Request, person: Person, page: Page) -> Response:
+def add(
+    router: APIRouter,
+    page: Page,
+    read: Callable[[Path], T | Unreadable | None],
+    shown: Callable[[Path, T], Mapping[str, object]],
+) -> None:
+    """Add the page of a run, and the way from its name to the newest run that has it.
+
+    It shows what `shown` makes of the run's folder and of what `read` finds there.
+    """
+    add_newest(router, page)
+
+    @router.get(f"/{page.path}")
+    def of_run(request: Request, run: Asked, readable: Readable) -> Response:
+        return about(request, readable, run, page, read, shown)
+
+
+def add_newest(router: APIRouter, page: Page) -> None:
+    """Add the way to the newest run that has this page."""
+
+    @router.get(f"/{page.here}")
+    def newest(request: Request, readable: Readable) -> Response:
+        return _newest(request, readable, page)
+
+
+def _newest(request: Request, person: Person, page: Page) -> Response:
     """Lead to the newest run that has this page, or say that none has."""
     unseen = ""
     try:

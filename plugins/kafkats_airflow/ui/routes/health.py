@@ -26,10 +26,7 @@ PAGE: Final = choosing.Page(
 )
 
 
-@router.get("/index-health")
-def newest(request: Request, readable: rights.Readable) -> Response:
-    """Lead to the newest run that has looked at indexes."""
-    return choosing.newest(request, readable, PAGE)
+choosing.add_newest(router, PAGE)
 
 
 @router.get("/health")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from starlette.responses import JSONResponse
 
 from kafkats_airflow.reading.files import Unreadable
-from kafkats_airflow.ui import rights
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import migration
 from kafkats_airflow.ui.routes import choosing
@@ -26,18 +25,6 @@ PAGE: Final = choosing.Page(
 )
 
 
-@router.get("/migration")
-def newest(request: Request, readable: rights.Readable) -> Response:
-    """Lead to the newest run of a migration."""
-    return choosing.newest(request, readable, PAGE)
-
-
-@router.get("/run-migration")
-def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
-    """Show how far a migration was after a run."""
-    return choosing.about(request, readable, run, PAGE, migration.report_of, _shown)
-
-
 def _shown(folder: Path, report: migration.Report) -> dict[str, object]:
     converted, after = migration.converted_of(folder), report.magic_bytes.after
     points = migration.points_of(folder, report)
@@ -52,6 +39,9 @@ def _shown(folder: Path, report: migration.Report) -> dict[str, object]:
         "converted": converted if isinstance(converted, list) else [],
         "unreadable": [converted] if isinstance(converted, Unreadable) else [],
     }
+
+
+choosing.add(router, PAGE, migration.report_of, _shown)
 
 
 @router.get("/data/migration")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, HTTPException, Query, Response
 from starlette.responses import JSONResponse
 
 from kafkats.errors import KafkatsError
@@ -14,7 +14,6 @@ from kafkats.lookup.exports import MISSING
 from kafkats.lookup.marks import Mark
 from kafkats.tables import View
 from kafkats_airflow.reading.files import Unreadable
-from kafkats_airflow.ui import rights
 from kafkats_airflow.ui.asked import Asked, Run
 from kafkats_airflow.ui.reading import offsets
 from kafkats_airflow.ui.routes import choosing
@@ -35,21 +34,12 @@ Name = Annotated[str, Query(max_length=1000)]
 Instant = Annotated[int, Query(ge=-(2**63), le=2**63 - 1)]
 
 
-@router.get("/offsets")
-def newest(request: Request, readable: rights.Readable) -> Response:
-    """Lead to the newest run that has looked up offsets."""
-    return choosing.newest(request, readable, PAGE)
-
-
-@router.get("/run-offsets")
-def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
-    """Show the explorer on what a run has looked up."""
-    return choosing.about(request, readable, run, PAGE, offsets.sources_of, _shown)
-
-
 def _shown(folder: Path, sources: list[offsets.Source]) -> dict[str, object]:
     unseen = [str(one.path) for one in sources if not offsets.seen_from_here(one)]
     return {"sources": sources, "unseen": unseen, "missing": MISSING}
+
+
+choosing.add(router, PAGE, offsets.sources_of, _shown)
 
 
 @router.get("/data/offsets")

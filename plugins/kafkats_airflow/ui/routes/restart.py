@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from starlette.responses import JSONResponse
 
 from kafkats_airflow.reading.files import Unreadable
-from kafkats_airflow.ui import rights
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import restart
 from kafkats_airflow.ui.routes import choosing
@@ -27,18 +26,6 @@ PAGE: Final = choosing.Page(
 )
 
 
-@router.get("/restart")
-def newest(request: Request, readable: rights.Readable) -> Response:
-    """Lead to the newest run that has looked at stopped brokers."""
-    return choosing.newest(request, readable, PAGE)
-
-
-@router.get("/run-restart")
-def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
-    """Show what a start of these brokers will do."""
-    return choosing.about(request, readable, run, PAGE, restart.partitions_of, _shown)
-
-
 def _shown(folder: Path, found: list[restart.Partition]) -> dict[str, object]:
     rows, said = restart.shown(found), restart.preflights_of(folder)
     return {
@@ -53,6 +40,9 @@ def _shown(folder: Path, found: list[restart.Partition]) -> dict[str, object]:
         "bytes": sum(one.bytes for one in found),
         "lost": sum(one.lost_bytes for one in found),
     }
+
+
+choosing.add(router, PAGE, restart.partitions_of, _shown)
 
 
 @router.get("/data/restart")

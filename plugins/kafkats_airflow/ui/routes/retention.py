@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, HTTPException, Query, Response
 from starlette.responses import JSONResponse
 
 from kafkats.errors import UsageError
 from kafkats.retention.plot import STATES, label
-from kafkats_airflow.ui import rights
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import retention
 from kafkats_airflow.ui.routes import choosing
@@ -29,26 +28,17 @@ _SUMS: Final = ("now_bytes", "day_bytes", "week_bytes", "pinned_bytes", "bytes")
 Topic = Annotated[str, Query(min_length=1, max_length=249)]
 
 
-@router.get("/retention")
-def newest(request: Request, readable: rights.Readable) -> Response:
-    """Lead to the newest run that has decided on retention."""
-    return choosing.newest(request, readable, PAGE)
-
-
-@router.get("/run-retention")
-def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
-    """Show what a run found to delete."""
-    return choosing.about(request, readable, run, PAGE, retention.board_of, _shown)
-
-
 def _shown(folder: Path, board: retention.Board) -> dict[str, object]:
     return {
         "written_ms": board.now_ms,
         "topics": board.topics,
-        "sums": {name: sum(getattr(one, name) for one in board.topics) for name in _SUMS},
+        "sums": {name: sum(row[name] for row in board.topics) for name in _SUMS},
         "pins": retention.pins_of(board),
         "can_try": retention.can_try(folder),
     }
+
+
+choosing.add(router, PAGE, retention.board_of, _shown)
 
 
 @router.get("/data/retention")
@@ -62,7 +52,7 @@ def topics(run: Asked) -> Response:
         "reasons": retention.reasons_of(board, limits),
         "states": STATES,
         "labels": {state: label(state) for state in STATES},
-        "topics": [one.model_dump() for one in board.topics],
+        "topics": board.topics,
         "by_state": board.by_state,
     })
 

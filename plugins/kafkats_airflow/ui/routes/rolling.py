@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from starlette.responses import JSONResponse
 
-from kafkats_airflow.ui import rights
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import rolling
 from kafkats_airflow.ui.routes import choosing
@@ -28,18 +27,6 @@ _MOST_UNREAD: Final = 200
 _SUMS: Final = ("segments", "simulated", "open_files", "simulated_open_files")
 
 
-@router.get("/rolling")
-def newest(request: Request, readable: rights.Readable) -> Response:
-    """Lead to the newest run that has simulated rolling."""
-    return choosing.newest(request, readable, PAGE)
-
-
-@router.get("/run-rolling")
-def page(request: Request, run: Asked, readable: rights.Readable) -> Response:
-    """Show the segments of a run's topics, as is and simulated."""
-    return choosing.about(request, readable, run, PAGE, rolling.simulation_of, _shown)
-
-
 def _shown(folder: Path, found: rolling.Simulation) -> dict[str, object]:
     return {
         "written_ms": found.now_ms,
@@ -49,6 +36,9 @@ def _shown(folder: Path, found: rolling.Simulation) -> dict[str, object]:
         "unread": found.unread[:_MOST_UNREAD],
         "unread_count": len(found.unread),
     }
+
+
+choosing.add(router, PAGE, rolling.simulation_of, _shown)
 
 
 @router.get("/data/rolling")
