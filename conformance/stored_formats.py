@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from conformance.alarms import CHECK, quiet_tally
 from conformance.broker import CASE, ORIGIN, VERSION, jars, java, running
 from conformance.migrated import as_recorded
 from conformance.tally import Tally
@@ -48,11 +49,13 @@ def conform(tally: Tally, work: Path) -> None:
             (root / paths.CLEAN_SHUTDOWN).unlink()
         with running(root, work) as (port, _):
             client = _Client(port, work)
-            _compare_records(start, client.read(magics), recorded, magics, tally)
+            read = client.read(magics)
+            _compare_records(start, read, recorded, magics, tally)
             _compare_answers(start, client, tally)
             if start == STARTS[-1]:
                 client.append(recorded)
         _compare_logs(start, stored, _logs(root), tally)
+    _test_alarms(read, recorded, magics, tally)
     for magic in (0, 1, 2):
         tally.expect(SERVED.format(magic), VERSION, 300)
     tally.expect(ANSWERED, VERSION, 1000)
@@ -115,6 +118,18 @@ def _compare_records(
         for our, their in zip(ours, theirs, strict=False):
             magic = next(m for end, m in magics[name].items() if end >= int(str(their[0])))
             tally.same(SERVED.format(magic), VERSION, CASE[0], what, our, their)
+
+
+def _test_alarms(read: Records, recorded: Records, magics: Magics, tally: Tally) -> None:
+    """A record that is missing, and one with another offset, must be reported."""
+    name, records = next(iter(read.items()))
+    for what, wrong in (
+        ("a missing record", records[:-1]),
+        ("a wrong offset", [(-1, *records[0][1:]), *records[1:]]),
+    ):
+        quiet = quiet_tally()
+        _compare_records("self-test", {**read, name: wrong}, recorded, magics, quiet)
+        tally.same(CHECK, VERSION, CASE[0], f"{what} in {name}", len(quiet.differences), 1)
 
 
 def _compare_answers(start: str, client: _Client, tally: Tally) -> None:

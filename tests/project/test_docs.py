@@ -164,6 +164,12 @@ def test_the_pages_stay_short() -> None:
     assert sum(len(text.split()) for text in texts) <= WORDS
 
 
+def test_the_readme_is_one_screen() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 70
+    assert "```console" not in readme
+
+
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 
 
