@@ -238,11 +238,13 @@ def _directory_for_the_only_log(broker: Started) -> None:
 
 
 def _directory_for(kind: str) -> Callable[[Started], None]:
-    """Put a directory in the place of the first file of a kind."""
+    """Put a directory in the place of the first file of a kind, or of the one that the first segment could have."""
 
     def put(broker: Started) -> None:
-        file = min((broker.root / "untouched-0").glob(f"*{kind}"))
-        file.unlink()
+        directory = broker.root / "untouched-0"
+        first = min(directory.glob(f"*{paths.LOG}")).with_suffix(kind)
+        file = min(directory.glob(f"*{kind}"), default=first)
+        file.unlink(missing_ok=True)
         file.mkdir()
 
     return put

@@ -11,8 +11,9 @@ interval: the backfill of a missed day deletes what that day would have deleted.
 hand decides for that moment, or for `as_of`.
 
 **What it does.**
-- `plan` reads the ends of all files on each Spark connection. It gives every segment Kafka's
-  verdict, our veto, a reason and a time. It keeps the segments of a topic without a given
+- `plan` reads the ends of all files on each Spark connection. For every segment it says
+  whether a broker deletes it, and since or from when; whether kafkats keeps it all the same; and
+  why. It keeps the segments of a topic without a given
   `cleanup.policy`, or without a given limit (policy or export; `before` replaces the limit).
 - `approve` asks about every deletion in a run that was triggered by hand; without an answer in
   twelve hours nothing is deleted. A run by schedule and a backfill ask only whether to delete what
