@@ -76,7 +76,7 @@ def test_a_param_reaches_the_job_as_it_is(
     policy.write_text("volumes: [{broker: '1', path: /volumes/one}]\n")
     conf = {"policy": str(policy), "folder": f"{tmp_path}/{ASKS}", "topics": ASKS, "volumes": []}
     assert str(bag.dags["rebuild_time_indexes"].test(run_conf=conf).state) == "failed"
-    [request] = given
+    request = given[0]
     assert request.options["Topics"]["topics"] == ASKS
     assert request.options["PlanFolder"]["into"].startswith(f"{tmp_path}/{ASKS}/")
     assert "planted secret" not in str(request)
@@ -129,14 +129,15 @@ def test_lines_of_a_form_without_a_word_are_nothing(
 
 
 def test_empty_and_none_are_the_same(tmp_path: Path) -> None:
+    from kafkats_airflow.jobs.applications import options_of
     from kafkats_airflow.runs import steps
-    from kafkats_airflow.tasks import lookup, retention
+    from kafkats_airflow.tasks import lookup
 
     base = {"folder": str(tmp_path), "time": "2026-01-01T00:00:00Z", "until": None, "before": None}
     base |= {"inside_segments": True, "last_segment": False}
     for empty in ("", None):
         params = base | dict.fromkeys(("free", "ledger", "attested_by", "margin", "tables"), empty)
-        assert "--free" not in retention._deleting(params, tmp_path)
+        assert "free_bytes" not in options_of("retain", params)["Retain"]
         assert steps.ledger_of(params) == tmp_path / "ledger.jsonl"
         moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
         assert lookup._times(params) == [int(moment.timestamp() * 1000)]
