@@ -61,7 +61,7 @@ with DAG(
     catchup=False,
     max_active_runs=4,
     default_args=OWNED,
-    tags=["kafkats", "retention"],
+    tags=["kafkats", "kafkats:retain", "retention"],
     params=form("retain"),
     **alerts.of("apply_retention"),
 ) as dag:

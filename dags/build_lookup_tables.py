@@ -63,7 +63,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     default_args={"owner": "kafka", "retries": 3, "retry_delay": timedelta(minutes=1)},
-    tags=["kafkats", "lookup"],
+    tags=["kafkats", "kafkats:table", "lookup"],
     params=form("table"),
     **alerts.of("build_lookup_tables"),
 ) as dag:

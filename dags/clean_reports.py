@@ -41,7 +41,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     default_args=OWNED,
-    tags=["kafkats", "reports"],
+    tags=["kafkats", "kafkats:clean", "reports"],
     params=form("clean"),
     **alerts.of("clean_reports"),
 ) as dag:

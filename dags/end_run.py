@@ -46,7 +46,7 @@ with DAG(
     catchup=False,
     max_active_runs=4,
     default_args=OWNED,
-    tags=["kafkats", "undo"],
+    tags=["kafkats", "kafkats:end", "undo"],
     params=form("end"),
     **alerts.of("end_run"),
 ) as dag:

@@ -45,7 +45,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     default_args=OWNED,
-    tags=["kafkats", "lookup"],
+    tags=["kafkats", "kafkats:export", "lookup"],
     params=form("export"),
     **alerts.of("export_offsets"),
 ) as dag:

@@ -53,7 +53,7 @@ with DAG(
     schedule="30 3 * * 0",
     catchup=False,
     max_active_runs=1,
-    tags=["kafkats", "formats"],
+    tags=["kafkats", "kafkats:migrate", "formats"],
     default_args=settings.OWNED,
     params=form("migrate"),
     **alerts.of("migrate_message_format"),

@@ -58,7 +58,7 @@ with DAG(
     schedule="30 2 * * *",
     catchup=False,
     max_active_runs=4,
-    tags=["kafkats", "repair"],
+    tags=["kafkats", "kafkats:rebuild", "repair"],
     default_args=OWNED,
     params=form("rebuild"),
     **alerts.of("rebuild_time_indexes"),

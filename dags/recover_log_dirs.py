@@ -55,7 +55,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=4,
-    tags=["kafkats", "repair"],
+    tags=["kafkats", "kafkats:recover", "repair"],
     default_args=OWNED,
     params=form("recover"),
     **alerts.of("recover_log_dirs"),

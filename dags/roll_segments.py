@@ -60,7 +60,7 @@ with DAG(
     catchup=False,
     max_active_runs=4,
     default_args=OWNED,
-    tags=["kafkats", "retention"],
+    tags=["kafkats", "kafkats:roll", "retention"],
     params=form("roll"),
     **alerts.of("roll_segments"),
 ) as dag:

@@ -12,19 +12,13 @@ from functools import cache
 from typing import Final
 
 from kafkats_airflow.forms.catalogue import FORMS, declared_in, flag_of
+from kafkats_airflow.forms.tags import tag_of
 
 _OPTION: Final = re.compile(
     r"kafkats release \S+(?: --work-area \S+)?"  # stays: somebody else runs it
     r"|(?<![\w-])(--[a-z]+(?:-[a-z]+)*)(, or (?=\w+ in the policy))?"
 )
 _COMMAND: Final = re.compile(r"\bkafkats plan ([a-z]+)\b")
-_DAGS: Final = {
-    "rebuild": "rebuild_time_indexes",
-    "recover": "recover_log_dirs",
-    "retain": "apply_retention",
-    "roll": "roll_segments",
-}
-"""The DAG of an operation."""
 _SPLIT: Final = ("--where", "split")
 """An option that a form declares anew, without its word on the command line."""
 
@@ -46,7 +40,9 @@ def in_airflow(text: str, params: Container[str] | None = None) -> str:
             return f"param {' or '.join(names)}{found[2] or ''}"
         return "" if found[2] else f"{found[1]} of the command line"
 
-    named = _COMMAND.sub(lambda m: f"the DAG {_DAGS[m[1]]}" if m[1] in _DAGS else m[0], text)
+    named = _COMMAND.sub(
+        lambda m: f"the DAG with the tag {tag_of(m[1])}" if m[1] in FORMS else m[0], text
+    )
     return _OPTION.sub(said, named)
 
 

@@ -28,7 +28,7 @@ from kafkats import errors
             "(work_area in the policy)",
         ),
         ("--max-batch-bytes raises it", "--max-batch-bytes of the command line raises it"),
-        ("see kafkats plan rebuild", "see the DAG rebuild_time_indexes"),
+        ("see kafkats plan rebuild", "see the DAG with the tag kafkats:rebuild"),
         (
             "break the reservation: kafkats release /a --work-area /b",
             "break the reservation: kafkats release /a --work-area /b",

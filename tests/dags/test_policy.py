@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from kafkats_airflow.failing import in_our_words
+from kafkats_airflow.forms.params import form
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "dags").glob("*.py"))
@@ -45,6 +46,8 @@ def test_prose_owner_and_tags(bag: Any) -> None:
         assert "**When it fails.**" in dag.doc_md
         assert dag.description
         assert "kafkats" in dag.tags
+        [operation] = [tag.removeprefix("kafkats:") for tag in dag.tags if ":" in tag]
+        assert set(dag.params) == set(form(operation)), "its tag names its form"
         assert dag.catchup is False
         assert dag.max_active_runs == (
             4

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import threading
@@ -22,7 +23,12 @@ ROOT: Final = Path(__file__).parents[2]
 if str(ROOT / "plugins") not in sys.path:
     sys.path.insert(0, str(ROOT / "plugins"))
 
-OURS: Final = frozenset(path.stem for path in (ROOT / "dags").glob("*.py"))
+OPERATIONS: Final = {
+    path.stem: re.findall(r'"kafkats:(\w+)"', path.read_text())[0]
+    for path in sorted((ROOT / "dags").glob("*.py"))
+}
+"""DAG -> its operation, by its tag."""
+OURS: Final = frozenset(OPERATIONS)
 DAGS: Final = OURS | {"another_dag"}
 """`another_dag` is none of kafkats."""
 SEEN: Final = frozenset({"rebuild_time_indexes", "another_dag"})
@@ -81,8 +87,9 @@ def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
     from airflow.models.dag import DagModel
     from fastapi import FastAPI
     from kafkats_airflow import settings
+    from kafkats_airflow.forms.tags import Dag
     from kafkats_airflow.metrics import endpoint
-    from kafkats_airflow.ui import rights
+    from kafkats_airflow.ui import dags, rights
     from kafkats_airflow.ui.mounted import Pages
 
     def tagged(dag_ids: Iterable[str]) -> frozenset[str]:
@@ -95,6 +102,8 @@ def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
         patch.setattr(DagModel, "get_team_name", lambda dag_id: None)
         patch.setattr(DagModel, "get_dag_id_to_team_name_mapping", lambda dag_ids: {})
         patch.setattr(rights, "ours", tagged)
+        known = dags.Dags(tuple(Dag(*one) for one in OPERATIONS.items()))
+        patch.setattr(dags, "deployed", lambda: known)
         outer = FastAPI()
         outer.mount("/kafkats", Pages())
         outer.mount(endpoint.PREFIX, endpoint.Metrics())

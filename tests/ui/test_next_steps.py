@@ -53,12 +53,13 @@ def test_a_rebuild_mends_the_kinds_of_indexes_in_docs() -> None:
 )
 def test_the_steps_about_defects(folder: Path, kinds: Any, steps: list[str]) -> None:
     from kafkats_airflow.reading import runs
+    from kafkats_airflow.ui.dags import deployed
     from kafkats_airflow.ui.reading import volumes
     from kafkats_airflow.ui.reading.next_steps import steps_of
 
     ended(folder, now_ms(), volume("/a", kinds=kinds))
     found = volumes.board(runs.runs_in(folder, ["rebuild_time_indexes"]), {}, now_ms())
-    said = [one.said for one in steps_of(found.rows[0], now_ms())]
+    said = [one.said for one in steps_of(found.rows[0], now_ms(), deployed())]
     assert len(said) == len(steps)
     assert all(one.startswith(begin) for one, begin in zip(said, steps, strict=True))
 

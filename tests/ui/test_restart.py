@@ -94,7 +94,7 @@ def test_hostile_names_and_tables_that_cannot_be_read(client: Any, run: Path) ->
     assert client.get(f"/kafkats/data/restart?{RUN}").status_code == 422
     path.unlink()
     assert client.get(f"/kafkats/data/restart?{RUN}").status_code == 404
-    assert "recover_log_dirs writes a report" in client.get("/kafkats/restart").text
+    assert "A DAG with the tag kafkats:recover writes" in client.get("/kafkats/restart").text
 
 
 @pytest.mark.slow(6)

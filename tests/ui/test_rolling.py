@@ -39,7 +39,7 @@ def test_the_newest_run_that_simulated_is_shown_and_else_which_dag_does(
     client: Any, folder: Path, tmp_path: Path
 ) -> None:
     page = client.get("/kafkats/rolling").text
-    assert "No run has simulated rolling yet. roll_segments does with" in page
+    assert "No run has simulated rolling yet. A DAG with the tag kafkats:roll does with" in page
     write_rolling(folder, tmp_path / "log-dir")
     ended(folder, 5, volume("/data/a"), dag="roll_segments", run="later")
     led = client.get("/kafkats/rolling", follow_redirects=False)

@@ -24,8 +24,9 @@ ALLOWED: Final[list[tuple[str, str]]] = [
     ("*recover*: file.recovery.parquet.*known_end: new", _KNOWN),
     ("*recover*: file.recovery.parquet.*lost: new", _KNOWN),
     ("*recover*: *behind_high_watermark: * != *", _KNOWN),
-    ("*preflight*: file.report.json.behind_high_watermark: new", _KNOWN),
-    ("*preflight*: file.report.json.zero_bytes: new", _KNOWN),
+    ("*preflight*: *.behind_high_watermark: new", _KNOWN),
+    ("*preflight*: *.zero_bytes: new", _KNOWN),
+    ("dags: *.params.mend_magic: new", "plan recover mends whole batches of an unknown magic"),
     ("*preflight*: *.known_end: * != *", _KNOWN),
     ("*: *'offsets * but *-checkpoint says *' != 'offsets * but *index says *'", _KNOWN),
     ("*preflight*: *.findings: 0 != 1 rows", _GAPS),
@@ -62,6 +63,11 @@ WORDS: Final[list[tuple[str, str, str]]] = [
         r"  the recovery point of (.*), after all partitions",
         r"  recovery-point-offset-checkpoint: the recovery point of \1, after all partitions",
         "a row of checkpoints names its file",
+    ),
+    (
+        r"will start, and loses nothing\.",
+        r"will start, and loses nothing that is stored now.",
+        "what a killed broker had not written is not known",
     ),
     (
         r"are cut; undo keeps them",

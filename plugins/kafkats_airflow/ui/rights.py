@@ -21,10 +21,10 @@ from airflow.utils.session import create_session
 from fastapi import Depends, HTTPException, Request
 from sqlalchemy import select
 
+from kafkats_airflow.forms.tags import TAG
+
 EVERYWHERE: Final = [Depends(requires_access_view(AccessView.WEBSITE))]
 """What every route asks first: a person who may see Airflow's pages."""
-TAG: Final = "kafkats"
-"""The tag of all DAGs of kafkats."""
 ALL: Final = "~"
 """Airflow's word for all DAGs: no page of ours is about all of them at once."""
 

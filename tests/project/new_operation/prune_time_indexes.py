@@ -18,7 +18,7 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=4,
-    tags=["kafkats", "space"],
+    tags=["kafkats", "kafkats:prune", "space"],
     default_args=OWNED,
     params=form("prune"),
 ) as dag:

@@ -10,6 +10,8 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from kafkats.findings import KINDS, REBUILD, REMEDIES
+from kafkats_airflow.forms.tags import missing
+from kafkats_airflow.ui.dags import Dags
 from kafkats_airflow.ui.reading.run import Detail
 from kafkats_airflow.ui.reading.volumes import Row, Source, Told
 
@@ -26,23 +28,32 @@ class Step(NamedTuple):
     needs: str = ""
 
 
-def steps_of(row: Row, now_ms: int) -> list[Step]:
+def steps_of(row: Row, now_ms: int, dags: Dags) -> list[Step]:
     """Return the next steps for a log directory, the most urgent first."""
     states = row.states(now_ms)
-    steps = mending({kind for told in row.looks() for kind in _defects(told)})
+    like = next((told.source.dag_id for told in row.looks()), "")
+    rebuilding = dags.of("rebuild", like)
+    steps = mending({kind for told in row.looks() for kind in _defects(told)}, rebuilding)
     if not {"unseen", "overdue", "older", "partly"}.isdisjoint(states):
-        steps.append(Step("Look at it by a dry run", "rebuild_time_indexes", "its broker may run"))
+        steps.append(_step("Look at it by a dry run", "rebuild", rebuilding, "its broker may run"))
     return steps
 
 
-def mending(kinds: Collection[str]) -> list[Step]:
-    """Return the steps about the defects of these kinds, in the order of REMEDIES."""
+def _step(said: str, operation: str, dag_id: str, needs: str) -> Step:
+    return Step(said, dag_id, needs) if dag_id else Step(f"{said}: {missing(operation)}")
+
+
+def mending(kinds: Collection[str], rebuilding: str) -> list[Step]:
+    """Return the steps about the defects of these kinds, in the order of REMEDIES.
+
+    `rebuilding` is the id of the DAG that rebuilds indexes, "" if there is none.
+    """
     found: dict[str, list[str]] = {}
     for remedy in REMEDIES:
         if mine := [kind for kind in remedy.kinds if kind in kinds]:
             found[remedy.step] = found.get(remedy.step, []) + mine
     return [
-        Step("Rebuild its indexes", "rebuild_time_indexes", _DOWN)
+        _step("Rebuild its indexes", "rebuild", rebuilding, _DOWN)
         if step == REBUILD
         else Step(f"{', '.join(mine)}: {step}")
         for step, mine in found.items()
@@ -53,22 +64,25 @@ def _defects(told: Told) -> list[str]:
     return [kind for severity in ("danger", "damage") for kind, _ in told.kinds(severity)]
 
 
-def found_by(run: Detail) -> list[tuple[Told, list[Step]]]:
+def found_by(run: Detail, dags: Dags) -> list[tuple[Told, list[Step]]]:
     """Return the log directories in which a run has left danger or damage, each with its steps."""
     if run.overview is None:
         return []
     source = Source(run.overview.dag_id, run.overview.run_id, run.overview.written_ms)
-    left = []
+    rebuilding, left = dags.of("rebuild", run.overview.dag_id), []
     for volume in run.overview.volumes:
         told = Told(source, volume, run.overview.topics)
         if defects := _defects(told):
-            left.append((told, mending(defects)))
+            left.append((told, mending(defects, rebuilding)))
     return left
 
 
-def deletion(row: Row) -> Step | None:
+def deletion(row: Row, dags: Dags) -> Step | None:
     """Return the step that deletes what is reclaimable, None if there is nothing to delete."""
-    found = row.reclaimable.volume.reclaimable if row.reclaimable else None
+    if row.reclaimable is None:
+        return None
+    found = row.reclaimable.volume.reclaimable
     if found is None or not found.now_bytes:
         return None
-    return Step("Delete it", "apply_retention", _DOWN)
+    dag_id = dags.of("retain", row.reclaimable.source.dag_id)
+    return _step("Delete it", "retain", dag_id, _DOWN)

@@ -28,7 +28,6 @@ from kafkats_airflow.reading.files import (
 )
 from kafkats_airflow.ui.reading.tables import MOST_BYTES, MOST_ROWS, having, table_of
 
-DAGS: Final = frozenset({"build_lookup_tables", "export_offsets"})
 _MANIFEST: Final = "_table.json"
 _MOST_MS: Final = 7 * 86_400_000
 """A page draws at most so much of a table: the end of what the run has added."""

@@ -14,7 +14,7 @@ from kafkats_airflow.reading.files import Unreadable, model, state_of
 from kafkats_airflow.reading.runs import Found
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.started import Started
-from kafkats_airflow.ui import deployed, rendering
+from kafkats_airflow.ui import dags, deployed, rendering
 from kafkats_airflow.ui.asked import Asked, Run
 from kafkats_airflow.ui.reading.beginning import of_overview
 from kafkats_airflow.ui.reading.newest import runs_with
@@ -27,7 +27,7 @@ _NO_REPORT = "This run has no such report."
 
 class Page(NamedTuple):
     """A page about one run. `path` shows it, `file` is what such a run has, `none` what is said
-    where no run has it. `dag_ids`: only their runs, None for those of all.
+    where no run has it. `operations`: only runs of their DAGs, None for those of all.
     """
 
     title: str
@@ -36,11 +36,13 @@ class Page(NamedTuple):
     template: str
     file: str
     none: str
-    dag_ids: frozenset[str] | None = None
+    operations: frozenset[str] | None = None
 
     def found_by(self, person: Person) -> list[Found]:
         """Return the runs that have this page, the newest first. Raises OSError."""
-        ids = person.dag_ids if self.dag_ids is None else person.dag_ids & self.dag_ids
+        ids = person.dag_ids
+        if self.operations is not None:
+            ids &= dags.deployed().having(self.operations)
         return runs_with(deployed.folder(), ids, self.file)
 
 

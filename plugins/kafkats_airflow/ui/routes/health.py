@@ -22,7 +22,7 @@ PAGE: Final = choosing.Page(
     path="health",
     template="health.html",
     file=health.SEGMENTS,
-    none="No run has a report on index health yet. rebuild_time_indexes writes one.",
+    none="No run has a report on index health yet. A DAG with the tag kafkats:rebuild writes one.",
 )
 
 

@@ -21,7 +21,7 @@ PAGE: Final = choosing.Page(
     path="run-migration",
     template="migration.html",
     file=migration.CENSUS,
-    none="No run has a report on a migration yet. migrate_message_format writes one.",
+    none="No run has a report on a migration yet. A DAG with the tag kafkats:migrate writes one.",
 )
 
 

@@ -26,9 +26,9 @@ PAGE: Final = choosing.Page(
     path="run-offsets",
     template="offsets.html",
     file="report.json",
-    none="No run has a report on offsets by time yet. build_lookup_tables writes one, and"
-    " export_offsets.",
-    dag_ids=offsets.DAGS,
+    none="No run has a report on offsets by time yet. A DAG with the tag kafkats:table or"
+    " kafkats:export writes one.",
+    operations=frozenset({"table", "export"}),
 )
 Name = Annotated[str, Query(max_length=1000)]
 Instant = Annotated[int, Query(ge=-(2**63), le=2**63 - 1)]

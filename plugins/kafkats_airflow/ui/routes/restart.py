@@ -21,8 +21,8 @@ PAGE: Final = choosing.Page(
     path="run-restart",
     template="restart.html",
     file=restart.RECOVERY,
-    none="No run has looked at stopped brokers yet. recover_log_dirs writes a report, also as a dry"
-    " run.",
+    none="No run has looked at stopped brokers yet. A DAG with the tag"
+    " kafkats:recover writes a report, also as a dry run.",
 )
 
 

@@ -22,7 +22,8 @@ PAGE: Final = choosing.Page(
     path="run-retention",
     template="retention.html",
     file=retention.BOARD,
-    none="No run has a report on retention yet. apply_retention writes one, also as a dry run.",
+    none="No run has a report on retention yet. A DAG with the tag kafkats:retain writes"
+    " one, also as a dry run.",
 )
 _SUMS: Final = ("now_bytes", "day_bytes", "week_bytes", "pinned_bytes", "bytes")
 Topic = Annotated[str, Query(min_length=1, max_length=249)]

@@ -20,7 +20,8 @@ PAGE: Final = choosing.Page(
     path="run-rolling",
     template="rolling.html",
     file=rolling.SIMULATION,
-    none="No run has simulated rolling yet. roll_segments does with “Simulate rolling” on, also as"
+    none="No run has simulated rolling yet. A DAG with the tag kafkats:roll does with"
+    " “Simulate rolling” on, also as"
     " a dry run: it reads the headers of all batches.",
 )
 _MOST_UNREAD: Final = 200

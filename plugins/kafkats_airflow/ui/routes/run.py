@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from kafkats_airflow.ui import deployed, rendering
+from kafkats_airflow.ui import dags, deployed, rendering
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import ending, next_steps
 from kafkats_airflow.ui.reading import run as reading
@@ -40,6 +40,7 @@ def page(request: Request, run: Asked) -> Response:
         return rendering.page(request, "no_run.html", title=run.run_id, run=run)
     detail, now_ms = reading.detail_of(run.folder), rendering.now_ms()
     stages = reading.stages_of(detail, now_ms)
+    known = dags.deployed()
     plans = detail.report.plans if detail.report else []
     running = any(stage.state in {"running", "silent", "waiting"} for stage in stages)
     return rendering.page(
@@ -51,8 +52,9 @@ def page(request: Request, run: Asked) -> Response:
         stages=stages,
         running=running,
         open=ending.open_of(detail),
+        end_dag=known.of("end", run.dag_id),
         brokers=deployed.listed().volumes,
-        left=next_steps.found_by(detail),
+        left=next_steps.found_by(detail, known),
         meanings=next_steps.MEANINGS,
         to_write=any(one.totals.files for one in plans),
         ends=reading.ended_by(detail),

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from kafkats_airflow.reading import runs
-from kafkats_airflow.ui import deployed, rendering, rights
+from kafkats_airflow.ui import dags, deployed, rendering, rights
 from kafkats_airflow.ui.reading import next_steps, volumes
 
 router = APIRouter()
@@ -70,6 +70,7 @@ def page(
         sort=sort,
         state=state,
         find=find,
+        dags=dags.deployed(),
         steps_of=next_steps.steps_of,
         deletion=next_steps.deletion,
         meanings=next_steps.MEANINGS,

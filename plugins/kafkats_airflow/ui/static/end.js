@@ -1,22 +1,20 @@
-// The buttons that undo or purge a run: they trigger the DAG end_run, with the person's rights.
+// The buttons that undo or purge a run: they trigger the DAG that the page names, with the person's rights.
 
 import { airflow, confirmed, refused, runPath } from "./airflow.js";
 
-const DAG = "end_run";
-
-function say(text, run) {
+function say(text, dag, run) {
   const place = document.getElementById("ended");
   place.textContent = text;
   place.dataset.hold = "";
   if (!run) return;
   const link = document.createElement("a");
-  link.href = `../dags/${DAG}/runs/${encodeURIComponent(run)}`;
+  link.href = `../dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(run)}`;
   link.dataset.out = "";
   link.textContent = "Its run in Airflow";
   place.append(" ", link);
 }
 
-async function end(button, { dag, run, name, digest }) {
+async function end(button, { end: by, dag, run, name, digest }) {
   const { verb, what, yes } = button.dataset;
   const sure = await confirmed(document.getElementById("end-dialog"), {
     head: `${button.textContent.trim()}?`,
@@ -27,20 +25,20 @@ async function end(button, { dag, run, name, digest }) {
   if (!sure) return say("Nothing was done.");
   // The same click again has the same id, and Airflow makes no second run.
   const id = `${verb}__${dag}__${name}__${digest.slice(0, 16)}`;
-  const made = await airflow("POST", `dags/${DAG}/dagRuns`, {
+  const made = await airflow("POST", `dags/${encodeURIComponent(by)}/dagRuns`, {
     dag_run_id: id,
     logical_date: null,
     conf: { verb, of_dag: dag, of_run: run, digest, need_approval: false }, // the dialog has asked
   });
   if (made.status === 409) {
-    const known = await airflow("GET", runPath(DAG, id));
-    return say(`Already asked: that run is ${known.body.state ?? "known to Airflow"}. Nothing more was done. (409)`, id);
+    const known = await airflow("GET", runPath(by, id));
+    return say(`Already asked: that run is ${known.body.state ?? "known to Airflow"}. Nothing more was done. (409)`, by, id);
   }
-  if (made.status === 404) return say(`Airflow does not know the DAG ${DAG}. Nothing was done. (404)`);
-  if (made.status !== 200 && made.status !== 201) return say(refused(made, `trigger ${DAG}`));
-  const known = await airflow("GET", `dags/${DAG}`);
-  const paused = known.body.is_paused ? ` The DAG ${DAG} is paused: it begins when somebody unpauses it.` : "";
-  say(`Asked: ${verb} of ${digest.slice(0, 8)}.${paused}`, id);
+  if (made.status === 404) return say(`Airflow does not know the DAG ${by}. Nothing was done. (404)`);
+  if (made.status !== 200 && made.status !== 201) return say(refused(made, `trigger ${by}`));
+  const known = await airflow("GET", `dags/${encodeURIComponent(by)}`);
+  const paused = known.body.is_paused ? ` The DAG ${by} is paused: it begins when somebody unpauses it.` : "";
+  say(`Asked: ${verb} of ${digest.slice(0, 8)}.${paused}`, by, id);
 }
 
 addEventListener("click", async (event) => {

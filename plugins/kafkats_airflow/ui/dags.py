@@ -1,0 +1,45 @@
+"""The deployed DAGs of kafkats, by operation: Airflow's database knows their tags and params."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from airflow.models.dag import DagModel, DagTag
+from airflow.models.serialized_dag import SerializedDagModel
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from kafkats_airflow import settings
+from kafkats_airflow.forms.tags import TAG, Dag, chosen, deployed_dag
+
+
+class Dags(NamedTuple):
+    """The deployed DAGs."""
+
+    dags: tuple[Dag, ...]
+
+    def of(self, operation: str, like: str = "") -> str:
+        """Return the id of the DAG of an operation, with the policy of the DAG `like`; "" for that
+        of the deployment. "" if there is none.
+        """
+        policies = [one.policy for one in self.dags if one.dag_id == like]
+        return chosen(self.dags, operation, policies[0] if policies else settings.POLICY)
+
+    def having(self, operations: frozenset[str]) -> frozenset[str]:
+        """Return the ids of all DAGs of these operations."""
+        return frozenset(one.dag_id for one in self.dags if one.operation in operations)
+
+
+def deployed() -> Dags:
+    """Return the DAGs that Airflow has parsed and that are not gone."""
+    with create_session() as session:
+        tagged = session.scalars(
+            select(DagTag.dag_id)
+            .join(DagModel, DagModel.dag_id == DagTag.dag_id)
+            .where(DagTag.name.startswith(f"{TAG}:"), ~DagModel.is_stale)
+        )
+        ids = sorted(set(tagged))
+        rows = SerializedDagModel.get_latest_serialized_dags(dag_ids=ids, session=session)
+        dags = [row.dag for row in rows]
+    found = (deployed_dag(one.dag_id, one.tags, one.params.dump()) for one in dags)
+    return Dags(tuple(one for one in found if one is not None))
