@@ -1,6 +1,6 @@
 """scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [losses] [recover] [seeds] [clients] [formats] [soak] [clusters] [--full]: kafkats against real Kafka.
 
-The subject are the golden directories, of `seeds` random message sets (300 for each version, with --full 10 000) and compacted partitions (50, 2000), of `losses` 40 partitions with random damages for each version (with --full 1000, of numbers that nobody chose), of `recover` a killed broker, of `soak` a broker at work: 30 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0), with --refusals only those that are meant to be refused. `recover --full` kills four versions, too; `formats` a broker of 4.3.1 on unconverted directories; `clusters` kills a broker of three, one seed of two versions, with --full two seeds. Without a word all of them but `clusters`. Prints what was compared per case and version; ends with 1 when anything differs.
+The subject are the golden directories, of `seeds` random message sets (300 for each version, with --full 10 000) and compacted partitions (50, 2000), of `losses` 40 partitions with random damages for each version (with --full 1000, of numbers that nobody chose), of `recover` a killed broker, of `soak` a broker at work: 30 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0), with --refusals only those that are meant to be refused. `recover --full` kills four versions, too; `formats` a broker of 4.3.1 on unconverted directories; `clusters` kills a broker of three, one seed of two versions, with --full two seeds. Without a word all of them but `formats` and `clusters`. Prints what was compared per case and version; ends with 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
     "clusters": clusters.conform,
 }
 _ALONE: Final = ("recover", "clusters")
-_LONG: Final = ("clusters",)
+_LONG: Final = ("clusters", "formats")
 """Run by name or with --full only."""
 LONGEST_FIRST = [
     "retain", "migrate", "soak", "rebuild", "seeds", "preflight", "lookup", "clients",
