@@ -34,6 +34,15 @@ class DeclaredOption(click.Option):
         super().__init__(*args, **kwargs)
         self.declared = declared
 
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return the value. Raises click.MissingParameter with the option's help, which has an
+        example.
+        """
+        try:
+            return super().process_value(ctx, value)
+        except click.MissingParameter:
+            raise click.MissingParameter(_help(self.declared), ctx, self) from None
+
 
 class Spread(DeclaredOption):
     """An option that takes all values up to the next one: `--undo A B` is `--undo A --undo B`."""
@@ -128,6 +137,8 @@ def _decorator(one: Declared, more: dict[str, Any]) -> Callable[[F], F]:
     names = [*option.flags.split(), more.pop("dest", one.name)]
     given: dict[str, Any] = {"help": _help(one), "metavar": option.metavar or None}
     given["hidden"] = option.hidden
+    if option.choices:
+        given["metavar"] = f"[{'|'.join(option.choices)}]"
     if isinstance(kind.text, Worded):
         given["metavar"] = kind.text.metavar
     if kind.base is bool:

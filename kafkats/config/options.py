@@ -15,7 +15,7 @@ IndexRule = Annotated[
     Choice(tuple(RULES)),
     Option(
         "last-offset: indexes as the recovery of Kafka 2.0 and later writes them; first-offset: of"
-        " Kafka up to 1.1; kip33: the text of KIP-33, never for a broker",
+        " Kafka up to 1.1",
         "--generation",
         choices=tuple(name for name, rule in RULES.items() if rule.for_brokers),
         title="Index rule",

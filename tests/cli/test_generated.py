@@ -35,11 +35,17 @@ class Sample(Options):
     form: Annotated[str, Option("Only in a form")] = ""
 
 
-def run(*words: str) -> Any:
+class Ruled(Sample):
+    rule: Annotated[str, Choice(("c", "d", "e")), Option("Rule", "--rule", choices=("c", "d"))] = (
+        "c"
+    )
+
+
+def run(*words: str, model: type[Sample] = Sample) -> Any:
     given: dict[str, Any] = {}
 
     @click.command(cls=Spreading)
-    @options(Sample, limit={"dest": "bytes"})
+    @options(model, limit={"dest": "bytes"})
     def command(**values: Any) -> None:
         given.update(values)
 
@@ -63,6 +69,7 @@ def test_values_and_defaults() -> None:
     ("words", "said"),
     [
         ("", "Missing option '--at'"),
+        ("", "Which offset was it?"),
         ("--at noon", "is not a time: ISO 8601"),
         ("--at 5 --how c", "is not one of 'a', 'b'"),
         ("--at 5 --magic 3", "'3' is not one of '1', '2'"),
@@ -74,6 +81,11 @@ def test_values_and_defaults() -> None:
 )
 def test_a_value_that_cannot_be_is_refused(words: str, said: str) -> None:
     assert said in run(*words.split())
+
+
+def test_help_lists_the_values_that_operators_need_and_others_are_accepted() -> None:
+    assert "--rule [c|d] " in run("--help", model=Ruled)
+    assert run("--at", "5", "--rule", "e", model=Ruled)["rule"] == "e"
 
 
 def test_help_has_the_sentence_and_what_holds_without_it() -> None:
