@@ -22,7 +22,10 @@ from kafkats.config import Policy
 from kafkats.config.values import parse_time
 from kafkats.formats import dispatch
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
+from kafkats.plans.files import read_document
 from kafkats.plans.plan import read_plan
+from kafkats.progress import Progress
+from kafkats.result import Result
 from kafkats.retention.what_if import read_basis
 from tests.dags.runs import states
 from tests.golden import retention_policy, tree
@@ -75,6 +78,12 @@ def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:
     assert (said["outcome"], said["files_proved"]) == ("deleted and proved", said["files_planned"])
     assert said["as_of"] == AS_OF
     folder = Path(said["report"])
+    for task in ("plan", "apply", "verify"):
+        [files] = folder.glob(f"jobs/{task}-0-*")
+        told = read_document(files / "result.json", Result)
+        ended = read_document(files / "progress.json", Progress)
+        assert told is not None and (told.ended, told.verb) == ("fine", task) and told.rates
+        assert ended is not None and ended.state == "ended" and ended.ui.startswith("http")
     assert pq.read_table(folder / "retention.parquet").num_rows == 40
     board = json.loads((folder / "board.json").read_text())
     assert len(board["partitions"]) == len(board["by_state"]) == 10
