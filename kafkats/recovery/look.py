@@ -62,6 +62,7 @@ from kafkats.recovery.swaps import (
     left_by,
     left_to_a_broker,
     read_swaps,
+    releases_differ,
     rows_after,
     swap_items,
 )
@@ -201,6 +202,8 @@ def _found(
         lost = Blocked(partition.partition_dir, partition.lost) if partition.lost else None
         return left or lost, 0, []
     found = refused or _decided(partition, start, rows, options)
+    if isinstance(found, Decision):
+        found = releases_differ(found, listed.others) or found
     copied = _copied(partition, found, options)
     if isinstance(found, Blocked):
         return found, copied, _mends(partition, found, options)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafkats import paths
 from kafkats.evidence.claims import Claims
@@ -25,10 +25,12 @@ from kafkats.logdir.partition import FileFacts
 from kafkats.logdir.text import read_small
 from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item, SegmentRow
-from kafkats.recovery.decide import Blocked, Decision
+from kafkats.recovery.decide import Blocked, Decision, log_of
 from kafkats.recovery.loading import SWAP, complete_swaps
 from kafkats.recovery.log_end import file_of
 from kafkats.segment.reader import open_source
+
+_INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX, paths.TXN_INDEX)
 
 
 class Building(NamedTuple):
@@ -147,6 +149,21 @@ def left_by(decision: Decision, swaps: Sequence[Swap]) -> Blocked | None:
             why = "is to replace a log behind the place where the log ends"
             return Blocked(swap.file.name, f"{swap.file.name} {why}")
     return None
+
+
+def releases_differ(decision: Decision, others: Sequence[FileFacts]) -> Blocked | None:
+    """Return why releases end a log differently, None if they do not.
+
+    A broker up to 2.8 deletes an index beside its `.swap`, and so recovers the segment alone; newer
+    ones put the `.swap` in place, and delete the segments behind a cut.
+    """
+    last = decision.kept[-1]
+    replaced = {paths.segment_file(last["base_offset"], kind) + SWAP for kind in _INDEXES}
+    file = next((f.name for f in others if f.name in replaced), "")
+    if not decision.dropped or not file:
+        return None
+    why = "brokers up to 2.8 keep the segments behind it, newer ones delete them"
+    return Blocked(log_of(last), f"{log_of(last)} is cut beside {file}: {why}")
 
 
 def swap_items(

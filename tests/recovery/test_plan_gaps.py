@@ -129,6 +129,19 @@ def test_a_torn_segment_that_a_broker_recovers_alone_keeps_the_later_ones(
     assert after.log_end_offset == start.log_end_offset
 
 
+def test_segments_that_only_newer_brokers_delete_are_left(golden: Unpacked, tmp_path: Path) -> None:
+    """Up to 2.8 an .index.swap deletes the .index beside it, so the torn segment is recovered alone."""
+    root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
+    torn(root)
+    _, second, *_ = sorted((root / NAME).glob("*.log"))
+    second.write_bytes(second.read_bytes()[:-20])
+    assert plan_of(root, CRASHED, like_kafka=True, accept=True).plan.blocked == 0
+    index = second.with_suffix(".index")
+    Path(f"{index}.swap").write_bytes(index.read_bytes())
+    [row] = plan_of(root, CRASHED, like_kafka=True, accept=True).plan.items.to_pylist()
+    assert row["action"] == "blocked" and "brokers up to 2.8 keep" in row["reason"]
+
+
 @pytest.mark.parametrize("like_kafka", [False, True])
 @pytest.mark.parametrize("last", [False, True])
 def test_a_batch_of_an_unknown_magic_is_never_cut(
