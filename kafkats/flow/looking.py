@@ -17,7 +17,7 @@ from kafkats.flow.depths import look, look_with_report, read_whole
 from kafkats.inspect.inventory import inventory_units
 from kafkats.inspect.known import read_report
 from kafkats.inspect.verify import VerifyOptions, verify_unit
-from kafkats.lookup.partitions import LOOKUP, LookupOptions, PartitionUnit, lookup_unit
+from kafkats.lookup.partitions import LOOKUP, LookupOptions, lookup_unit
 from kafkats.migration.census import CENSUS, census_unit
 from kafkats.migration.certificate import Certificate, CertifyOptions
 from kafkats.migration.certify import SEEN, certify_unit, make_certificate
@@ -26,7 +26,7 @@ from kafkats.plans.depths import Looked
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.rows import PartitionKey, SegmentKey
 from kafkats.plans.units import Unit, list_units, segments_in
-from kafkats.search import PartitionFacts
+from kafkats.search import PartitionUnit
 from kafkats.search import Target as Time
 
 _ENDS_AT_ONCE: Final = 100
@@ -139,7 +139,7 @@ def lookup(
     )
 
 
-def partition_bytes(unit: PartitionFacts, suffix: str) -> int:
+def partition_bytes(unit: PartitionUnit, suffix: str) -> int:
     """Bytes of all files of a kind. A directory that cannot be read counts 0 here: the search
     reports it.
     """
