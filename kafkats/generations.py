@@ -57,43 +57,22 @@ class Rule:
 
     name: str
     kafka: str
-    first_offset: bool
+    first_offset: bool = False
     """The offset index carries the first offset of the batch, not the last."""
-    next_offset: bool
+    next_offset: bool = False
     """Time entries carry the log's next offset, the last one the next segment's base offset."""
-    mtime_entry: bool
+    mtime_entry: bool = False
     """A segment without timestamps gets the entry (mtime, next base offset)."""
-    for_brokers: bool
+    for_brokers: bool = True
     """Whether the index may be written where a broker reads it."""
 
 
 RULES: Final = {
     r.name: r
     for r in (
-        Rule(
-            "last-offset",
-            "2.0 and later",
-            first_offset=False,
-            next_offset=False,
-            mtime_entry=False,
-            for_brokers=True,
-        ),
-        Rule(
-            "first-offset",
-            "0.8 to 1.1",
-            first_offset=True,
-            next_offset=False,
-            mtime_entry=False,
-            for_brokers=True,
-        ),
-        Rule(
-            "kip33",
-            "KIP-33's text",
-            first_offset=False,
-            next_offset=True,
-            mtime_entry=True,
-            for_brokers=False,
-        ),
+        Rule("last-offset", "2.0 and later"),
+        Rule("first-offset", "0.8 to 1.1", first_offset=True),
+        Rule("kip33", "KIP-33's text", next_offset=True, mtime_entry=True, for_brokers=False),
     )
 }
 DEFAULT_RULE: Final = RULES["last-offset"]
@@ -109,15 +88,15 @@ class RetentionRule:
     name: str
     kafka: str
     passes: tuple[str, ...]
-    timestamps: bool
+    index_rules: tuple[str, ...]
+    """The RULES that its brokers may follow in recovery, the likely one first."""
+    timestamps: bool = True
     """A segment's age is that of its largest record timestamp, or of its file if it has none.
 
     Without this it is always that of its file.
     """
-    high_watermark: bool
+    high_watermark: bool = True
     """No segment is deleted that reaches beyond the high watermark."""
-    index_rules: tuple[str, ...]
-    """The RULES that its brokers may follow in recovery, the likely one first."""
     by_format: bool = False
     """Time indexes count only if message.format.version is 0.10 or later, or not given."""
     no_timestamp: int = -1
@@ -131,26 +110,18 @@ RETENTION_RULES: Final = {
     r.name: r
     for r in (
         RetentionRule(
-            "3.0",
-            "3.0 and later",
-            ("start-offset", "size", "time"),
-            timestamps=True,
-            high_watermark=True,
-            index_rules=("last-offset",),
+            "3.0", "3.0 and later", ("start-offset", "size", "time"), index_rules=("last-offset",)
         ),
         RetentionRule(
             "0.11",
             "0.11 to 2.8",
             ("time", "size", "start-offset"),
-            timestamps=True,
-            high_watermark=True,
             index_rules=("last-offset", "first-offset"),
         ),
         RetentionRule(
             "0.10.1",
             "0.10.1 and 0.10.2",
             ("time", "size"),
-            timestamps=True,
             high_watermark=False,
             index_rules=("first-offset",),
         ),
@@ -166,7 +137,6 @@ RETENTION_RULES: Final = {
             "kip33",
             "KIP-33's text",
             ("time", "size"),
-            timestamps=True,
             high_watermark=False,
             index_rules=("last-offset", "first-offset"),
             by_format=True,
