@@ -171,12 +171,12 @@ class RollRule:
     others if the segment has no timestamp. `largest` counts from the largest timestamp so far to
     the broker's clock.
     """
-    batches: bool
+    batches: bool = False
     """Each batch can get an index entry.
 
     Otherwise an append call is one unit with all its batches.
     """
-    relative: bool
+    relative: bool = True
     """There is a time index, which can be full.
 
     An append must end less than 2^31 above the base offset.
@@ -193,16 +193,10 @@ class RollRule:
 ROLL_RULES: Final = {
     r.name: r
     for r in (
-        RollRule("4.1", "3.9.1, 4.0.1, 4.1 and later", "first-batch", batches=True, relative=True),
-        RollRule("0.10.1", "0.10.1 to 3.9.0, 4.0.0", "first-append", batches=False, relative=True),
-        RollRule("0.8", "0.8 to 0.10.0", "created", batches=False, relative=False),
-        RollRule(
-            "largest",
-            "KIP-32, and the interface section of KIP-33",
-            "largest",
-            batches=False,
-            relative=True,
-        ),
+        RollRule("4.1", "3.9.1, 4.0.1, 4.1 and later", "first-batch", batches=True),
+        RollRule("0.10.1", "0.10.1 to 3.9.0, 4.0.0", "first-append"),
+        RollRule("0.8", "0.8 to 0.10.0", "created", relative=False),
+        RollRule("largest", "KIP-32, and the interface section of KIP-33", "largest"),
     )
 }
 DEFAULT_ROLL_RULE: Final = ROLL_RULES["4.1"]
@@ -221,7 +215,7 @@ class SearchRule:
 
     -1 latest, -2 earliest, -3 maximum timestamp, -4 earliest local, -5 latest tiered.
     """
-    log_start: bool
+    log_start: bool = True
     """Records below the log start offset do not count."""
     strict: bool = False
     """A compressed batch whose records do not reach its maximum timestamp is an error.
@@ -245,23 +239,14 @@ SEARCH_RULES: Final = {
             "3.8 and later",
             "record",
             (-1, -2, -3, -4, -5),
-            log_start=True,
             warm_section=True,
             record_of_maximum=True,
         ),
-        SearchRule(
-            "3.0", "3.0 to 3.7", "record", (-1, -2, -3, -4), log_start=True, warm_section=True
-        ),
-        SearchRule("0.11", "0.11 to 2.8", "record", (-1, -2), log_start=True, warm_section=True),
+        SearchRule("3.0", "3.0 to 3.7", "record", (-1, -2, -3, -4), warm_section=True),
+        SearchRule("0.11", "0.11 to 2.8", "record", (-1, -2), warm_section=True),
         SearchRule("0.10.1", "0.10.1 and 0.10.2", "record", (-1, -2), log_start=False, strict=True),
-        SearchRule(
-            "0.8",
-            "0.8 to 0.10.0, and ListOffsets v0 of 0.8 to 3.9",
-            "segment",
-            (-1, -2),
-            log_start=True,
-        ),
-        SearchRule("kip33", "KIP-33's text", "entry", (-1, -2), log_start=True),
+        SearchRule("0.8", "0.8 to 0.10.0, and ListOffsets v0 of 0.8 to 3.9", "segment", (-1, -2)),
+        SearchRule("kip33", "KIP-33's text", "entry", (-1, -2)),
     )
 }
 DEFAULT_SEARCH_RULE: Final = SEARCH_RULES["3.8"]
