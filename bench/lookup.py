@@ -59,7 +59,7 @@ def _partition(folder: Path, shape: Shape, size: int) -> tuple[Path, int]:
         log = folder / segment_file(records, LOG)
         log.write_bytes(make_log(shape, size // SEGMENTS, records, BEGIN_MS + records).data)
         write_indexes(log)
-        with search.open_partition(folder) as partition:
+        with search.Partition(folder) as partition:
             records = partition.log_end_offset
     return folder, records
 
@@ -67,7 +67,7 @@ def _partition(folder: Path, shape: Shape, size: int) -> tuple[Path, int]:
 def _searches(path: Path, records: int, shape: Shape) -> Figures:
     chance = random.Random(shape.name)
     targets = [BEGIN_MS + chance.randrange(records) for _ in range(SEARCHES)]
-    with search.open_partition(path, clean=True) as partition:
+    with search.Partition(path, clean=True) as partition:
         yield _open(f"kafka, {shape.name}", targets, lambda t: search.find(partition, t))
         yield _open(
             f"exact, tail, {shape.name}",
@@ -79,11 +79,11 @@ def _searches(path: Path, records: int, shape: Shape) -> Figures:
         yield _open(
             f"exact, full, {shape.name}", targets, lambda t: search.find_exact(partition, t), told
         )
-    with search.open_partition(path, live=True) as partition:
+    with search.Partition(path, live=True) as partition:
         yield _open(f"kafka, live, {shape.name}", targets, lambda t: search.find(partition, t))
 
     def cold(target: int) -> search.Answer:
-        with search.open_partition(path, clean=True) as opened:
+        with search.Partition(path, clean=True) as opened:
             return search.find(opened, target)
 
     yield _figure(f"cold, {shape.name}", [_timed(cold, t) for t in targets[:COLD]][20:], COLD_GOAL)

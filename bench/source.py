@@ -49,7 +49,7 @@ from bench.segments import Shape, write_indexes, write_segment
 from kafkats.formats.model import Codec
 from kafkats.paths import LOG
 from kafkats.records import ReadOptions, plan_read, read_piece
-from kafkats.search import open_partition
+from kafkats.search import Partition
 from kafkats.segment.arrow import COLUMNS
 from pyspark_kafkats.options import OURS, SPARKS
 
@@ -189,7 +189,7 @@ def _write(partition: Path, shape: Shape, size: int) -> int:
     records = 0
     for _ in range(SEGMENTS):
         write_indexes(write_segment(partition, shape, size, records))
-        with open_partition(partition) as opened:
+        with Partition(partition) as opened:
             records = opened.log_end_offset
     return records
 

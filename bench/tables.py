@@ -146,11 +146,11 @@ def _build(folder: Path, less: int) -> Figures:
     cells = tables.grid(BEGIN_MS, BEGIN_MS + DAY_MS // less, MINUTE_MS)
 
     def at_once(exact: bool) -> None:
-        with search.open_partition(path, clean=True) as partition:
+        with search.Partition(path, clean=True) as partition:
             build_cells(partition, "events", 0, cells, exact=exact)
 
     def one_by_one() -> None:
-        with search.open_partition(path, clean=True) as partition:
+        with search.Partition(path, clean=True) as partition:
             for cell in cells.tolist():
                 search.find_exact(partition, cell, depth="tail")
 

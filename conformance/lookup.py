@@ -111,7 +111,7 @@ def compare_answers(subject: Subject, judge: Judge, tally: Tally, find: Find = s
     told = judge("offset-for-time", subject.path, *subject.targets, "--out", out, *subject.words)
     shutil.rmtree(out, ignore_errors=True)
     check = DAMAGED if subject.damaged else ANSWERED
-    with search.open_partition(subject.path, clean=True, **subject.settings) as partition:
+    with search.Partition(subject.path, clean=True, **subject.settings) as partition:
         for theirs in told.get("found", []):
             target = theirs["target"]
             ours = _said(partition, target, RULE_OF[judge.version], find)
@@ -149,7 +149,7 @@ def compare_exact(subject: Subject, judge: Judge, tally: Tally) -> None:
         for record in batch.get("records", [])
     ]
     start = subject.settings["log_start_offset"]
-    with search.open_partition(subject.path, clean=True, **subject.settings) as partition:
+    with search.Partition(subject.path, clean=True, **subject.settings) as partition:
         for target in subject.targets:
             if target < 0:
                 continue

@@ -57,43 +57,22 @@ class Rule:
 
     name: str
     kafka: str
-    first_offset: bool
+    first_offset: bool = False
     """The offset index carries the first offset of the batch, not the last."""
-    next_offset: bool
+    next_offset: bool = False
     """Time entries carry the log's next offset, the last one the next segment's base offset."""
-    mtime_entry: bool
+    mtime_entry: bool = False
     """A segment without timestamps gets the entry (mtime, next base offset)."""
-    for_brokers: bool
+    for_brokers: bool = True
     """Whether the index may be written where a broker reads it."""
 
 
 RULES: Final = {
     r.name: r
     for r in (
-        Rule(
-            "last-offset",
-            "2.0 and later",
-            first_offset=False,
-            next_offset=False,
-            mtime_entry=False,
-            for_brokers=True,
-        ),
-        Rule(
-            "first-offset",
-            "0.8 to 1.1",
-            first_offset=True,
-            next_offset=False,
-            mtime_entry=False,
-            for_brokers=True,
-        ),
-        Rule(
-            "kip33",
-            "KIP-33's text",
-            first_offset=False,
-            next_offset=True,
-            mtime_entry=True,
-            for_brokers=False,
-        ),
+        Rule("last-offset", "2.0 and later"),
+        Rule("first-offset", "0.8 to 1.1", first_offset=True),
+        Rule("kip33", "KIP-33's text", next_offset=True, mtime_entry=True, for_brokers=False),
     )
 }
 DEFAULT_RULE: Final = RULES["last-offset"]
@@ -109,15 +88,15 @@ class RetentionRule:
     name: str
     kafka: str
     passes: tuple[str, ...]
-    timestamps: bool
+    index_rules: tuple[str, ...]
+    """The RULES that its brokers may follow in recovery, the likely one first."""
+    timestamps: bool = True
     """A segment's age is that of its largest record timestamp, or of its file if it has none.
 
     Without this it is always that of its file.
     """
-    high_watermark: bool
+    high_watermark: bool = True
     """No segment is deleted that reaches beyond the high watermark."""
-    index_rules: tuple[str, ...]
-    """The RULES that its brokers may follow in recovery, the likely one first."""
     by_format: bool = False
     """Time indexes count only if message.format.version is 0.10 or later, or not given."""
     no_timestamp: int = -1
@@ -131,26 +110,18 @@ RETENTION_RULES: Final = {
     r.name: r
     for r in (
         RetentionRule(
-            "3.0",
-            "3.0 and later",
-            ("start-offset", "size", "time"),
-            timestamps=True,
-            high_watermark=True,
-            index_rules=("last-offset",),
+            "3.0", "3.0 and later", ("start-offset", "size", "time"), index_rules=("last-offset",)
         ),
         RetentionRule(
             "0.11",
             "0.11 to 2.8",
             ("time", "size", "start-offset"),
-            timestamps=True,
-            high_watermark=True,
             index_rules=("last-offset", "first-offset"),
         ),
         RetentionRule(
             "0.10.1",
             "0.10.1 and 0.10.2",
             ("time", "size"),
-            timestamps=True,
             high_watermark=False,
             index_rules=("first-offset",),
         ),
@@ -166,7 +137,6 @@ RETENTION_RULES: Final = {
             "kip33",
             "KIP-33's text",
             ("time", "size"),
-            timestamps=True,
             high_watermark=False,
             index_rules=("last-offset", "first-offset"),
             by_format=True,
@@ -201,12 +171,12 @@ class RollRule:
     others if the segment has no timestamp. `largest` counts from the largest timestamp so far to
     the broker's clock.
     """
-    batches: bool
+    batches: bool = False
     """Each batch can get an index entry.
 
     Otherwise an append call is one unit with all its batches.
     """
-    relative: bool
+    relative: bool = True
     """There is a time index, which can be full.
 
     An append must end less than 2^31 above the base offset.
@@ -223,16 +193,10 @@ class RollRule:
 ROLL_RULES: Final = {
     r.name: r
     for r in (
-        RollRule("4.1", "3.9.1, 4.0.1, 4.1 and later", "first-batch", batches=True, relative=True),
-        RollRule("0.10.1", "0.10.1 to 3.9.0, 4.0.0", "first-append", batches=False, relative=True),
-        RollRule("0.8", "0.8 to 0.10.0", "created", batches=False, relative=False),
-        RollRule(
-            "largest",
-            "KIP-32, and the interface section of KIP-33",
-            "largest",
-            batches=False,
-            relative=True,
-        ),
+        RollRule("4.1", "3.9.1, 4.0.1, 4.1 and later", "first-batch", batches=True),
+        RollRule("0.10.1", "0.10.1 to 3.9.0, 4.0.0", "first-append"),
+        RollRule("0.8", "0.8 to 0.10.0", "created", relative=False),
+        RollRule("largest", "KIP-32, and the interface section of KIP-33", "largest"),
     )
 }
 DEFAULT_ROLL_RULE: Final = ROLL_RULES["4.1"]
@@ -251,7 +215,7 @@ class SearchRule:
 
     -1 latest, -2 earliest, -3 maximum timestamp, -4 earliest local, -5 latest tiered.
     """
-    log_start: bool
+    log_start: bool = True
     """Records below the log start offset do not count."""
     strict: bool = False
     """A compressed batch whose records do not reach its maximum timestamp is an error.
@@ -275,23 +239,14 @@ SEARCH_RULES: Final = {
             "3.8 and later",
             "record",
             (-1, -2, -3, -4, -5),
-            log_start=True,
             warm_section=True,
             record_of_maximum=True,
         ),
-        SearchRule(
-            "3.0", "3.0 to 3.7", "record", (-1, -2, -3, -4), log_start=True, warm_section=True
-        ),
-        SearchRule("0.11", "0.11 to 2.8", "record", (-1, -2), log_start=True, warm_section=True),
+        SearchRule("3.0", "3.0 to 3.7", "record", (-1, -2, -3, -4), warm_section=True),
+        SearchRule("0.11", "0.11 to 2.8", "record", (-1, -2), warm_section=True),
         SearchRule("0.10.1", "0.10.1 and 0.10.2", "record", (-1, -2), log_start=False, strict=True),
-        SearchRule(
-            "0.8",
-            "0.8 to 0.10.0, and ListOffsets v0 of 0.8 to 3.9",
-            "segment",
-            (-1, -2),
-            log_start=True,
-        ),
-        SearchRule("kip33", "KIP-33's text", "entry", (-1, -2), log_start=True),
+        SearchRule("0.8", "0.8 to 0.10.0, and ListOffsets v0 of 0.8 to 3.9", "segment", (-1, -2)),
+        SearchRule("kip33", "KIP-33's text", "entry", (-1, -2)),
     )
 }
 DEFAULT_SEARCH_RULE: Final = SEARCH_RULES["3.8"]

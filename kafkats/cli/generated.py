@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import click
 from click.core import ParameterSource
 
+from kafkats import clock
 from kafkats.config.given import Given
 from kafkats.config.option import (
     REQUIRED,
@@ -124,7 +124,7 @@ def taking(*models: Models, **more: Mapping[str, Any]) -> Callable[[Command], Co
             source = click.get_current_context().get_parameter_source
             named = frozenset(name for name in names if source(name) == ParameterSource.COMMANDLINE)
             ours = {name: values.pop(name) for name in names}
-            given = Given(ours, time.time_ns() // 1_000_000, named)
+            given = Given(ours, clock.now_ms(), named)
             return command(*args, given=given, **values)
 
         return options(*models, **more)(gathering)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkats import clock
 from kafkats.cli.generated import options
 from kafkats.cli.options import (
     JSON,
@@ -14,7 +15,6 @@ from kafkats.cli.options import (
     LOG_DIRS_OR_TABLE,
     MAX_BATCH_BYTES,
     TOPICS,
-    now_or,
     text_of_file,
 )
 from kafkats.cli.terminal import progress, say_summary, show_rows
@@ -60,7 +60,7 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
     from kafkats.tables import read, table_in
 
     asked = read_committed_offsets(text_of_file(committed), path=str(committed), group=group)
-    now_ms = now_or(None)
+    now_ms = clock.now_ms()
     if (folder := table_in(paths)) is not None:
         table = operation.lag_by_table(
             asked, read(folder, topics={one.topic for one in asked}), now_ms=now_ms

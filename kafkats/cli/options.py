@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,11 +72,6 @@ def _allow(context: click.Context, parameter: click.Parameter, limit: int) -> No
 
 
 MAX_BATCH_BYTES = options(BatchLimit, max_batch_bytes={"expose_value": False, "callback": _allow})
-
-
-def now_or(now_ms: int | None) -> int:
-    """Return the given moment, else the clock's, in epoch milliseconds."""
-    return time.time_ns() // 1_000_000 if now_ms is None else now_ms
 
 
 def units_of(log_dirs: Iterable[Path], topics: str, policy: Policy) -> list[Unit]:

@@ -104,6 +104,15 @@ OTHER_KEYS: Final = frozenset({
 """Kafka's topic keys that kafkats does not use. A policy refuses them, an export may have them."""
 
 
+def _key(field: str) -> str:
+    """Return the key of a field: Kafka's, or ours."""
+    return field.replace("_", ".")
+
+
+Millis = Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS]
+SomeMillis = Annotated[int, Field(ge=1, le=LONG_MAX), DIGITS]
+
+
 class TopicSettings(BaseModel):
     """The settings given for a topic; None means not given.
 
@@ -114,118 +123,91 @@ class TopicSettings(BaseModel):
         frozen=True,
         extra="forbid",
         defer_build=True,
+        alias_generator=_key,
         json_schema_extra={"title": "Settings of topics"},
     )
 
     cleanup_policy: Policies | None = Field(
-        None,
-        alias="cleanup.policy",
-        description="delete, compact or both; nothing is deleted without delete.",
+        None, description="delete, compact or both; nothing is deleted without delete."
     )
     retention_ms: Annotated[int, Field(ge=-1, le=LONG_MAX), DIGITS] | None = Field(
-        None, alias="retention.ms", description="Delete segments older than this; -1 never."
+        None, description="Delete segments older than this; -1 never."
     )
     retention_bytes: Annotated[int, Field(ge=LONG_MIN, le=LONG_MAX), DIGITS] | None = Field(
         None,
-        alias="retention.bytes",
         description="Delete the oldest segments as long as the rest of the partition has at"
         " least this size; negative never.",
     )
     segment_bytes: Annotated[int, Field(ge=14, le=INT_MAX), DIGITS] | None = Field(
-        None, alias="segment.bytes", description="Roll before a segment would be larger."
+        None, description="Roll before a segment would be larger."
     )
-    segment_ms: Annotated[int, Field(ge=1, le=LONG_MAX), DIGITS] | None = Field(
-        None, alias="segment.ms", description="Roll a segment once its records span this time."
+    segment_ms: SomeMillis | None = Field(
+        None, description="Roll a segment once its records span this time."
     )
-    segment_jitter_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
-        None, alias="segment.jitter.ms", description="Roll up to this much earlier, at random."
+    segment_jitter_ms: Millis | None = Field(
+        None, description="Roll up to this much earlier, at random."
     )
     segment_index_bytes: Annotated[int, Field(ge=4, le=INT_MAX), DIGITS] | None = Field(
-        None, alias="segment.index.bytes", description="Maximum size of each index file."
+        None, description="Maximum size of each index file."
     )
     index_interval_bytes: Annotated[int, Field(ge=0, le=INT_MAX), DIGITS] | None = Field(
-        None, alias="index.interval.bytes", description="Bytes of log between two index entries."
+        None, description="Bytes of log between two index entries."
     )
     message_timestamp_type: TimestampType | None = Field(
         None,
-        alias="message.timestamp.type",
         description="Timestamps are the producer's (CreateTime) or the broker's (LogAppendTime).",
     )
-    message_timestamp_before_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = (
-        Field(
-            None,
-            alias="message.timestamp.before.max.ms",
-            description="How far in the past a CreateTime may lie (3.6 and later).",
-        )
+    message_timestamp_before_max_ms: Millis | None = Field(
+        None, description="How far in the past a CreateTime may lie (3.6 and later)."
     )
-    message_timestamp_after_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
+    message_timestamp_after_max_ms: Millis | None = Field(
+        None, description="How far in the future a CreateTime may lie (3.6 and later)."
+    )
+    message_timestamp_difference_max_ms: Millis | None = Field(
+        None, description="How far from the broker's clock a CreateTime may lie (0.10.0 to 3.9)."
+    )
+    file_delete_delay_ms: Millis | None = Field(
+        None, description="How long a broker keeps .deleted files on the disk."
+    )
+    delete_retention_ms: Millis | None = Field(
+        None, description="How long compaction keeps tombstones."
+    )
+    max_compaction_lag_ms: SomeMillis | None = Field(
         None,
-        alias="message.timestamp.after.max.ms",
-        description="How far in the future a CreateTime may lie (3.6 and later).",
-    )
-    message_timestamp_difference_max_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = (
-        Field(
-            None,
-            alias="message.timestamp.difference.max.ms",
-            description="How far from the broker's clock a CreateTime may lie (0.10.0 to 3.9).",
-        )
-    )
-    file_delete_delay_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
-        None,
-        alias="file.delete.delay.ms",
-        description="How long a broker keeps .deleted files on the disk.",
-    )
-    delete_retention_ms: Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS] | None = Field(
-        None, alias="delete.retention.ms", description="How long compaction keeps tombstones."
-    )
-    max_compaction_lag_ms: Annotated[int, Field(ge=1, le=LONG_MAX), DIGITS] | None = Field(
-        None,
-        alias="max.compaction.lag.ms",
         description="A compacted topic rolls after this time, if segment.ms is longer (2.3"
         " and later).",
     )
     remote_storage_enable: Boolean | None = Field(
         None,
-        alias="remote.storage.enable",
         description="Tiered storage. If true, nothing is deleted: a segment may not be"
         " uploaded yet.",
     )
     message_format_version: Release | None = Field(
-        None,
-        alias="message.format.version",
-        description="A magic (0, 1, 2) or a release such as 0.10.2.",
+        None, description="A magic (0, 1, 2) or a release such as 0.10.2."
     )
     compression_type: CompressionType | None = Field(
-        None,
-        alias="compression.type",
-        description="The topic's codec; producer keeps that of each batch.",
+        None, description="The topic's codec; producer keeps that of each batch."
     )
     kafkats_legal_hold: Boolean | None = Field(
         None,
-        alias="kafkats.legal.hold",
         description="If true, nothing of the topic is deleted, whatever the retention limits are.",
     )
     kafkats_guard_max_share: Share | None = Field(
-        None,
-        alias="kafkats.guard.max.share",
-        description="One run deletes at most this share of a partition's bytes, 0 to 1.",
+        None, description="One run deletes at most this share of a partition's bytes, 0 to 1."
     )
     kafkats_guard_max_bytes: Size | None = Field(
         None,
-        alias="kafkats.guard.max.bytes",
         description="One run deletes at most this much of a partition, as a number or such"
         " as 500GiB.",
     )
     kafkats_implausible_timestamps: Bogus | None = Field(
         None,
-        alias="kafkats.implausible.timestamps",
         description="What retention uses instead of an impossible timestamp: report uses it and"
         " reports it; ignore takes the largest plausible index entry, mtime the file's mtime,"
         " clamp the timestamp in the unit it seems to be in.",
     )
     kafkats_keep_segments: Annotated[int, Field(ge=1, le=INT_MAX), DIGITS] | None = Field(
         None,
-        alias="kafkats.keep.segments",
         description="Keep at least this many segments of each partition. A given value overrides"
         " --last-segment; without one, --last-segment keeps none.",
     )
@@ -260,7 +242,7 @@ class TopicSettings(BaseModel):
         )
 
 
-KEYS: Final = {name: field.alias or name for name, field in TopicSettings.model_fields.items()}
+KEYS: Final = {name: _key(name) for name in TopicSettings.model_fields}
 """Kafka's topic key, or ours, by field name."""
 
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from kafkats.config import Policy
 from kafkats.execution import Executor
-from kafkats.flow.depths import look, look_with_report, read_whole
+from kafkats.flow.depths import look, look_with_report, read_ends, read_whole
 from kafkats.inspect.inventory import inventory_units
 from kafkats.inspect.known import read_report
 from kafkats.inspect.verify import VerifyOptions, verify_unit
-from kafkats.lookup.partitions import LOOKUP, LookupOptions, PartitionUnit, lookup_unit
+from kafkats.lookup.partitions import LOOKUP, LookupOptions, lookup_unit
 from kafkats.migration.census import CENSUS, census_unit
 from kafkats.migration.certificate import Certificate, CertifyOptions
 from kafkats.migration.certify import SEEN, certify_unit, make_certificate
@@ -25,14 +25,10 @@ from kafkats.migration.recheck import Recheck, certified_bytes, compare
 from kafkats.plans.depths import Looked
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.rows import PartitionKey, SegmentKey
-from kafkats.plans.units import Unit, list_units, segments_in
-from kafkats.search import PartitionFacts
+from kafkats.plans.units import Unit, list_units
+from kafkats.search import PartitionUnit
 from kafkats.search import Target as Time
 
-_ENDS_AT_ONCE: Final = 100
-"""Segments that one call looks at, where only their ends are read: each takes a fraction of a
-millisecond.
-"""
 _END_BYTES: Final = 16 * 1024
 """Read of a segment's files then, about."""
 
@@ -83,15 +79,7 @@ def verify(executor: Executor, units: Sequence[Unit], options: VerifyOptions) ->
 
 def look_at_ends(executor: Executor, units: Sequence[Unit]) -> pa.Table:
     """Read the ends of logs and indexes: facts.SEGMENTS of depth tail."""
-    chunks = [tuple(units[n : n + _ENDS_AT_ONCE]) for n in range(0, len(units), _ENDS_AT_ONCE)]
-    return executor.map(
-        "inventory",
-        chunks,
-        inventory_units,
-        SEGMENTS,
-        size=lambda chunk: len(chunk) * _END_BYTES,
-        least=segments_in,
-    )
+    return read_ends(executor, "inventory", units, inventory_units, SEGMENTS, each=_END_BYTES)
 
 
 def count_formats(executor: Executor, units: Sequence[Unit], *, deep: bool = False) -> pa.Table:
@@ -139,7 +127,7 @@ def lookup(
     )
 
 
-def partition_bytes(unit: PartitionFacts, suffix: str) -> int:
+def partition_bytes(unit: PartitionUnit, suffix: str) -> int:
     """Bytes of all files of a kind. A directory that cannot be read counts 0 here: the search
     reports it.
     """

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from kafkats.execution import Executor
 from kafkats.flow.looking import partition_bytes
-from kafkats.lookup.partitions import PartitionUnit
 from kafkats.lookup.record_scatter import CLOUDS, MOST_BYTES, cloud_unit
 from kafkats.paths import parse_partition
 from kafkats.plans.facts import write_table
+from kafkats.search import PartitionUnit
 from kafkats.tables import TABLE, grid
 from kafkats.tables.cells import build_unit
 

@@ -15,7 +15,7 @@ from kafkats.errors import KafkatsError, storage
 from kafkats.formats import v2
 from kafkats.formats.framing import MAGIC_AT
 from kafkats.logdir.partition import log_bases
-from kafkats.lookup.partitions import PartitionUnit
+from kafkats.search import PartitionUnit
 
 _TYPE_BIT: Final = 8
 _ATTRIBUTES_AT: Final = {1: 17, 2: 22}

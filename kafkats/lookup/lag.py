@@ -61,7 +61,7 @@ class _Position(NamedTuple):
 
 
 def lag(
-    committed: Iterable[Committed], partitions: Iterable[search.PartitionFacts], *, now_ms: int
+    committed: Iterable[Committed], partitions: Iterable[search.PartitionUnit], *, now_ms: int
 ) -> pa.Table:
     """Return rows of LAG from the partitions' own records.
 
@@ -69,7 +69,7 @@ def lag(
     """
     committed = list(committed)
     wanted = {(one.topic, one.partition) for one in committed}
-    units: dict[tuple[str, int], search.PartitionFacts] = {}
+    units: dict[tuple[str, int], search.PartitionUnit] = {}
     for unit in partitions:
         name = paths.parse_partition(unit.partition_dir)
         if name is not None and (key := (name.topic, name.partition)) in wanted:
@@ -86,7 +86,7 @@ def lag(
 
 
 def _of_partition(
-    committed: Sequence[Committed], unit: search.PartitionFacts | None
+    committed: Sequence[Committed], unit: search.PartitionUnit | None
 ) -> list[_Position]:
     gone = [_Position("no-partition")] * len(committed)
     if unit is None:
@@ -101,7 +101,7 @@ def _failed(positions: list[_Position]) -> bool:
     return any(position.reason == "unreadable" for position in positions)
 
 
-def _searched(committed: Sequence[Committed], unit: search.PartitionFacts) -> list[_Position]:
+def _searched(committed: Sequence[Committed], unit: search.PartitionUnit) -> list[_Position]:
     try:
         with search.open_unit(unit) as partition:
             newest = search.find_exact(partition, search.MAX_TIMESTAMP, depth="tail").timestamp

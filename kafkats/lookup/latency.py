@@ -50,7 +50,7 @@ _HORIZON: Final = 64
 _BASE_TIMESTAMP_AT: Final = 27
 
 
-def latency(partitions: Iterable[search.PartitionFacts]) -> pa.Table:
+def latency(partitions: Iterable[search.PartitionUnit]) -> pa.Table:
     """Return rows of LATENCY from every batch header.
 
     An unreadable partition becomes a row, not an error. A negative latency comes from a clock that
@@ -72,7 +72,7 @@ def most_ms(table: pa.Table, source: str = "append-time") -> int:
     return max([0, *known])
 
 
-def _at_rest(unit: search.PartitionFacts) -> list[Row]:
+def _at_rest(unit: search.PartitionUnit) -> list[Row]:
     """Return the rows of a partition, [] if a running broker deleted it meanwhile."""
 
     def failed(rows: list[Row]) -> bool:
@@ -81,7 +81,7 @@ def _at_rest(unit: search.PartitionFacts) -> list[Row]:
     return steady(unit.path, lambda: _of_partition(unit), failed, live=unit.live) or []
 
 
-def _of_partition(unit: search.PartitionFacts) -> list[Row]:
+def _of_partition(unit: search.PartitionUnit) -> list[Row]:
     name = paths.partition_name(unit.partition_dir)
     by_append: list[NDArray[np.int64]] = []
     by_mtime: list[NDArray[np.int64]] = []
@@ -89,7 +89,7 @@ def _of_partition(unit: search.PartitionFacts) -> list[Row]:
     reason = unit.hidden
     try:
         if not reason:
-            with search.open_partition(
+            with search.Partition(
                 unit.path, log_start_offset=unit.log_start_offset, clean=unit.clean, live=unit.live
             ) as partition:
                 for segment in partition.segments:

@@ -30,6 +30,7 @@ from kafkats.plans.dialect_hook import dialect as dialect_of
 from kafkats.plans.dialects import read_as
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.units import Unit, list_units, unseen
+from kafkats.search import PartitionUnit
 
 LOOKUP: Final = pa.schema([
     *DIRECTORY,
@@ -106,27 +107,6 @@ class LookupOptions:
                 raise UsageError(f"no {what} {value!r}; there are {', '.join(allowed)}")
         if self.margin_ms < 0:
             raise UsageError(f"a margin of {self.margin_ms} ms: it must not be negative")
-
-
-@dataclass(frozen=True)
-class PartitionUnit:
-    """One partition to search, from names and checkpoints alone. It is small and can be pickled.
-
-    Without a `partition_dir` it stands for the files of a log directory that cannot be read.
-    """
-
-    log_dir: str
-    partition_dir: str
-    log_start_offset: int = 0
-    high_watermark: int | None = None
-    clean: bool = False
-    live: bool = False
-    hidden: str = ""
-    """Why files that a broker reads are hidden from us: then there is no answer."""
-
-    @property
-    def path(self) -> Path:
-        return Path(self.log_dir, self.partition_dir)
 
 
 def lookup_partitions(
@@ -219,7 +199,7 @@ def _limits(unit: PartitionUnit) -> tuple[int, int]:
     start = unit.log_start_offset
     with (
         suppress(KafkatsError),
-        search.open_partition(unit.path, log_start_offset=start, live=unit.live) as partition,
+        search.Partition(unit.path, log_start_offset=start, live=unit.live) as partition,
     ):
         start = partition.log_start_offset
         return start, partition.log_end_offset

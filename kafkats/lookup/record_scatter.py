@@ -16,7 +16,7 @@ from kafkats import paths
 from kafkats.errors import KafkatsError
 from kafkats.records.plan import ReadOptions, plan_read
 from kafkats.records.settled import read_settled
-from kafkats.search import PartitionFacts
+from kafkats.search import PartitionUnit
 from kafkats.segment.arrow import COLUMNS
 
 CLOUDS: Final = pa.schema([
@@ -103,7 +103,7 @@ def read_cloud(
     return cloud_of(np.concatenate(times), np.concatenate(offsets)), error
 
 
-def cloud_unit(unit: PartitionFacts, from_ms: int, to_ms: int) -> pa.RecordBatch:
+def cloud_unit(unit: PartitionUnit, from_ms: int, to_ms: int) -> pa.RecordBatch:
     """Return a row of CLOUDS, or none for anything but a partition's directory."""
     name = paths.parse_partition(unit.partition_dir)
     if name is None:

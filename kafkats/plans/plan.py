@@ -18,9 +18,10 @@ from typing import Final, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats import __version__
+from kafkats import __version__, paths
 from kafkats.errors import Changed, CorruptPlan, UsageError, is_file, storage
 from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
+from kafkats.logdir.identity import FileRow
 from kafkats.logdir.strict_json import Json
 from kafkats.logdir.workarea import ROOT
 from kafkats.paths import parse_segment_file, segment_file
@@ -166,6 +167,17 @@ def item_of(segment: SegmentRow, file: str, rule: str, action: str, reason: str)
         "segment_index_bytes": SEGMENT_INDEX_BYTES if index_bytes is None else index_bytes,
         "settings_from": segment["settings_from"] or "default",
     }
+
+
+def file_of(row: SegmentRow, kind: str) -> FileRow | None:
+    """Return the identity of a segment's file in the facts, None if it is missing."""
+    return {
+        paths.LOG: row["log"],
+        paths.OFFSET_INDEX: row["index"],
+        paths.TIME_INDEX: row["timeindex"],
+        paths.TXN_INDEX: row["txnindex"],
+        paths.SNAPSHOT: row["snapshot"],
+    }[kind]
 
 
 def kind_of(item: Item) -> str:

@@ -26,7 +26,7 @@ from kafkats.plans.dialects import read_as
 from kafkats.plans.units import Unit, list_again, list_units, unseen
 from kafkats.records.committed import Aborted, aborted_transactions, last_stable_offset
 from kafkats.records.piece import LEAST_OFFSET, MOST_OFFSET, Piece, batch_at
-from kafkats.search import Partition, find_exact, open_partition
+from kafkats.search import Partition, find_exact
 from kafkats.segment.reader import Source, open_source
 
 EARLIEST: Final = -2
@@ -265,7 +265,7 @@ def _wanted(
     if times == (None, None) and (begin, end) == (EARLIEST, LATEST):
         return _Range(log_start, MOST_OFFSET)
     unit = units[0]
-    with open_partition(
+    with Partition(
         directory, log_start_offset=log_start, clean=unit.clean, live=unit.live
     ) as partition:
         if times[0] is not None:

@@ -12,10 +12,9 @@ from kafkats.errors import storage
 from kafkats.logdir.checkpoints import encode_epochs
 from kafkats.logdir.identity import listed_row
 from kafkats.logdir.partition import FileFacts, PartitionDir
-from kafkats.plans.plan import item_of
+from kafkats.plans.plan import file_of, item_of
 from kafkats.plans.rows import Item
 from kafkats.recovery.decide import Decision, bytes_behind, log_of, valid_bytes
-from kafkats.recovery.log_end import file_of
 from kafkats.recovery.replay import Log, Replayed
 from kafkats.recovery.small_files import (
     Epochs,

@@ -14,11 +14,11 @@ from typing import Final
 from kafkats import paths
 from kafkats.generations import INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
 from kafkats.hashes import EMPTY_SHA256
-from kafkats.logdir.identity import FileRow, listed_row
+from kafkats.logdir.identity import listed_row
 from kafkats.logdir.partition import FileFacts
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.plan import item_of
-from kafkats.plans.rows import Item, SegmentRow
+from kafkats.plans.rows import Item
 from kafkats.recovery.decide import Decision
 
 
@@ -51,17 +51,6 @@ def empty_segment(
 
 
 _EMPTY: Final = "an empty segment at the log end"
-
-
-def file_of(row: SegmentRow, kind: str) -> FileRow | None:
-    """Return the identity of a segment's file in the facts, None if it is missing."""
-    return {
-        paths.LOG: row["log"],
-        paths.OFFSET_INDEX: row["index"],
-        paths.TIME_INDEX: row["timeindex"],
-        paths.TXN_INDEX: row["txnindex"],
-        paths.SNAPSHOT: row["snapshot"],
-    }[kind]
 
 
 def recovery_point(decision: Decision, before: int, rule: str) -> Item:

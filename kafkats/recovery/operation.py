@@ -19,7 +19,7 @@ from kafkats.plans.operation import (
     always,
 )
 from kafkats.recovery.options import Recover
-from kafkats.recovery.words import UNMARKED
+from kafkats.recovery.words import BELOW, UNMARKED
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
@@ -93,9 +93,7 @@ def _sentences(header: Header) -> list[str]:
     if totals["behind_high_watermark"]:
         sentences.append(
             f"{counted(totals['behind_high_watermark'], 'log')} will end below the high"
-            " watermark: records that"
-            " consumers may have read are gone here. Let a replica that has them lead, and do not"
-            " force an unclean leader election"
+            f" watermark: {BELOW}"
         )
     if totals["blocked"]:
         sentences.append(

@@ -15,60 +15,66 @@ Unreadable = Literal["empty", "offline", "stops"]
 broker stops."""
 
 
+_LOGS: Final = (".log",)
+_FAMILY: Final = (*_LOGS, ".index", ".timeindex", ".txnindex", ".snapshot", ".swap")
+_ALL: Final = (*_FAMILY, ".cleaned")
+_STATES: Final = ("delete", "future", "stray")
+
+
 @dataclass(frozen=True)
 class StartRule:
-    """The rule by which the brokers of one generation load their logs."""
+    """The rule by which the brokers of one generation load their logs; the newest by default."""
 
     name: str
     kafka: str
     releases: tuple[str, ...]
-    index_checks: bool
+    index_checks: bool = False
     """Each start checks length and last entry of all indexes, and recovers where they are wrong."""
-    base_entry: bool
+    base_entry: bool = True
     """An index may end with an entry at the segment's base offset."""
-    corrupt_index_stops: bool
+    corrupt_index_stops: bool = False
     """A wrong index stops the broker: it is not rebuilt."""
-    missing_index_rebuilt: bool
+    missing_index_rebuilt: bool = True
     """A segment without .index is recovered. Otherwise it is opened with an empty one."""
-    swaps_renamed: bool
+    swaps_renamed: bool = True
     """Swaps are finished by renaming. Otherwise the .log.swap is recovered and swapped in."""
-    numbered: tuple[str, ...]
+    numbered: tuple[str, ...] = _ALL
     """Endings of files whose name must begin with a number."""
-    checkpoint: Unreadable
+    checkpoint: Unreadable = "offline"
     """A start on an unreadable recovery point or log start offset."""
-    epochs: Unreadable | None
+    epochs: Unreadable | None = "offline"
     """A start on an unreadable leader-epoch-checkpoint or partition.metadata; None: there is none.
 
     Since 3.2.1 it is a failed disk (KAFKA-13773). 3.2.1 counts as 3.2.0.
     """
-    lowest_epoch: int
+    lowest_epoch: int = 0
     """The lowest leader epoch that a recovery assigns. 2.1.0 and 2.6.0 count as their patches."""
-    epochs_anew: bool
+    epochs_anew: bool = True
     """A start assigns the leader epochs of the checkpoint anew, one after the other."""
-    falling_epochs: bool
+    falling_epochs: bool = True
     """A batch with a lower leader epoch begins it, and replaces what is not below.
 
     Before, it begins none, and epochs may begin at one offset. 2.0.0 counts as its patch.
     """
-    start_wins: bool
+    start_wins: bool = True
     """A log that ends below its log start is emptied, and begins there.
 
     Before 2.2.1 it stays as it is, and a log without segments begins at 0. 2.2.0 counts as 2.2.1.
     """
-    strict_sizes: bool
+    strict_sizes: bool = True
     """A batch size below 14 at the log's end is an error. Otherwise the log ends there."""
-    producers: bool
+    producers: bool = True
     """There is producer state, with snapshots and transaction indexes."""
-    deleting_loaded: bool
+    deleting_loaded: bool = False
     """A `-delete` directory is loaded and recovered as any other."""
-    states: tuple[str, ...]
+    states: tuple[str, ...] = _STATES
     """States of partition directories (`paths.PartitionName`) that are loaded. A broker that knows
     `stray` also sets directories aside that the cluster does not know."""
-    newest_magic: int
+    newest_magic: int = 2
     """The newest message format that it knows."""
-    topic_ids: bool
+    topic_ids: bool = True
     """Partition directories have topic ids (`recovery.topic_id`)."""
-    marker_epoch: bool
+    marker_epoch: bool = True
     """The clean-shutdown marker holds the broker epoch that is told to the controller."""
 
     @property
@@ -97,35 +103,7 @@ class StartRule:
         return self.name not in ("0.8", "0.9", "0.10.0")
 
 
-_LOGS: Final = (".log",)
-_FAMILY: Final = (*_LOGS, ".index", ".timeindex", ".txnindex", ".snapshot", ".swap")
-_ALL: Final = (*_FAMILY, ".cleaned")
-_STATES: Final = ("delete", "future", "stray")
-
-_RULE_4_0: Final = StartRule(
-    "4.0",
-    "4.0 and later",
-    ("4.0", "4.1", "4.2", "4.3"),
-    index_checks=False,
-    base_entry=True,
-    corrupt_index_stops=False,
-    missing_index_rebuilt=True,
-    swaps_renamed=True,
-    numbered=_ALL,
-    checkpoint="offline",
-    epochs="offline",
-    lowest_epoch=0,
-    epochs_anew=True,
-    falling_epochs=True,
-    start_wins=True,
-    strict_sizes=True,
-    producers=True,
-    deleting_loaded=False,
-    states=_STATES,
-    newest_magic=2,
-    topic_ids=True,
-    marker_epoch=True,
-)
+_RULE_4_0: Final = StartRule("4.0", "4.0 and later", ("4.0", "4.1", "4.2", "4.3"))
 _RULE_3_7: Final = replace(
     _RULE_4_0, name="3.7", kafka="3.7 to 3.9", releases=("3.7", "3.8", "3.9")
 )

@@ -13,6 +13,7 @@ from kafkats import paths
 from kafkats.counts import counted, size_text
 from kafkats.recovery.facts import BrokerStart, PartitionStart, Recovered, RootStart, Why
 from kafkats.recovery.rates import measured_rate
+from kafkats.recovery.words import BELOW
 
 _SHOWN: Final = 20
 _LOSSES: Final = ("missing-records", "end-moved-back", "hole-cut", "producers-forgotten")
@@ -380,11 +381,7 @@ def _leadership(start: BrokerStart) -> Iterator[str]:
     wrong = sum(p.has_wrong_high_watermark for p in start.partitions)
     if below := _below(start):
         by_it = f" ({wrong} by a checkpoint that is likely wrong itself)" if wrong else ""
-        yield (
-            f"{counted(below, 'log')} will end below the high watermark{by_it}: records that"
-            " consumers may have read are gone here. Let a replica that has them lead, and do not"
-            " force an unclean leader election"
-        )
+        yield (f"{counted(below, 'log')} will end below the high watermark{by_it}: {BELOW}")
 
 
 def _partition_lines(one: PartitionStart, start: BrokerStart) -> Iterator[str]:

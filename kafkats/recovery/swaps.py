@@ -23,11 +23,10 @@ from kafkats.index.build import Built, build_from
 from kafkats.logdir.identity import listed_row
 from kafkats.logdir.partition import FileFacts
 from kafkats.logdir.text import read_small
-from kafkats.plans.plan import item_of
+from kafkats.plans.plan import file_of, item_of
 from kafkats.plans.rows import Item, SegmentRow
 from kafkats.recovery.decide import Blocked, Decision, log_of
 from kafkats.recovery.loading import SWAP, complete_swaps
-from kafkats.recovery.log_end import file_of
 from kafkats.segment.reader import open_source
 
 _INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX, paths.TXN_INDEX)

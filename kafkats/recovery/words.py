@@ -12,6 +12,11 @@ UNMARKED: Final = (
     " 4.1) takes the broker out of ISR and ELR"
 )
 """What the removal of a clean-shutdown marker costs."""
+BELOW: Final = (
+    "records that consumers may have read are gone here. Let a replica that has them lead, and do"
+    " not force an unclean leader election"
+)
+"""What it means that a log will end below its high watermark."""
 
 
 def bad_directory(path: str, name: str) -> str:

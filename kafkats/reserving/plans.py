@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkats.clock import now_ms
 from kafkats.errors import KafkatsError, Locked, Reserved
@@ -41,19 +41,6 @@ class Wish(NamedTuple):
     until_ms: int
     skip: bool = False
     take_over: tuple[str, ...] = ()
-
-
-class Summary(TypedDict, total=False):
-    """The reservations of a plan, as fields of its result. Without a wish only the remarks."""
-
-    remarks: Required[list[str]]
-    holder: str
-    reserved_until_ms: int | None
-    """None: no log dir is reserved."""
-    reserves: list[str]
-    """The roots that are reserved for the plan."""
-    reserved: list[dict[str, str | int]]
-    """The reservations of others, whose log dirs were left out."""
 
 
 @dataclass
@@ -92,26 +79,6 @@ class Planning:
         self.kept |= kept
         if folder is not None:
             write_record(folder, [self.entered[root] for root in sorted(kept)])
-
-    def summary(self) -> Summary:
-        """Return the stable JSON fields for the result of a plan."""
-        if self.wish is None:
-            return {"remarks": self.remarks}
-        ends = [entered.reservation.until_ms for entered in self.entered.values()]
-        return {
-            "remarks": self.remarks,
-            "holder": self.wish.holder,
-            "reserved_until_ms": max(ends, default=None),
-            "reserves": sorted(self.entered),
-            "reserved": [one.as_row() for one in self.skipped],
-        }
-
-    def sentences(self) -> list[str]:
-        """Return the reservations as text lines, without the remarks."""
-        return [
-            f"{root}: reserved by {in_words(entered.reservation)}"
-            for root, entered in sorted(self.entered.items())
-        ]
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Find the offset at a time in one partition, as its brokers do or by its records.
 
-    with open_partition(path) as partition:
+    with Partition(path) as partition:
         find_exact(partition, Word.LATEST)               words are named; a number is an instant
         find(partition, 1_600_000_000_000)               what a broker answers, by generation
         find_exact(partition, 1_600_000_000_000)         the first record that late
@@ -24,7 +24,7 @@ from kafkats.search.answers import (
 from kafkats.search.broker import find, offsets_before
 from kafkats.search.depths import DEPTHS
 from kafkats.search.exact import compare, find_exact, find_safe
-from kafkats.search.partition import Partition, PartitionFacts, Segment, open_partition, open_unit
+from kafkats.search.partition import Partition, PartitionUnit, Segment, open_unit
 
 __all__ = [
     "DEPTHS",
@@ -36,7 +36,7 @@ __all__ = [
     "REASONS",
     "Answer",
     "Partition",
-    "PartitionFacts",
+    "PartitionUnit",
     "Segment",
     "Target",
     "Word",
@@ -45,7 +45,6 @@ __all__ = [
     "find_exact",
     "find_safe",
     "offsets_before",
-    "open_partition",
     "open_unit",
     "taken_for_a_word",
 ]

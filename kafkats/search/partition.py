@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Protocol
+from typing import Final
 
 from kafkats import paths
 from kafkats.errors import CorruptBatch, CorruptIndex, Vanished, storage
@@ -20,29 +20,38 @@ from kafkats.search.segment import Segment
 from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.search import LOWEST, Hit
 
-__all__ = ["Partition", "PartitionFacts", "Segment", "open_partition", "open_unit"]
+__all__ = ["Partition", "PartitionUnit", "Segment", "open_unit"]
 
 _KEPT_OPEN: Final = 64
 """How many segments have open files at a time."""
 
 
 class Partition:
-    """The result of open_partition."""
+    """The partition directory at `path`, as a context manager. Only names are read at first.
+
+    `log_start_offset` and `high_watermark` come from the root's checkpoints. `clean` tells that the
+    root has a clean-shutdown marker: every whole slot of an index is then an entry, as for a broker
+    that starts on it. `live`: a broker may truncate files, so none is memory-mapped. `searchable`
+    False: the topic's message.format.version is below 0.10, for which 0.10 to 3.x refuse to search
+    by time. `log_end_offset` is the one that a running broker has in memory, -1: the log's own.
+    Raises Vanished, StorageFailed.
+    """
 
     def __init__(
         self,
-        path: str,
-        names: frozenset[str],
+        path: str | os.PathLike[str],
         *,
-        log_start_offset: int,
-        high_watermark: int | None,
-        clean: bool,
-        live: bool,
-        searchable: bool,
-        index_interval_bytes: int,
+        log_start_offset: int = 0,
+        high_watermark: int | None = None,
+        clean: bool = False,
+        live: bool = False,
+        searchable: bool = True,
+        index_interval_bytes: int = INDEX_INTERVAL_BYTES,
         log_end_offset: int = -1,
     ) -> None:
-        self.path = path
+        with storage(path, "listing the partition directory"):
+            names = frozenset(os.listdir(path))  # noqa: PTH208 - names are all that is wanted
+        self.path = os.fspath(path)
         self.names = names
         self.clean, self.live, self.searchable = clean, live, searchable
         self.high_watermark = high_watermark
@@ -63,12 +72,7 @@ class Partition:
     def __enter__(self) -> Partition:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -140,33 +144,35 @@ def _check_end(segment: Segment, facts: SegmentFacts) -> None:
         )
 
 
-class PartitionFacts(Protocol):
-    """A partition's path and what its root says of it. `lookup.partitions.PartitionUnit` is one."""
+@dataclass(frozen=True)
+class PartitionUnit:
+    """One partition to search, from names and checkpoints alone. It is small and can be pickled.
+
+    Without a `partition_dir` it stands for the files of a log directory that cannot be read.
+    """
+
+    log_dir: str
+    partition_dir: str
+    log_start_offset: int = 0
+    high_watermark: int | None = None
+    clean: bool = False
+    live: bool = False
+    hidden: str = ""
+    """Why files that a broker reads are hidden from us: then there is no answer."""
 
     @property
-    def path(self) -> Path: ...
-    @property
-    def partition_dir(self) -> str: ...
-    @property
-    def log_start_offset(self) -> int: ...
-    @property
-    def high_watermark(self) -> int | None: ...
-    @property
-    def clean(self) -> bool: ...
-    @property
-    def live(self) -> bool: ...
-    @property
-    def hidden(self) -> str: ...
+    def path(self) -> Path:
+        return Path(self.log_dir, self.partition_dir)
 
 
 def open_unit(
-    unit: PartitionFacts,
+    unit: PartitionUnit,
     *,
     searchable: bool = True,
     index_interval_bytes: int = INDEX_INTERVAL_BYTES,
 ) -> Partition:
-    """Open the partition of a unit, as `open_partition`."""
-    return open_partition(
+    """Return the partition of a unit."""
+    return Partition(
         unit.path,
         log_start_offset=unit.log_start_offset,
         high_watermark=unit.high_watermark,
@@ -174,39 +180,4 @@ def open_unit(
         live=unit.live,
         searchable=searchable,
         index_interval_bytes=index_interval_bytes,
-    )
-
-
-def open_partition(
-    path: str | os.PathLike[str],
-    *,
-    log_start_offset: int = 0,
-    high_watermark: int | None = None,
-    clean: bool = False,
-    live: bool = False,
-    searchable: bool = True,
-    index_interval_bytes: int = INDEX_INTERVAL_BYTES,
-    log_end_offset: int = -1,
-) -> Partition:
-    """Open the partition directory at `path`, as a context manager. Only names are read now.
-
-    `log_start_offset` and `high_watermark` come from the root's checkpoints. `clean` tells that the
-    root has a clean-shutdown marker: every whole slot of an index is then an entry, as for a broker
-    that starts on it. `live`: a broker may truncate files, so none is memory-mapped. `searchable`
-    False: the topic's message.format.version is below 0.10, for which 0.10 to 3.x refuse to search
-    by time. `log_end_offset` is the one that a running broker has in memory, -1: the log's own.
-    Raises Vanished, StorageFailed.
-    """
-    with storage(path, "listing the partition directory"):
-        names = frozenset(os.listdir(path))  # noqa: PTH208 - names are all that is wanted
-    return Partition(
-        os.fspath(path),
-        names,
-        log_start_offset=log_start_offset,
-        high_watermark=high_watermark,
-        clean=clean,
-        live=live,
-        searchable=searchable,
-        index_interval_bytes=index_interval_bytes,
-        log_end_offset=log_end_offset,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kafkats import paths
-from kafkats.plans.plan import item_of
+from kafkats.plans.plan import file_of, item_of
 from kafkats.plans.rows import FindingRow, Item, SegmentRow
 from kafkats.split.parts import PartRow
 
@@ -24,20 +24,13 @@ def part_items(
     """Yield the rows of plan.ITEMS for the files of one part. `why` is the reason for its .log."""
     base, size = part["part_offset"], part["end"] - part["start"]
     head = not part["start"]
-    replaced = {
-        paths.LOG: segment["log"],
-        paths.OFFSET_INDEX: segment["index"],
-        paths.TIME_INDEX: segment["timeindex"],
-        paths.TXN_INDEX: segment["txnindex"],
-        paths.SNAPSHOT: segment["snapshot"],
-    }
     kinds = [paths.LOG, paths.OFFSET_INDEX]
     kinds += [paths.TIME_INDEX] if segment["timeindex"] else []
     # Brokers without time indexes have no producer state either.
     kinds += [paths.SNAPSHOT] if segment["timeindex"] and not head else []
     kinds += [paths.TXN_INDEX] if part["aborted"] or (head and segment["txnindex"]) else []
     for kind in kinds:
-        before = replaced[kind] if head else None
+        before = file_of(segment, kind) if head else None
         gone = kind == paths.TXN_INDEX and not part["aborted"]
         action = "remove" if gone else "replace" if before else "add"
         reason = why if kind == paths.LOG else _WHY[kind]

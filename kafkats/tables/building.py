@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kafkats import paths
 from kafkats.execution import Executor
-from kafkats.search import PartitionFacts
+from kafkats.search import PartitionUnit
 from kafkats.tables.cells import build_unit
 from kafkats.tables.merge import Written, open_cells, write
 from kafkats.tables.schema import TABLE, Ints
@@ -30,20 +30,20 @@ _ROUND_CELLS: Final = 1 << 20
 """An executor returns the rows of so many cells at a time."""
 _NONE: Final = np.empty(0, np.int64)
 
-_Piece = tuple[PartitionFacts, Ints, Ints]
+_Piece = tuple[PartitionUnit, Ints, Ints]
 """A partition, cells (ms) to search for, and cells that earlier runs left open."""
 
 
 def build(
     folder: str | os.PathLike[str],
-    partitions: Iterable[PartitionFacts],
+    partitions: Iterable[PartitionUnit],
     from_ms: int,
     to_ms: int,
     *,
     step_ms: int = MINUTE_MS,
     exact: bool = False,
     executor: Executor | None = None,
-    size: Callable[[PartitionFacts], int] = lambda _: 0,
+    size: Callable[[PartitionUnit], int] = lambda _: 0,
     busy: Busiest | None = None,
 ) -> Written:
     """Add the cells of an interval to the table in `folder`, and close open cells where possible.
@@ -72,7 +72,7 @@ def _searched(
     executor: Executor,
     work: Iterable[_Piece],
     do: Callable[[_Piece], pa.RecordBatch],
-    size: Callable[[PartitionFacts], int],
+    size: Callable[[PartitionUnit], int],
 ) -> Iterator[pa.Table]:
     for some in _rounds(work):
         yield executor.map("table", some, do, TABLE, size=lambda piece: size(piece[0]))
@@ -124,7 +124,7 @@ def _cells_in(span: Span, window: Span, step_ms: int) -> Ints:
 
 
 def spans_of(
-    unit: PartitionFacts, still: Mapping[tuple[str, int], Sequence[Span]]
+    unit: PartitionUnit, still: Mapping[tuple[str, int], Sequence[Span]]
 ) -> Sequence[Span]:
     """Return the open spans of the partition in the result of `open_cells`."""
     name = paths.parse_partition(unit.partition_dir)

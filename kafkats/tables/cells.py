@@ -52,7 +52,7 @@ def build_cells(
 
 
 def build_unit(
-    unit: search.PartitionFacts, cells: Ints, still: Ints = _NONE, *, exact: bool = False
+    unit: search.PartitionUnit, cells: Ints, still: Ints = _NONE, *, exact: bool = False
 ) -> pa.RecordBatch:
     """Build the cells of a partition directory, and of its `still` open cells those that close now.
 
@@ -70,7 +70,7 @@ def build_unit(
 
 
 def _built(
-    unit: search.PartitionFacts, cells: Ints, still: Ints, *, exact: bool
+    unit: search.PartitionUnit, cells: Ints, still: Ints, *, exact: bool
 ) -> tuple[pa.RecordBatch, str]:
     """Return the rows, and why the partition could not be searched or ""."""
     name = paths.parse_partition(unit.partition_dir)

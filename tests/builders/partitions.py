@@ -13,7 +13,7 @@ from kafkats import search
 from kafkats.compression import Codec
 from kafkats.formats import dispatch, v0, v1, v2
 from kafkats.formats.model import Record, TimestampType
-from kafkats.lookup.partitions import PartitionUnit
+from kafkats.search import PartitionUnit
 from tests.builders.logs import build
 from tests.index.generated import BASE, batch_bytes
 
@@ -46,7 +46,7 @@ class Made(NamedTuple):
     records: list[Record]
 
     def open(self, **settings: Any) -> search.Partition:
-        return search.open_partition(self.path, log_start_offset=self.log_start, **settings)
+        return search.Partition(self.path, log_start_offset=self.log_start, **settings)
 
     def first(self, target: int) -> tuple[int, int]:
         """By brute force: offset and timestamp of the first record of `target` or later."""

@@ -10,8 +10,8 @@ import pytest
 
 from kafkats.lookup.consumer_groups import Committed
 from kafkats.lookup.lag import LAG, REASONS, lag, lag_by_table
-from kafkats.lookup.partitions import PartitionUnit, lookup_partitions
-from kafkats.search import MAX_TIMESTAMP
+from kafkats.lookup.partitions import lookup_partitions
+from kafkats.search import MAX_TIMESTAMP, PartitionUnit
 from kafkats.tables import build, read
 from tests.answers import lookup
 from tests.golden import Unpacked, case

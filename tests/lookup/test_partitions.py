@@ -18,7 +18,6 @@ from kafkats.errors import UsageError
 from kafkats.lookup.partitions import (
     LOOKUP,
     LookupOptions,
-    PartitionUnit,
     above_high_watermark,
     lookup_partitions,
     lookup_unit,
@@ -79,7 +78,7 @@ def test_the_broker_is_compared_with_the_truth(golden: Unpacked, tmp_path: Path)
 def test_what_is_asked_for(golden: Unpacked) -> None:
     root = golden("timestamps-4.3.1", "data")
     (unit,) = lookup_partitions([root], topics="ts-falling")
-    with search.open_partition(unit.path, clean=unit.clean) as partition:
+    with search.Partition(unit.path, clean=unit.clean) as partition:
         newest = search.find_exact(partition, search.MAX_TIMESTAMP)
     target = newest.timestamp
     (exact,) = lookup_unit(unit, [target]).to_pylist()
@@ -220,4 +219,4 @@ def test_units(root: Path) -> None:
     copied = root.parent / "ts-copied-0"
     shutil.copytree(root / "ts-falling-0", copied)
     (copy,) = lookup_partitions([copied])
-    assert copy == PartitionUnit(str(root.parent), "ts-copied-0")
+    assert copy == search.PartitionUnit(str(root.parent), "ts-copied-0")

@@ -372,12 +372,11 @@ def test_reserved_ones_are_left_out(roots: list[Path]) -> None:
     with planning(named, wish) as ours:
         assert ours.log_dirs == [str(roots[1])]
         ours.keep(map(str, roots))
-    said = ours.summary()
-    assert said["reserved"] == [
+    assert [one.as_row() for one in ours.skipped] == [
         {"log_dir": str(roots[0]), "holder": theirs.holder, "until_ms": theirs.until_ms}
     ]
-    assert said["reserves"] == [str(roots[1])]
-    assert len(said["remarks"]) == 1 and "left out" in said["remarks"][0]
+    assert list(ours.entered) == [str(roots[1])]
+    assert len(ours.remarks) == 1 and "left out" in ours.remarks[0]
     assert reserved(roots[0]) == theirs
     with (
         pytest.raises(Reserved, match=r"airflow .*manual__"),
@@ -408,7 +407,7 @@ def test_whose_run_is_over_is_taken_over(roots: list[Path]) -> None:
     with planning(map(str, roots), wish) as ours:
         assert ours.log_dirs == list(map(str, roots))
         ours.keep([str(roots[0])])
-    assert "is over and was taken over" in ours.summary()["remarks"][0]
+    assert "is over and was taken over" in ours.remarks[0]
     mine = reserved(roots[0])
     assert mine is not None and mine.holder == wish.holder and not reserved(roots[1])
 

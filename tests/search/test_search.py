@@ -77,7 +77,7 @@ def recorded(golden: Unpacked, tmp_path_factory: pytest.TempPathFactory) -> Any:
             clean = (found.parent / ".kafka_cleanshutdown").exists()
             served = searchable(case, asked["kafka"], asked["tp"])
             log_start = checkpoint(found.parent, asked["tp"])
-            with search.open_partition(
+            with search.Partition(
                 copy, clean=clean, searchable=served, log_start_offset=log_start
             ) as partition:
                 yield asked, partition
@@ -313,7 +313,7 @@ def test_damage_of_any_kind_ends_as_an_error_or_a_true_answer(
         write_indexes(path)
         if kind:
             path.with_suffix(kind).write_bytes(noise)
-        with search.open_partition(folder, clean=True) as partition:
+        with search.Partition(folder, clean=True) as partition:
             for rule in SEARCH_RULES:
                 with suppress(KafkatsError):
                     ours = search.find(partition, target, rule)
@@ -567,7 +567,7 @@ def test_a_running_brokers_preallocated_indexes(tmp_path: Path) -> None:
 def test_nothing_there(tmp_path: Path) -> None:
     empty = tmp_path / "empty-0"
     empty.mkdir()
-    with search.open_partition(empty, log_start_offset=7) as partition:
+    with search.Partition(empty, log_start_offset=7) as partition:
         for rule in SEARCH_RULES:
             assert search.find(partition, 5, rule).offset == -1
         assert search.find(partition, search.EARLIEST).offset == 7
@@ -581,7 +581,7 @@ def test_nothing_there(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="negative"):
             search.find_safe(partition, 5, -1)
     with pytest.raises(Vanished):
-        search.open_partition(tmp_path / "gone-0")
+        search.Partition(tmp_path / "gone-0")
 
 
 def test_a_log_that_goes_away_and_one_that_is_no_file(tmp_path: Path) -> None:
@@ -635,5 +635,5 @@ def test_an_empty_segment_without_its_index_ends_a_search_by_its_mtime(
         log.with_suffix(".timeindex").unlink()
     os.utime(log, (mtime_s, mtime_s))
     targets = [1600000020000, 1600000030000, 1600000069000, 1650000000000]
-    with search.open_partition(directory, clean=True) as partition:
+    with search.Partition(directory, clean=True) as partition:
         assert [search.find(partition, target).offset for target in targets] == answers

@@ -73,7 +73,7 @@ def test_cells_are_those_of_brute_force(data: st.DataObject) -> None:
         )
         watermark = data.draw(st.none() | st.integers(0, one.end))
         for exact in (False, True):
-            with search.open_partition(one.path, high_watermark=watermark) as partition:
+            with search.Partition(one.path, high_watermark=watermark) as partition:
                 found = tables.build_cells(partition, "grown", 0, cells, exact=exact).to_pylist()
             for cell, row in zip(cells.tolist(), found, strict=True):
                 offset, timestamp = one.first(cell)
@@ -92,7 +92,7 @@ def test_cells_of_real_partitions(golden: Unpacked) -> None:
     compared = 0
     for case in cases("timestamps", "retention", "transactions"):
         for path in partitions(golden(case, case.states[-1])):
-            with search.open_partition(path) as partition:
+            with search.Partition(path) as partition:
                 try:
                     newest = search.find_exact(
                         partition, search.MAX_TIMESTAMP, depth="full"

@@ -19,7 +19,6 @@ from kafkats.lookup.marks import Limits, cells_sentence, read_marks
 from kafkats.lookup.options import Logs, Lookup, Search, Table, Times
 from kafkats.lookup.partitions import (
     LookupOptions,
-    PartitionUnit,
     above_high_watermark,
     above_sentences,
     limits,
@@ -31,7 +30,7 @@ from kafkats.lookup.partitions import (
 from kafkats.plans.facts import write_table
 from kafkats.plans.files import make_folder, write_json
 from kafkats.request import PolicyContent, Request
-from kafkats.search import Target
+from kafkats.search import PartitionUnit, Target
 from kafkats.tables import Busiest, build, table_in
 from kafkats.tables.spans import check_interval
 

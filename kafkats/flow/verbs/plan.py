@@ -11,10 +11,10 @@ from kafkats.config.given import Given
 from kafkats.config.options import Dialect, Topics, WorkArea
 from kafkats.errors import UsageError
 from kafkats.flow import looking
+from kafkats.flow.apply import refuse_unpermitted
 from kafkats.flow.applying import closed
 from kafkats.flow.dispatch import Work, seen
 from kafkats.flow.keeping import keep_census, keep_certificate, keep_segments
-from kafkats.flow.planning import write
 from kafkats.flow.rolling_back import undoing, undone_in
 from kafkats.flow.steps import check_step
 from kafkats.flow.units import units_in
@@ -57,8 +57,8 @@ class _Planning(NamedTuple):
 def perform(work: Work) -> None:
     """Reserve the log directories, decide, and write the plan's folder.
 
-    Raises UsageError for options that do not go together, and as `planning` and
-    `flow.planning.write`.
+    Raises UsageError for options that do not go together, and as `planning`;
+    NotPermitted where the files could not be given their attributes; StorageFailed.
     """
     request, done = work.request, work.done
     given, folder = request.given(), request.of(PlanFolder)
@@ -176,7 +176,8 @@ def _write_plan(
 ) -> PlanMade:
     plan = planned.plan
     folder = _folder_of(plan, asked, beside)
-    write(planned, ours, folder)
+    refuse_unpermitted(plan)
+    ours.write(plan, folder, **planned.beside)
     return PlanMade(folder=str(folder), digest=plan.digest, totals=dict(plan.header["totals"]))
 
 

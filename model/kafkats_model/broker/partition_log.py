@@ -20,7 +20,7 @@ from kafkats.primitives import view
 from kafkats.retention.rules import Decision, decide
 from kafkats.rolling import rules as rolling
 from kafkats.rolling.replay import new_base_offset
-from kafkats.search.partition import Partition, open_partition
+from kafkats.search.partition import Partition
 from kafkats_model.broker import files
 from kafkats_model.broker.active import (
     ActiveSegment,
@@ -367,7 +367,7 @@ class PartitionLog:
 
     def opened(self) -> Partition:
         """Open the partition for searches, as a context manager. Raises StorageFailed."""
-        return open_partition(
+        return Partition(
             self.directory,
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
