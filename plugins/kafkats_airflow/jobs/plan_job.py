@@ -49,10 +49,10 @@ class PlanJobOperator(KafkatsJobOperator):
                 held = [str(one["holder"]) for one in result.get("reserved", ())]
             except Held as e:
                 held = [one.holder for one in e.holders]
-                if not (fresh := _over(context, held, self._over)):
+                if not (fresh := _ended(context, held, self._over)):
                     raise
             else:
-                if not (fresh := _over(context, held, self._over)):
+                if not (fresh := _ended(context, held, self._over)):
                     return result
             self.log.warning(
                 "remark: the reservation of %s counts no more: that run is over", ", ".join(fresh)
@@ -118,7 +118,7 @@ def _kept(plan: PlanResult) -> bool:
     )
 
 
-def _over(context: Context, holders: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
+def _ended(context: Context, holders: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
     """Return the holders that are DAG runs which are over or no longer exist."""
     found = []
     for holder in dict.fromkeys(holders):
