@@ -47,7 +47,7 @@ from kafkats.hashes import hash_bytes
 from kafkats.segment.columns import Binary, columns
 from kafkats.segment.parity import digest_records
 from kafkats.segment.reader import Bytes, Source, open_segment
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 
 SIZE = 128 * MIB
 PEER_SIZE = 8 * MIB

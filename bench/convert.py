@@ -65,7 +65,7 @@ from kafkats.segment.convert import Conversion, convert_source
 from kafkats.segment.pack import lz4_compress_default
 from kafkats.segment.reader import open_source
 from kafkats.segment.unpack import lz4_decompress_safe, zstd_functions
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 
 SIZE = 128 * MIB
 PACKED_SIZE = 32 * MIB

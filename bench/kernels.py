@@ -34,7 +34,7 @@ from bench.harness import MIB, ROOT, cpu_seconds
 from bench.segments import Shape, make_log
 from kafkats.formats import v2
 from kafkats.formats.model import Codec, Header, Record, TimestampType
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 
 PAIRS = 31
 LIMIT = 1.03

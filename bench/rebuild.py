@@ -49,7 +49,8 @@ from kafkats.index.build import Built, build_from
 from kafkats.paths import OFFSET_INDEX, TIME_INDEX
 from kafkats.segment.reader import open_segment, open_source
 from kafkats.segment.walk import walk
-from tests.builders.logs import array_source, build
+from kafkats_model.memory_source import array_source
+from tests.builders.logs import build
 
 SIZE = 256 * MIB
 PEER_SIZE = 16 * MIB

@@ -17,7 +17,8 @@ from kafkats.inspect.dump import dump
 from kafkats.plans.units import list_units
 from kafkats_model.index import enriched_index, minute_index
 from kafkats_model.layouts import STEPS, LayoutOptions, by_partition, layouts_unit
-from tests.builders.logs import array_source, build
+from kafkats_model.memory_source import array_source
+from tests.builders.logs import build
 from tests.builders.partitions import T0, Grown, batch, grown
 from tests.golden import Unpacked, case
 from tests.index.generated import reseal

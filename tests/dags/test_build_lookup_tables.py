@@ -297,6 +297,7 @@ def test_one_table_per_broker_and_connection(tmp_path: Path) -> None:
                 "output": f"{tmp_path}/r/lookup/host_1-1",
             },
             "Lookup": {
+                "go_on": True,
                 "depth": "full",
                 "report": f"{tmp_path}/r/build_lookup_tables/scheduled__1/host_1-1",
             },

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.segment.reader import Source, Window
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 
 _PAGE: Final = mmap.PAGESIZE
 _libc: Final = ctypes.CDLL(None, use_errno=True)

@@ -20,7 +20,7 @@ from kafkats.formats.model import Record, TimestampType
 from kafkats.index.check import check_segment
 from kafkats.kernels import records as k
 from kafkats.segment.walk import walk
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 
 LAST = 2**63 - 2
 

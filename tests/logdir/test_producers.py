@@ -17,7 +17,7 @@ from kafkats.formats.v2 import encode_batch
 from kafkats.logdir import producers
 from kafkats.logdir.producers import Producers, java_order, producers_at, replay, snapshot_at
 from kafkats.logdir.snapshot import ProducerEntry, encode_snapshot, read_snapshot
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 from tests.golden import Case, Unpacked, case, cases, partitions
 
 NEW = tuple(

@@ -21,7 +21,7 @@ from kafkats.segment.census import take_census
 from kafkats.segment.deep import look_at_records
 from kafkats.segment.facts import Cell
 from kafkats.segment.walk import Walked, walk
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 from tests.golden import Unpacked
 from tests.index.generated import BASE, damaged_logs, frame_starts, logs, reseal
 

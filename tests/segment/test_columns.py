@@ -21,8 +21,8 @@ from kafkats.formats.model import Header, Record, TimestampType
 from kafkats.segment import columns as columns_module
 from kafkats.segment.columns import Binary, columns
 from kafkats.segment.reader import Source, Window, open_source
+from kafkats_model.memory_source import array_source
 from tests.builders.columns import as_records, believed, entries, read
-from tests.builders.logs import array_source
 from tests.formats.logs import AREAS, NULL, nullable, raw_batch, raw_message
 from tests.golden import Case, Unpacked, cases, partitions
 from tests.index.generated import BASE, batch_bytes, damaged_logs, frame_starts, logs, reseal

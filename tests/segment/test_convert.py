@@ -21,7 +21,7 @@ from kafkats.segment import convert
 from kafkats.segment.convert import Conversion, convert_source
 from kafkats.segment.reader import Source, Window, open_source
 from kafkats.segment.walk import walk
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 from tests.golden import Unpacked
 from tests.index.generated import BASE, damaged_logs, logs, reseal
 

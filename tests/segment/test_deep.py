@@ -20,7 +20,7 @@ from kafkats.index.reference import read_batches
 from kafkats.segment import unpack
 from kafkats.segment.deep import Deep, look_at_records
 from kafkats.segment.walk import walk
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 from tests.formats.logs import AREAS
 from tests.golden import Unpacked
 from tests.index.generated import BASE, damaged_logs, frame_starts, logs, reseal

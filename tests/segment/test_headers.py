@@ -10,8 +10,8 @@ from kafkats.formats import dispatch
 from kafkats.kernels import headers as k
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import Source, Window, open_source
+from kafkats_model.memory_source import array_source
 from tests.builders.columns import expected
-from tests.builders.logs import array_source
 from tests.golden import Unpacked
 
 CASES = (

@@ -18,7 +18,7 @@ from kafkats.formats.convert import Target, convert_segment
 from kafkats.formats.model import Codec, Header, Record, TimestampType
 from kafkats.segment.parity import Difference, Parity, digest_records, first_difference
 from kafkats.segment.reader import Source
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 from tests.golden import Unpacked
 from tests.index.generated import BASE, logs
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkats.segment.plain_budget import set_budget, take_from_budget
 from kafkats.segment.reader import open_source
 from kafkats.segment.walk import Points, Walked, walk
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 from tests.golden import Unpacked
 from tests.index.generated import BASE, damaged_logs
 

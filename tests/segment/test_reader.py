@@ -18,7 +18,7 @@ from kafkats.segment import reader
 from kafkats.segment.facts import StopReason
 from kafkats.segment.reader import open_segment, open_source
 from kafkats.segment.walk import walk
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 from tests.golden import Unpacked
 
 

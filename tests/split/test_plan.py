@@ -26,8 +26,8 @@ from kafkats.segment.copying import copy_range
 from kafkats.segment.parity import digest_records
 from kafkats.split.parts import PARTS, SplitOptions, look
 from kafkats.split.plan import plan_split
+from kafkats_model.memory_source import array_source
 from tests.builders.directories import contents, unpacked
-from tests.builders.logs import array_source
 from tests.builders.operations import altered, applied, undone, verified
 from tests.golden import partitions
 

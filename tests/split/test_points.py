@@ -14,7 +14,7 @@ from kafkats.rolling.replay import simulate
 from kafkats.rolling.rules import Append, Batch, Settings
 from kafkats.segment.reader import Source, open_source
 from kafkats.split.points import Border, as_rolled, expired_head, unmixed
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 from tests.golden import Case, Segment, Unpacked, cases
 
 KINDS = ("rolling", "transactions", "compaction", "matrix", "upgrade", "retention", "timestamps")

@@ -45,7 +45,7 @@ from kafkats_model.broker.log_rules import LogRule
 from kafkats_model.broker.places import places
 from kafkats_model.broker.settings import Topic
 from kafkats_model.errors import Rejected
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 
 
 class Judged(NamedTuple):

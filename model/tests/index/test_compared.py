@@ -14,7 +14,7 @@ from kafkats.errors import UsageError
 from kafkats.formats import dispatch
 from kafkats_model.index import enriched_index, minute_index
 from kafkats_model.index.compared import compare
-from tests.builders.logs import array_source
+from kafkats_model.memory_source import array_source
 from tests.golden import Unpacked
 from tests.index.generated import BASE, logs
 from tests.index.pages import ROW

@@ -152,7 +152,7 @@ def building(context: Context) -> list[Arguments]:
             "begins": begin.isoformat(),
             "until": end.isoformat(),
         },
-        "Lookup": {"depth": "full"} if params["exact"] else {},
+        "Lookup": {"go_on": True} | ({"depth": "full"} if params["exact"] else {}),
     }
     seen, asked = folder_of(context), list[Arguments]()
     for group, folder in tables(params):
