@@ -103,7 +103,7 @@ def serve(work: Path, tally: Tally) -> None:
 def compare_served(
     when: str, one: Case, label: str, records: dict[str, list[Any]], tally: Tally
 ) -> None:
-    """What a consumer read of every partition against what one read when the case was made."""
+    """Compare the records that a consumer read of every partition with those of the case."""
     said: dict[str, list[dict[str, Any]]] = {}
     for record in one.records(label):
         said.setdefault(record["tp"], []).append(record)

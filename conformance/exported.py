@@ -158,7 +158,7 @@ def _compare_lag(said: str, committed: list[Committed], units: list[Any], tally:
 
 
 def _own_reset(tool: Any, time: int, topics: set[str]) -> dict[tuple[str, int], int]:
-    """Where Kafka's tool would send a group for that time."""
+    """Return the offsets to which Kafka's tool would reset a group for that time."""
     moment = datetime.fromtimestamp(time / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.000+00:00")
     words = [word for topic in sorted(topics) for word in ("--topic", topic)]
     said = tool(

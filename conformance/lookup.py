@@ -241,7 +241,7 @@ def _served(root: Path) -> list[Path]:
 
 
 def _times(partition: Path) -> tuple[list[int], bool]:
-    """Of all records that can be read, and whether a batch is corrupt."""
+    """Return the timestamps of all readable records, and whether a batch is corrupt."""
     times, corrupt = set(), False
     for log in filter(is_segment, partition.glob("*.log")):
         data = log.read_bytes()

@@ -78,7 +78,7 @@ class _Client(NamedTuple):
         return _records(json.loads(line) for path in out for line in path.open())
 
     def times(self, asked: dict[str, list[int]]) -> dict[str, list[Any]]:
-        """What offsetsForTimes finds at each time, in each partition."""
+        """Return the answers of offsetsForTimes to each time, by partition."""
         paths_of = {
             name: (self.work / f"{name}.ask", self.work / f"{name}.found") for name in asked
         }

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkats.clock import DAY_MS
 from kafkats.config.approvers import NAME, Approver, read_approvers
 from kafkats.config.option import declared
 from kafkats.errors import Refused, UsageError
@@ -26,7 +27,6 @@ from kafkats.request import PolicyContent, Request, models_of
 if TYPE_CHECKING:
     from kafkats.plans.plan import Plan
 
-DAY_MS: Final = 86_400_000
 SET: Final = f" ({NAME} is set)"
 FLOOR: Final = "KAFKATS_UNDO_DAYS_FLOOR"
 
@@ -77,7 +77,7 @@ here has all of its own.
 
 
 class Bounds(NamedTuple):
-    """What the requests of a deployment may name."""
+    """The policy, folder and least age that the requests of a deployment may name."""
 
     policy: str
     folder: str
@@ -202,7 +202,7 @@ class Deployment(NamedTuple):
         return self._replace(bounds=Bounds.of_environment()) if self.guarded else self
 
     def check(self, request: Request) -> None:
-        """Raise Refused for a request that goes over the bounds."""
+        """Raise Refused for a request that is not within the bounds."""
         if self.bounds is not None:
             self.bounds.check(request)
 

@@ -115,6 +115,11 @@ class Rows(Show):
         self.found: list[LocatedFinding] = []
         self.untold = 0
 
+    @property
+    def _for_people(self) -> bool:
+        """Whether a person reads the rows in a shell."""
+        return not self.as_json and session().front.most_rows is None
+
     def planned(self, planned: Planned, folder: Path) -> None:
         show_plan_rows(planned.plan, as_json=self.as_json, files=self.files)
         self.planned_in = planned, folder
@@ -170,14 +175,13 @@ class Rows(Show):
 
         show_rows(rows, _worth_showing(_FORMATS, rows), self.as_json)
         losing = [row for row in census.zero_copy(table) if row["fetch_0_1_converted"]]
-        for_people = not self.as_json and session().front.most_rows is None
-        if for_people and losing:
+        if self._for_people and losing:
             say(
                 "\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the"
                 " file, for old fetches:"
             )
         show_rows(losing, _worth_showing(_ZERO_COPY, losing), self.as_json)
-        if for_people and losing:
+        if self._for_people and losing:
             say(f"{census.ON_4X}\n")
         self.said = problem_sentences(census.problems(table))
 
@@ -196,8 +200,9 @@ class Rows(Show):
         rows = found.to_pylist()
         unread = [row for row in rows if row["reason"] == "unreadable"]
         self.untold = sum(bool(row["partition_dir"]) for row in unread)
-        people = not self.as_json and session().front.most_rows is None
-        show_rows([_timed(row) for row in rows] if people else rows, _ANSWERS, self.as_json)
+        show_rows(
+            [_timed(row) for row in rows] if self._for_people else rows, _ANSWERS, self.as_json
+        )
 
     def marks(self, marks: Sequence[Mark]) -> None:
         rows = [mark._asdict() for mark in marks]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Front(NamedTuple):
-    """Who runs the commands: a person in a shell, or a scheduler.
+    """The caller of the commands: a person in a shell, or a scheduler.
 
     `fields`: those that all its requests have. `separate`: proofs and blocked rows have tasks of
     their own, and a table gets one interval after another, whose open cells the next run finds

@@ -44,6 +44,7 @@ from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, PartitionKey, item_rows
 from kafkats.plans.run import PartitionWork, Run, about, journal_of, run_of, stop_file
+from kafkats.result import ALREADY
 
 _ACTIONS: Final = ("add", "replace", "truncate", "remove", "update")
 
@@ -372,5 +373,5 @@ def summarize(actions: pa.Table) -> dict[str, Any]:
         "exit_code": 3 if "refused" in outcomes else 2 if "failed" in outcomes else 0,
     }
     if "already" in outcomes and set(outcomes) <= {"already", "nothing"}:
-        summary["note"] = "this plan had been applied before: nothing was changed"
+        summary["note"] = ALREADY
     return summary

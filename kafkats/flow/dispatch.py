@@ -54,10 +54,10 @@ class Show:
         """census.CENSUS, and its rows by group."""
 
     def certified(self, certificate: Certificate) -> None:
-        """What a certificate states, and why there is none."""
+        """The certificate that was made, or the reasons why there is none."""
 
     def rechecked(self, again: Recheck) -> None:
-        """What has changed since a certificate was made."""
+        """The changes since a certificate was made."""
 
     def looked_up(self, found: pa.Table) -> None:
         """partitions.LOOKUP: the answers of a search in log directories."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafkats.clock import DAY_MS
 from kafkats_airflow.reports import common
 from kafkats_airflow.results import JobResult, LookupResult, TableResult
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from kafkats.lookup.marks import Mark
     from kafkats.lookup.record_scatter import Cloud
 
-DAY_MS = 86_400_000
 """Of a longer range the beginning is drawn."""
 
 

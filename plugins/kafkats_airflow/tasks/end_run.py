@@ -6,13 +6,13 @@ has other RUNs by now, nothing is done.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
+from kafkats.clock import DAY_MS, now_ms
 from kafkats.errors import Refused, UsageError
 from kafkats_airflow import checks, deployment, settings
 from kafkats_airflow.approvals.answers import SHORTEST_DIGEST, joined
@@ -32,7 +32,6 @@ PURGE: Final = "purge"
 DONE: Final = {UNDO: "undone", PURGE: "purged"}
 FILES: Final = {UNDO: "undone.json", PURGE: "purge.json"}
 """The file in a RUN's folder that tells of its end."""
-DAY_MS: Final = 86_400_000
 
 
 class Ending(TypedDict):
@@ -170,7 +169,7 @@ def _check_floor(paths: Sequence[Path]) -> None:
     if not deployment.hardened():
         return
     for path in paths:
-        age_ms = time.time_ns() // 1_000_000 - ended_ms(path)
+        age_ms = now_ms() - ended_ms(path)
         if age_ms < settings.FLOOR_DAYS * DAY_MS:
             raise Refused(
                 f"this deployment keeps old files for {settings.FLOOR_DAYS} days"

@@ -6,13 +6,13 @@ Both decide for a moment (kafkats_airflow.runs.moment).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from airflow.providers.common.compat.sdk import Context
 
+from kafkats import clock
+from kafkats.clock import DAY_MS
 from kafkats.errors import KafkatsError, UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.approvals.guards import beyond_guards, nothing, over_guards
@@ -25,8 +25,6 @@ from kafkats_airflow.runs.moment import moment
 from kafkats_airflow.runs.plans import planned_by
 from kafkats_airflow.runs.tries import work_of
 from kafkats_airflow.runs.volumes import groups_of
-
-DAY_MS: Final = 86_400_000
 
 
 @in_our_words
@@ -107,7 +105,7 @@ def _waits(folder: Path, operation: str, window_ms: int) -> set[str]:
     from kafkats.plans.run import read_run
 
     ended = folder / "report.json"
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = clock.now_ms()
     if (folder / "purge.json").exists() or not ended.exists():
         return set()
     if ended.stat().st_mtime_ns // 1_000_000 + window_ms > now_ms:

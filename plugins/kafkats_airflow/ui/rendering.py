@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from kafkats import clock
 from kafkats_airflow.airflow_words import in_airflow
 from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading import beginning
@@ -93,7 +93,7 @@ _TEMPLATES.filters.update(
 def page(request: Request, template: str, *, status: int = 200, **values: object) -> Response:
     """Render a template. It has `now_ms` and the request's path besides `values`."""
     here = request.url.path.rsplit("/", 1)[-1]
-    given = {"now_ms": now_ms(), "here": here, "query": request.query_params} | values
+    given = {"now_ms": clock.now_ms(), "here": here, "query": request.query_params} | values
     text = _TEMPLATES.get_template(template).render(given)
     # names on a disk may be any bytes, also such as UTF-8 cannot write
     return HTMLResponse(text.encode("utf-8", "backslashreplace"), status)
@@ -112,8 +112,3 @@ _TITLES: Final[Mapping[int, str]] = {
     403: "You may not see this",
     404: "There is nothing to show here",
 }
-
-
-def now_ms() -> int:
-    """Return the time now, epoch ms."""
-    return time.time_ns() // 1_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from kafkats import clock
 from kafkats_airflow.reading import runs
 from kafkats_airflow.ui import deployed, rendering, rights
 from kafkats_airflow.ui.asked import NOT_OURS
@@ -23,7 +24,7 @@ def page(request: Request, dag_id: rights.DagAsked) -> Response:
         found = runs.runs_in(folder, [dag_id])
     except OSError as e:
         found, unseen = [], (e.strerror or str(e)).lower()
-    rows = listing.rows_of(found, rendering.now_ms())
+    rows = listing.rows_of(found, clock.now_ms())
     return rendering.page(
         request,
         "dag.html",

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
+from kafkats import clock
 from kafkats_airflow.ui import dags, deployed, rendering
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import ending, next_steps
@@ -38,7 +39,7 @@ def page(request: Request, run: Asked) -> Response:
     """Show one run, or say that it has no folder that is seen from here."""
     if run.folder is None:
         return rendering.page(request, "no_run.html", title=run.run_id, run=run)
-    detail, now_ms = reading.detail_of(run.folder), rendering.now_ms()
+    detail, now_ms = reading.detail_of(run.folder), clock.now_ms()
     stages = reading.stages_of(detail, now_ms)
     known = dags.deployed()
     plans = detail.report.plans if detail.report else []

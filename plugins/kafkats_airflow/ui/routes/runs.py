@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
+from kafkats import clock
 from kafkats_airflow.reading import runs
 from kafkats_airflow.ui import deployed, rendering, rights
 from kafkats_airflow.ui.reading import listing
@@ -27,7 +28,7 @@ def page(
     start: Annotated[int, Query(ge=0, le=10**6)] = 0,
 ) -> Response:
     """Show all runs of the DAGs that the person may read."""
-    folder, now_ms, unseen = deployed.folder(), rendering.now_ms(), ""
+    folder, now_ms, unseen = deployed.folder(), clock.now_ms(), ""
     try:
         found = runs.runs_in(folder, readable.dag_ids)
     except OSError as e:

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
+from kafkats import clock
 from kafkats_airflow.reading import runs
 from kafkats_airflow.ui import dags, deployed, rendering, rights
 from kafkats_airflow.ui.reading import next_steps, volumes
@@ -41,7 +42,7 @@ def page(
     find: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """Show every log directory, the one in most trouble first."""
-    folder, now_ms, listed = deployed.folder(), rendering.now_ms(), deployed.listed()
+    folder, now_ms, listed = deployed.folder(), clock.now_ms(), deployed.listed()
     unseen = ""
     try:
         found = runs.runs_in(folder, readable.dag_ids)
