@@ -80,6 +80,14 @@ class Manager:
         return method == "GET" and details.id in PEOPLE[user.name]
 
 
+def deployed() -> Any:
+    """The DAGs of the project, as Airflow's database would have them."""
+    from kafkats_airflow.forms.tags import Dag
+    from kafkats_airflow.ui import dags
+
+    return dags.Dags(tuple(Dag(*one) for one in OPERATIONS.items()))
+
+
 @contextmanager
 def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
     """The pages and the metrics, mounted as Airflow mounts them, over this folder of all runs."""
@@ -87,7 +95,6 @@ def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
     from airflow.models.dag import DagModel
     from fastapi import FastAPI
     from kafkats_airflow import settings
-    from kafkats_airflow.forms.tags import Dag
     from kafkats_airflow.metrics import endpoint
     from kafkats_airflow.ui import dags, rights
     from kafkats_airflow.ui.mounted import Pages
@@ -102,8 +109,7 @@ def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
         patch.setattr(DagModel, "get_team_name", lambda dag_id: None)
         patch.setattr(DagModel, "get_dag_id_to_team_name_mapping", lambda dag_ids: {})
         patch.setattr(rights, "ours", tagged)
-        known = dags.Dags(tuple(Dag(*one) for one in OPERATIONS.items()))
-        patch.setattr(dags, "deployed", lambda: known)
+        patch.setattr(dags, "deployed", deployed)
         outer = FastAPI()
         outer.mount("/kafkats", Pages())
         outer.mount(endpoint.PREFIX, endpoint.Metrics())

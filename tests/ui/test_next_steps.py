@@ -11,6 +11,7 @@ import pytest
 
 from kafkats.findings import KINDS, REBUILD, REMEDIES
 from tests.ui.folders import HOUR_MS, ended, reclaimable, volume, write
+from tests.ui.harness import deployed
 
 FINDINGS: Final = Path(__file__).parents[2] / "docs" / "findings.md"
 ASKED: Final[dict[str, Any]] = {
@@ -53,7 +54,6 @@ def test_a_rebuild_mends_the_kinds_of_indexes_in_docs() -> None:
 )
 def test_the_steps_about_defects(folder: Path, kinds: Any, steps: list[str]) -> None:
     from kafkats_airflow.reading import runs
-    from kafkats_airflow.ui.dags import deployed
     from kafkats_airflow.ui.reading import volumes
     from kafkats_airflow.ui.reading.next_steps import steps_of
 
