@@ -179,6 +179,8 @@ def write_report(
     Only a run of Airflow has a `context`, and with it an overview.json.
     """
     checks.writable(folder)
+    if context is not None:
+        overview.labels_in(context, folder)
     from kafkats.migration.plot import magic_bytes
     from kafkats.plans.files import write_json
 
@@ -200,7 +202,11 @@ def write_report(
         "phase": params["phase"],
         **_common(folder, plans, stages),
         "runs": [*map(str, undone), *tries.fields_of(folder)["runs"]],
-        "volumes": sorted(log_dir for one in looked for log_dir in one["log_dirs"]),
+        "volumes": sorted(
+            log_dir
+            for one in looked
+            for log_dir in common.log_dirs_of(one, one["census"]["report"])
+        ),
         "brokers": steps.rows(params),
         "ledger": str(steps.ledger_of(params)),
         "magic_bytes": {"before": magic_bytes(before), "after": magic_bytes(now)},
@@ -228,10 +234,9 @@ def write_report(
 def _forecast(plans: common.Plans) -> pa.Table:
     """Return the forecasts of the plans that convert."""
     from kafkats.migration.forecast import FORECAST
-    from kafkats.plans.facts import read_table
 
     tables = [Path(plan["plan"]) / "forecast.parquet" for plan in plans if "undo" not in plan]
-    return common.concat([read_table(table, FORECAST) for table in tables], FORECAST)
+    return common.rows_of(tables, FORECAST)
 
 
 def _write_overview(
@@ -247,7 +252,9 @@ def _write_overview(
     if segments is not None:
         seen = overview.at_the_end(segments, after, common.SEGMENT)
     census = census if census.num_rows else None
-    volumes = overview.volumes_of(report["volumes"], seen, census=census, looks=looked)
+    volumes = overview.volumes_of(
+        report["volumes"], seen, census=census, looks=looked, params=params_of(context)
+    )
     failed = report["outcome"].endswith(UNFINISHED)
     causes = report["failures"]
     overview.write(context, folder, report["outcome"], volumes, failed=failed, failures=causes)
@@ -290,9 +297,7 @@ def _fetchers(params: RunParams) -> list[LostZeroCopy]:
 
 def _censuses(results: Results) -> pa.Table:
     from kafkats.migration.census import CENSUS as SCHEMA
-    from kafkats.plans.facts import read_table
 
-    tables = [
-        read_table(Path(one["census"]["report"]) / "census.parquet", SCHEMA) for one in results
-    ]
-    return common.concat(tables, SCHEMA)
+    return common.rows_of(
+        (Path(one["census"]["report"]) / "census.parquet" for one in results), SCHEMA
+    )
