@@ -27,7 +27,7 @@ from kafkats_airflow.approvals.stakes import on_disk
 from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.reports import overview
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
 from kafkats_airflow.results import (
     Arguments,
     FormatResult,
@@ -113,6 +113,7 @@ def report(
     `picture` draws the segments before and after the change into the report's folder.
     """
     plans = list(stages["plan"] or [])
+    unless_planned(context, asked, plans)
     folder, params = folder_of(context), params_of(context)
     whole = len(plans) == len(asked or [])
     end = outcome(folder, params, operation, plans) if whole else UNFINISHED

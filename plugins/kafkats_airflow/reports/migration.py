@@ -32,7 +32,7 @@ from kafkats_airflow import checks, failing
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports.burn_down import write_burn_down
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
 from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
 from kafkats_airflow.runs import steps, tries
 from kafkats_airflow.runs.folders import folder_of
@@ -98,6 +98,7 @@ def report(
         "certify": list(stages["certify"] or []),
     }
     asked = None if asked is None else list(asked)
+    unless_planned(context, asked, given["look"])
     folder = folder_of(context)
     no = tries.rejected(folder) and tries.ending(folder, (), rejected=True) == "rejected"
     end = outcome(params, asked, given, work, brokers, rejected=no)
@@ -223,11 +224,13 @@ def write_report(
         "census": now,
         "census-before": before,
     }
-    _write_tables(folder, named)
+    if looked:
+        _write_tables(folder, named)
     write_json(folder / "report.json", report)
     if context is not None:
         _write_overview(context, folder, report, segments if plans else None, now, looked)
-    write_burn_down(folder, Path(params["folder"]))
+    if looked:
+        write_burn_down(folder, Path(params["folder"]))
     return report
 
 

@@ -26,7 +26,7 @@ from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.jobs.applications import START
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports.common import PARTITION
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
 from kafkats_airflow.results import Arguments, PlanResult
 from kafkats_airflow.runs.folders import folder_of
 
@@ -67,6 +67,7 @@ def report(
     from kafkats.recovery.rows import STARTS
 
     plans = list(stages["plan"] or [])
+    unless_planned(context, asked, plans)
     folder, params = folder_of(context), params_of(context)
     checks.writable(folder)
     overview.labels_in(context, folder)

@@ -39,7 +39,7 @@ from kafkats_airflow.failing import failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports.common import Plans
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
 from kafkats_airflow.results import Arguments, PurgeResult, Work
 from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.moment import moment
@@ -131,6 +131,7 @@ def report(
     params, folder = params_of(context), folder_of(context)
     operation = planned_by(operation, params)
     asked = None if asked is None else list(asked)
+    unless_planned(context, asked, stages["plan"] or [])
     plans = chosen(list(stages["plan"] or []), list(work or []))
     end = outcome(folder, params, operation, plans, lost=work is None or unfinished(asked, plans))
     checks.writable(folder)
