@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from kafkats import clock
 from kafkats_airflow.reading import runs
-from kafkats_airflow.ui import deployed, rendering, rights
+from kafkats_airflow.ui import dags, deployed, rendering, rights
 from kafkats_airflow.ui.asked import NOT_OURS
 from kafkats_airflow.ui.reading import listing
 from kafkats_airflow.ui.routes.runs import ROWS
@@ -24,7 +24,7 @@ def page(request: Request, dag_id: rights.DagAsked) -> Response:
         found = runs.runs_in(folder, [dag_id])
     except OSError as e:
         found, unseen = [], (e.strerror or str(e)).lower()
-    rows = listing.rows_of(found, clock.now_ms())
+    rows = listing.rows_of(found, clock.now_ms(), dags.over)
     return rendering.page(
         request,
         "dag.html",

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from kafkats import clock
 from kafkats_airflow.reading import runs
-from kafkats_airflow.ui import deployed, rendering, rights
+from kafkats_airflow.ui import dags, deployed, rendering, rights
 from kafkats_airflow.ui.reading import listing
 
 router = APIRouter()
@@ -33,7 +33,7 @@ def page(
         found = runs.runs_in(folder, readable.dag_ids)
     except OSError as e:
         found, unseen = [], (e.strerror or str(e)).lower()
-    every = listing.rows_of(found, now_ms)
+    every = listing.rows_of(found, now_ms, dags.over)
     wanted = [
         row
         for row in every
