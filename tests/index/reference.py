@@ -1,7 +1,7 @@
-"""Reference implementation of the index build and check, in plain Python over `formats`.
+"""Reference implementation of the index build and check, in plain Python over `kafkats.formats`.
 
-Tests compare the kernel with it; new readers should start here. `build_reference` and
-`untrue_entries` process batches one by one and keep lists; they are slow.
+The kernels are held to it; new readers should start here. `build_reference` and `untrue_entries`
+process batches one by one and keep lists; they are slow.
 """
 
 from __future__ import annotations
