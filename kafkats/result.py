@@ -12,15 +12,16 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter
 
 from kafkats import __version__, clock, errors
 from kafkats.counts import counted
 from kafkats.errors import Holder, KafkatsError, storage
 from kafkats.plans.files import make_folder, private, write_private
 from kafkats.request import LogDirectory, Request
+from kafkats.text import Part, Text
 
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
 """How the work ended: the one source of exit codes."""
@@ -38,13 +39,37 @@ _FAMILIES: Final = (
 )
 
 
-class Part(BaseModel):
+class Fields(BaseModel):
     """A part of a result."""
 
     model_config = ConfigDict(extra="ignore")
 
 
-class Reserved(Part):
+_PARTS: Final = TypeAdapter(list[Part], config=ConfigDict(defer_build=True))
+
+
+def _document(text: str) -> object:
+    """Return a sentence as JSON has it: a string, or the parts of one with names in it."""
+    parts = text.parts if isinstance(text, Text) else ()
+    if all(isinstance(one, str) for one in parts):
+        return str(text)
+    return _PARTS.dump_python(list(parts), mode="json", exclude_defaults=True)
+
+
+def _read(document: object) -> Text:
+    """Return the sentence of a document. Raises ValidationError."""
+    if isinstance(document, Text):
+        return document
+    return Text(*_PARTS.validate_python([document] if isinstance(document, str) else document))
+
+
+Told: TypeAlias = Annotated[
+    str, PlainValidator(_read, json_schema_input_type=str | list[Part]), PlainSerializer(_document)
+]
+"""A sentence of a result, read as a Text: the names of options and commands are parts of it."""
+
+
+class Reserved(Fields):
     """A reservation of a log directory; `until_ms` is epoch milliseconds."""
 
     log_dir: str
@@ -52,7 +77,7 @@ class Reserved(Part):
     until_ms: int
 
 
-class Failure(Part):
+class Failure(Fields):
     """The error that ended the work.
 
     `kind` is its class in kafkats.errors; a reader that does not know it goes by `family`.
@@ -60,7 +85,7 @@ class Failure(Part):
 
     kind: str
     family: str = ""
-    reason: str
+    reason: Told
     path: str | None = None
     position: int | None = None
     base_offset: int | None = None
@@ -98,7 +123,7 @@ class Failure(Part):
         )
 
 
-class Proved(Part):
+class Proved(Fields):
     """The proof of written files. `not_equal` are the first that are not as planned."""
 
     files: int
@@ -106,7 +131,7 @@ class Proved(Part):
     not_equal: list[str] = []
 
 
-class Ran(Part):
+class Ran(Fields):
     """A run that was written, undone or purged. `errors` are the first, in words.
 
     `left`: blocked rows of a plan that has to be done as a whole. `already`: the plan had been
@@ -125,10 +150,10 @@ class Ran(Part):
     already: bool = False
     not_due: bool = False
     proof: Proved | None = None
-    errors: list[str] = []
+    errors: list[Told] = []
 
 
-class Certified(Part):
+class Certified(Fields):
     """A certificate. `folder` is "" if none was written."""
 
     folder: str
@@ -148,7 +173,7 @@ class Certified(Part):
         )
 
 
-class PlanMade(Part):
+class PlanMade(Fields):
     """A plan: its folder, its digest and its totals, as plan.json has them."""
 
     folder: str
@@ -160,7 +185,7 @@ class PlanMade(Part):
         return {"plan": self.folder, "digest": self.digest, "totals": self.totals}
 
 
-class ReservationMade(Part):
+class ReservationMade(Fields):
     """The reservations of a plan: `mine`, and `skipped` ones of others, which were left out."""
 
     holder: str
@@ -177,7 +202,7 @@ class ReservationMade(Part):
         }
 
 
-class Released(Part):
+class Released(Fields):
     """What became of the reservation of a log directory (kafkats.reserving.release_all)."""
 
     log_dir: str
@@ -188,7 +213,7 @@ class Released(Part):
     exit_code: int = 0
 
 
-class Result(Part):
+class Result(Fields):
     """A result. Times are epoch milliseconds; `host` is where the work was driven.
 
     `beyond` is the same plan without the policy's guards. `undo` are runs to be undone in place of
@@ -215,14 +240,14 @@ class Result(Part):
     found: dict[str, Any] | None = None
     more: dict[str, Any] = {}
     reservation: ReservationMade | None = None
-    reservation_remarks: list[str] = []
+    reservation_remarks: list[Told] = []
     runs: list[Ran] = []
     proof: Proved | None = None
     certificate: Certified | None = None
     census: dict[str, Any] | None = None
     reports: dict[str, str] = {}
     released: list[Released] = []
-    remarks: list[str] = []
+    remarks: list[Told] = []
     rates: dict[str, dict[str, Any]] = {}
     error: Failure | None = None
 

@@ -14,6 +14,7 @@ from kafkats.plans.options import Apply
 from kafkats.plans.plan import check_digest, read_plan
 from kafkats.plans.run import run_folder_of, run_of
 from kafkats.result import Proved, Ran
+from kafkats.text import of_row
 
 
 def perform(work: Work) -> None:
@@ -58,7 +59,7 @@ def _ran(applied: Applied, folder: Path, digest: str) -> Ran:
         outcomes=summary["outcomes"],
         files=summary["files"],
         written_bytes=summary["written_bytes"],
-        errors=summary["errors"],
+        errors=[of_row(one) for one in summary["errors"]],
         already="note" in summary,
         left=applied.left,
         proof=Proved.model_validate(proof.summary()) if proof else None,
