@@ -12,16 +12,17 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
 
 from kafkats import __version__, clock, errors
 from kafkats.counts import counted
 from kafkats.errors import Holder, KafkatsError, storage
+from kafkats.plans.approval import Approval
 from kafkats.plans.files import make_folder, private, write_private
 from kafkats.request import LogDirectory, Request
-from kafkats.text import Part, Text
+from kafkats.text import Part, Text, named_parts, of_row
 
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
 """How the work ended: the one source of exit codes."""
@@ -45,30 +46,6 @@ class Fields(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
-_PARTS: Final = TypeAdapter(list[Part], config=ConfigDict(defer_build=True))
-
-
-def _document(text: str) -> object:
-    """Return a sentence as JSON has it: a string, or the parts of one with names in it."""
-    parts = text.parts if isinstance(text, Text) else ()
-    if all(isinstance(one, str) for one in parts):
-        return str(text)
-    return _PARTS.dump_python(list(parts), mode="json", exclude_defaults=True)
-
-
-def _read(document: object) -> Text:
-    """Return the sentence of a document. Raises ValidationError."""
-    if isinstance(document, Text):
-        return document
-    return Text(*_PARTS.validate_python([document] if isinstance(document, str) else document))
-
-
-Told: TypeAlias = Annotated[
-    str, PlainValidator(_read, json_schema_input_type=str | list[Part]), PlainSerializer(_document)
-]
-"""A sentence of a result, read as a Text: the names of options and commands are parts of it."""
-
-
 class Reserved(Fields):
     """A reservation of a log directory; `until_ms` is epoch milliseconds."""
 
@@ -80,18 +57,20 @@ class Reserved(Fields):
 class Failure(Fields):
     """The error that ended the work.
 
-    `kind` is its class in kafkats.errors; a reader that does not know it goes by `family`.
+    `kind` is its class in kafkats.errors; a reader that does not know it goes by `family`. `parts`
+    are those of the reason, if it names options or commands.
     """
 
     kind: str
     family: str = ""
-    reason: Told
+    reason: str
     path: str | None = None
     position: int | None = None
     base_offset: int | None = None
     retryable: bool = False
     holders: list[Reserved] = []
     numbers: dict[str, int] = {}
+    parts: list[Part] = []
 
     @classmethod
     def of(cls, error: KafkatsError) -> Failure:
@@ -107,6 +86,7 @@ class Failure(Fields):
             retryable=error.retryable,
             holders=[Reserved(**one._asdict()) for one in error.holders],
             numbers=error.numbers,
+            parts=named_parts(error.reason),
         )
 
     def as_error(self) -> KafkatsError:
@@ -114,7 +94,7 @@ class Failure(Fields):
         kinds = (getattr(errors, name, None) for name in (self.kind, self.family))
         known = (one for one in kinds if isinstance(one, type) and issubclass(one, KafkatsError))
         return next(known, KafkatsError)(
-            self.reason,
+            Text(*self.parts) if self.parts else self.reason,
             path=self.path,
             position=self.position,
             base_offset=self.base_offset,
@@ -150,7 +130,7 @@ class Ran(Fields):
     already: bool = False
     not_due: bool = False
     proof: Proved | None = None
-    errors: list[Told] = []
+    errors: list[str] = []
 
 
 class Certified(Fields):
@@ -213,6 +193,32 @@ class Released(Fields):
     exit_code: int = 0
 
 
+class Approved(Fields):
+    """The answer that let the work begin, as its record had it (kafkats.plans.approval)."""
+
+    option: str
+    digests: list[str]
+    by: str
+    why: str
+    answered_ms: int
+
+
+class Rate(Fields):
+    """The progress of a stage: units and bytes that are done."""
+
+    model_config = ConfigDict(frozen=True)
+
+    stage: str = ""
+    units: NonNegativeInt | None = None
+    of_units: NonNegativeInt | None = None
+    bytes: NonNegativeInt | None = None
+    of_bytes: NonNegativeInt | None = None
+    seconds: NonNegativeFloat | None = None
+    bytes_per_second: NonNegativeInt | None = None
+    seconds_left: NonNegativeInt | None = None
+    failed_tasks: NonNegativeInt = 0
+
+
 class Result(Fields):
     """A result. Times are epoch milliseconds; `host` is where the work was driven.
 
@@ -220,7 +226,8 @@ class Result(Fields):
     a plan. `start`: whether a broker will start. `proof` is that of a verify; `runs` are then those
     that it proved. `found` counts segments and findings (facts.Summary), or whatever else a verb
     counts. `more` has what an operation says of its plan, or the log directories as they were
-    named. `rates` are the last progress of each stage on Spark.
+    named. `rates` are the last progress of each stage on Spark. `approval` copies the answer that
+    let an apply or an undo begin. `parts` are those of sentences that name options or commands.
     """
 
     format: Literal[1] = 1
@@ -240,15 +247,17 @@ class Result(Fields):
     found: dict[str, Any] | None = None
     more: dict[str, Any] = {}
     reservation: ReservationMade | None = None
-    reservation_remarks: list[Told] = []
+    reservation_remarks: list[str] = []
     runs: list[Ran] = []
     proof: Proved | None = None
     certificate: Certified | None = None
     census: dict[str, Any] | None = None
     reports: dict[str, str] = {}
     released: list[Released] = []
-    remarks: list[Told] = []
-    rates: dict[str, dict[str, Any]] = {}
+    remarks: list[str] = []
+    rates: dict[str, Rate] = {}
+    approval: Approved | None = None
+    parts: dict[str, list[Part]] = {}
     error: Failure | None = None
 
     @classmethod
@@ -271,6 +280,11 @@ class Result(Fields):
         """Note how a part of the work ended; the largest exit code counts."""
         self.ended = _ENDS[max(exit_code, self.exit_code)]
 
+    def note_approval(self, answer: Approval | None) -> None:
+        """Note the answer that let the work begin; None: it needed none."""
+        if answer is not None:
+            self.approval = Approved.model_validate(answer._asdict())
+
     def fail(self, error: KafkatsError) -> None:
         """Note the error that ended the work."""
         self.error = Failure.of(error)
@@ -279,7 +293,13 @@ class Result(Fields):
     def finish(self) -> Result:
         """Note that the work has ended now, and return the result."""
         self.ended_ms = clock.now_ms()
+        said = (*self.remarks, *self.reservation_remarks)
+        self.parts = {str(one): parts for one in said if (parts := named_parts(one))}
         return self
+
+    def text(self, sentence: str) -> Text:
+        """Return one of the result's sentences, with its names. Errors of runs are of rows."""
+        return Text(*self.parts[sentence]) if sentence in self.parts else of_row(sentence)
 
     @property
     def did_something(self) -> bool:
@@ -298,7 +318,7 @@ class Result(Fields):
         told = {name: value for name, value in self.summary().items() if name != "exit_code"}
         if "remarks" in told:
             told["remarks"] = first_remarks(told["remarks"])
-        return told | {"rates": self.rates}
+        return told | {"rates": {stage: one.model_dump() for stage, one in self.rates.items()}}
 
 
 def write_result(path: Path, result: Result) -> None:

@@ -59,6 +59,12 @@ class Text(str):
         return Text(words, self)
 
 
+def named_parts(sentence: str) -> list[Part]:
+    """Return the parts of a sentence with names, [] for one without."""
+    parts = sentence.parts if isinstance(sentence, Text) else ()
+    return [] if all(isinstance(one, str) for one in parts) else list(parts)
+
+
 def _flat(parts: Sequence[Part]) -> Iterator[Part]:
     for one in parts:
         if isinstance(one, Text):

@@ -12,7 +12,6 @@ from kafkats.counts import counted, size_text
 from kafkats.errors import KafkatsError
 from kafkats.progress import Progress
 from kafkats.result import Proved, Ran, Result
-from kafkats.text import Text
 from kafkats_airflow.forms.wording import in_form
 
 _AGAIN: Final = "another try can help"
@@ -55,26 +54,25 @@ def of_findings(job: str, result: Result, params: Container[str] | None = None) 
 
 def of_result(result: Result, params: Container[str] | None = None) -> dict[str, Any]:
     """Return what is told of a result, its sentences in words (`params`: as in `of`)."""
-    told: dict[str, Any] = _worded(result.told(), params)
+
+    def worded(value: Any) -> Any:
+        if isinstance(value, str):
+            return in_form(result.text(value), params)
+        if isinstance(value, list):
+            return [worded(one) for one in value]
+        return {k: worded(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+    told: dict[str, Any] = worded(result.told())
     return told
 
 
-def _worded(value: Any, params: Container[str] | None) -> Any:
-    if isinstance(value, Text):
-        return in_form(value, params)
-    if isinstance(value, list):
-        return [_worded(one, params) for one in value]
-    if isinstance(value, dict):
-        return {name: _worded(one, params) for name, one in value.items()}
-    return value
-
-
 def _of_findings(result: Result, params: Container[str] | None) -> str:
+    errors = [in_form(result.text(one), params) for run in result.runs for one in run.errors]
     if result.verb == "apply":
-        return _not_applied(result.runs[0], params)
+        return _not_applied(result.runs[0], errors)
     if result.proof and result.proof.not_equal:
         return _not_as_planned(result.proof, (result.found or {}).get("report"))
-    if errors := [in_form(error, params) for run in result.runs for error in run.errors]:
+    if errors:
         return f"{_some(errors)}; see this task's log, mend that, then clear the task"
     if unreadable := (result.found or {}).get("unreadable"):
         partitions = counted(unreadable, "partition")
@@ -133,15 +131,14 @@ def duration(seconds: float) -> str:
     return f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
 
 
-def _not_applied(run: Ran, params: Container[str] | None) -> str:
+def _not_applied(run: Ran, errors: Sequence[str]) -> str:
     outcomes = run.outcomes
     left = [f"{outcomes[word]} {word}" for word in ("refused", "failed") if outcomes.get(word)]
     files = f"{' and '.join(left)} of {counted(sum(outcomes.values()), 'file')}"
     partitions = counted(run.partitions, "partition")
     where = f" in {run.left_partitions} of {partitions}" if run.partitions else ""
     undo = "; Undo on the page of the run puts back what was done" if outcomes.get("done") else ""
-    some = _some([in_form(error, params) for error in run.errors])
-    return f"{files}{where}: {some}; clear the run to make a new plan of the rest{undo}"
+    return f"{files}{where}: {_some(errors)}; clear the run to make a new plan of the rest{undo}"
 
 
 def _not_as_planned(proof: Proved, report: str | None) -> str:

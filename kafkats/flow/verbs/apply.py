@@ -14,7 +14,6 @@ from kafkats.plans.options import Apply
 from kafkats.plans.plan import check_digest, read_plan
 from kafkats.plans.run import run_folder_of, run_of
 from kafkats.result import Proved, Ran
-from kafkats.text import of_row
 
 
 def perform(work: Work) -> None:
@@ -25,7 +24,7 @@ def perform(work: Work) -> None:
     folder = request.plan.folder
     plan = read_plan(folder)
     check_digest(plan, request.plan.digest)
-    work.deployment.check_approval(request.record, [plan.digest])
+    done.note_approval(work.deployment.check_approval(request.record, [plan.digest]))
     work.deployment.check_guards(plan)
     options, stopped = request.of(Apply), request.of(Vouched).owner_stopped
     place, run = request.of(WorkArea).place, options.run_folder or run_folder_of(folder)
@@ -59,7 +58,7 @@ def _ran(applied: Applied, folder: Path, digest: str) -> Ran:
         outcomes=summary["outcomes"],
         files=summary["files"],
         written_bytes=summary["written_bytes"],
-        errors=[of_row(one) for one in summary["errors"]],
+        errors=summary["errors"],
         already="note" in summary,
         left=applied.left,
         proof=Proved.model_validate(proof.summary()) if proof else None,

@@ -33,7 +33,7 @@ def perform(work: Work) -> None:
             )
         )
     digests = [digest_of(run) for run in request.runs]
-    work.deployment.check_approval(request.record, digests)
+    done.note_approval(work.deployment.check_approval(request.record, digests))
     for run, digest in zip(request.runs, digests, strict=True):
         ended = undo(work.executor, run.folder, holder=request.holder or "", by=request.by)
         files, errors = ended.total("files"), ended.errors
