@@ -18,6 +18,7 @@ from kafkats.migration.client_costs import (
 )
 from kafkats.migration.clients import Clients, read_clients
 from kafkats.plans.units import Unit
+from kafkats.text import Flag, Text
 
 
 class Estimate(NamedTuple):
@@ -33,7 +34,9 @@ def read_mix(path: Path, to_magic: int, dialect: str | None = None) -> Clients:
     Raises UsageError with the line of what is wrong, StorageFailed.
     """
     if dialect:
-        raise UsageError(f"--clients: no broker and no client knows the dialect {dialect}")
+        raise UsageError(
+            Text(Flag("--clients"), f": no broker and no client knows the dialect {dialect}")
+        )
     clients = read_clients(path)
     try:
         check_clients(clients, to_magic)
