@@ -52,15 +52,15 @@ class TestCompaction:
         done = play(
             *start(config=COMPACTED),
             produce("ab"),
-            produce("ca"),
+            produce("cad"),
             produce("bd"),
             step("retain"),
             step("fetch", version=1, offset=0),
         )
-        assert done.rows[-2]["outcome"] == "3 batches into 1, 2 records deleted"
-        assert done.rows[-1]["offsets"] == "2 3 4 5"
+        assert done.rows[-2]["outcome"] == "3 batches into 1, 3 records deleted"
+        assert done.rows[-1]["offsets"] == "2 3 5 6"
         (batch,) = of_kind(dump(done.log()), "batch")
-        assert (batch["base_offset"], batch["last_offset"], batch["count"]) == (2, 5, 4)
+        assert (batch["base_offset"], batch["last_offset"], batch["count"]) == (2, 6, 4)
         assert batch["tags"]["honored"]
 
     def test_holes_inside(self, play: Play, dump: Dump) -> None:

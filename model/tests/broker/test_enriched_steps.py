@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import struct
 import zlib
@@ -43,13 +44,13 @@ CODECS = ("gzip", "snappy", "lz4")
 NULL = b"\xff\xff\xff\xff"
 
 
-def wrapper(*records: Record, tags: Tags) -> str:
-    """The hex of a gzip wrapper with any tags."""
+def wrapper(*records: Record, tags: Tags, level: int | None = None) -> str:
+    """The hex of a gzip wrapper with any tags; `level`: not compressed as kafkats does it."""
     inner = b"".join(
         enriched.encode_message(r.offset, MessageType.NORMAL, r.key, r.value, Tags())
         for r in records
     )
-    value = compress(Codec.GZIP, inner)
+    value = wrapped(inner) if level is None else gzip.compress(inner, level, mtime=1)
     return enriched.encode_message(0, MessageType.GZIP, None, value, tags).hex()
 
 
@@ -252,7 +253,7 @@ class TestOffsets:
         self, play: Play, dump: Dump
     ) -> None:
         """The value keeps its bytes; only offset, time and checksum are the broker's."""
-        sent = wrapper(record(0), record(1), tags=Tags(messages=2))
+        sent = wrapper(record(0), record(1), tags=Tags(messages=2), level=1)
         done = play(*start(), *[step("produce", version=1, set=sent)] * 2)
         assert [row["outcome"] for row in done.rows[2:]] == ["in place", "in place"]
         value = bytes.fromhex(sent)[-read_length(sent) :]

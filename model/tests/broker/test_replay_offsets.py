@@ -120,12 +120,13 @@ def test_a_producer_leaves_the_offset_of_a_wrapper_blank(
 ) -> None:
     """The leader sets it without compressing again: the compressed bytes are the producer's."""
     blank = at_offset(wrapper(0, 1, 2), 0)
-    rows = replay(broker(), create(**config), produce(2), sent(blank))
-    assert (rows[1]["outcome"], rows[1]["last_offset"]) == ("in place", 5)
-    data = replay.file().read_bytes()
-    assert compressed(data, 3) == compressed(blank)
-    assert data[-len(blank) :][:8] == struct.pack(">q", 5)
-    assert config or data[-len(blank) :] == at_offset(blank, 5)
+    rows = replay(broker(), create(**config), produce(2), sent(blank), sent(at_offset(blank, 2)))
+    told = [(row["outcome"], row["last_offset"]) for row in rows[1:]]
+    assert told == [("in place", 5), ("in place", 8)]
+    data, size = replay.file().read_bytes(), len(blank)
+    assert compressed(data, 3) == compressed(data, 4) == compressed(blank)
+    assert [data[at:][:8] for at in (-2 * size, -size)] == [struct.pack(">q", n) for n in (5, 8)]
+    assert config or data[-size:] == at_offset(blank, 8)
 
 
 @pytest.mark.parametrize("number", [None, 0, 1])
