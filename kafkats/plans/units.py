@@ -51,7 +51,7 @@ class Unit:
     """The partition's entry in the root's checkpoints, -1 without one."""
     high_watermark: int = -1
     claims: Claims | None = None
-    """What files state about the partition. None in a root's own unit."""
+    """The statements of files about the partition. None in a root's own unit."""
     findings: tuple[Finding, ...] = ()
 
     @property
