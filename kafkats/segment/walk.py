@@ -197,7 +197,6 @@ def _facts(
         stop_position=position,
         batches=batches,
         records=-1 if wrappers else records,
-        wrappers=wrappers,
         first_offset=max(s[k.FIRST_OFFSET], -1),
         last_offset=s[k.LAST_OFFSET],
         next_offset=s[k.LAST_OFFSET] + 1 if batches else base_offset,
