@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from kafkats.errors import KafkatsError, Vanished
 
 SEVERITIES: Final = ("state", "remark", "damage", "danger")
-"""From harmless to worst."""
+"""All severities, from harmless to worst."""
 
 KINDS: Final[dict[str, tuple[str, str]]] = {
     # the .log

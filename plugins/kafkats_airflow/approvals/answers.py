@@ -139,7 +139,7 @@ def _operation(context: Context, plan: PlanResult) -> str:
     from kafkats.plans.files import read_json
 
     if plan.get("undo"):
-        return params_of(context).get("verb", UNDO)
+        return str(params_of(context).get("verb", UNDO))
     with suppress(KafkatsError):
         return str(read_json(Path(plan["plan"], "plan.json")).get("operation") or "")
     return ""

@@ -27,7 +27,7 @@ State: TypeAlias = Literal[
     "danger", "damage", "unseen", "partly", "overdue", "older", "unchecked", "sound"
 ]
 STATES: Final[tuple[State, ...]] = get_args(State)
-"""From most trouble to none."""
+"""All states, from most trouble to none."""
 
 
 class Source(NamedTuple):

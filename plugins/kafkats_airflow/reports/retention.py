@@ -37,6 +37,7 @@ from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks
 from kafkats_airflow.failing import failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.forms.wording import in_form
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports.common import Plans
 from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
@@ -212,7 +213,7 @@ def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> l
     return [
         *nothing,
         *(rule_remarks(params["generation"]) if operation == "retain" else ()),
-        *unmatched,
+        *map(in_form, unmatched),
         *common.of_reservations(plans),
     ]
 

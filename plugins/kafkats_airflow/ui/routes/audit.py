@@ -6,7 +6,6 @@ from typing import Annotated, Final, get_args
 
 from fastapi import APIRouter, Query, Request, Response
 
-from kafkats_airflow.reading import runs
 from kafkats_airflow.ui import deployed, rendering, rights
 from kafkats_airflow.ui.reading import audit
 
@@ -24,11 +23,7 @@ def page(
     start: Annotated[int, Query(ge=0, le=10**6)] = 0,
 ) -> Response:
     """Show every decision about the runs that the person may read, the newest first."""
-    folder, unseen = deployed.folder(), ""
-    try:
-        found = runs.runs_in(folder, readable.dag_ids)
-    except OSError as e:
-        found, unseen = [], (e.strerror or str(e)).lower()
+    found, unseen = deployed.runs_of(readable.dag_ids)
     asked = find.casefold()
     rows = [
         one
@@ -40,7 +35,7 @@ def page(
         request,
         "audit.html",
         title="Audit",
-        folder=str(folder),
+        folder=str(deployed.folder()),
         unseen=unseen,
         rows=rows[start : start + ROWS],
         total=len(rows),

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from kafkats import clock
-from kafkats_airflow.reading import runs, volumes
+from kafkats_airflow.reading import volumes
 from kafkats_airflow.ui import dags, deployed, rendering, rights
 from kafkats_airflow.ui.reading import next_steps
 
@@ -51,12 +51,8 @@ def page(
     find: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """Show every log directory, the one in most trouble first."""
-    folder, now_ms, listed = deployed.folder(), clock.now_ms(), deployed.listed()
-    unseen = ""
-    try:
-        found = runs.runs_in(folder, readable.dag_ids)
-    except OSError as e:
-        found, unseen = [], (e.strerror or str(e)).lower()
+    now_ms, listed = clock.now_ms(), deployed.listed()
+    found, unseen = deployed.runs_of(readable.dag_ids)
     named = listed.volumes if readable.dag_ids else {}
     board = volumes.board(found, named, now_ms)
     closed = dags.over({(one.dag_id, one.run_id) for row in board.rows for one in row.asks})
@@ -69,7 +65,7 @@ def page(
         request,
         "volumes.html",
         title="Volumes",
-        folder=str(folder),
+        folder=str(deployed.folder()),
         unseen=unseen,
         policy=listed.why if readable.dag_ids else "",
         rows=_sorted(rows, sort),
