@@ -153,6 +153,12 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+BY_ENDS: Final = frozenset({
+    "missing-index", "empty-index", "partial-entry", "zero-entries", "orphan",
+})  # fmt: skip
+"""Kinds that a look at the ends of files finds as surely as one at whole files."""
+
+
 class Remedy(NamedTuple):
     """The consequence of some kinds of defects if nothing is done, and the next step."""
 

@@ -30,6 +30,7 @@ from kafkats.errors import UsageError
 from kafkats.formats.versions import fetched_magic, produced_magic
 from kafkats.migration.clients import Clients, TopicClients, read_clients
 from kafkats.plans.units import Unit
+from kafkats.text import Flag, Text
 
 _TABLE: Final = "conversion_costs.toml"
 _NEW: Final = (0, 11)
@@ -219,7 +220,9 @@ def read_mix(path: Path, to_magic: int, dialect: str | None = None) -> Clients:
     Raises UsageError with the line of what is wrong, StorageFailed.
     """
     if dialect:
-        raise UsageError(f"--clients: no broker and no client knows the dialect {dialect}")
+        raise UsageError(
+            Text(Flag("--clients"), f": no broker and no client knows the dialect {dialect}")
+        )
     clients = read_clients(path)
     try:
         check_clients(clients, to_magic)

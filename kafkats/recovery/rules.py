@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from kafkats.errors import UsageError
+from kafkats.text import Flag, Text
 
 _RELEASE: Final = re.compile(r"(0\.[0-9]+\.[0-9]+|[1-9][0-9]*\.[0-9]+)(\.[0-9]+)*")
 
@@ -181,5 +182,8 @@ def start_rule(kafka: str) -> StartRule:
         if m is not None and m[1] in rule.releases:
             return rule
     raise UsageError(
-        f"--kafka {kafka}: not a release that kafkats knows; it knows {', '.join(known_releases())}"
+        Text(
+            Flag("--kafka"),
+            f" {kafka}: not a release that kafkats knows; it knows {', '.join(known_releases())}",
+        )
     )

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from kafkats import clock
-from kafkats_airflow.reading import runs
+from kafkats_airflow.reading import runs, volumes
 from kafkats_airflow.ui import dags, deployed, rendering, rights
-from kafkats_airflow.ui.reading import next_steps, volumes
+from kafkats_airflow.ui.reading import next_steps
 
 router = APIRouter()
 
@@ -22,9 +22,18 @@ WORDS: Final = {
     "partly": "some topics only",
     "overdue": "overdue",
     "older": "older report",
+    "unchecked": "not checked",
     "sound": "sound",
 }
 """State -> its words on the page."""
+DEPTHS: Final = {
+    None: "looked at",
+    "stat": "names were read",
+    "tail": "its ends were read",
+    "full": "read whole",
+    "deep": "every record was read",
+}
+"""Depth of a look -> its words on the page."""
 
 
 @router.get("/")
@@ -65,6 +74,7 @@ def page(
         troubled=troubled,
         counts=counts,
         words=WORDS,
+        depths=DEPTHS,
         unreadable=board.unreadable,
         runs=len(found),
         may_read=bool(readable.dag_ids),
