@@ -224,6 +224,24 @@ def test_a_migration_says_which_phase_it_is(client: Any, planned: Path) -> None:
     assert "<dt>Phase</dt><dd>canary</dd>" in client.get("/kafkats/run", params=ASK).text
 
 
+def test_a_run_that_airflow_says_is_over_asks_nobody(
+    client: Any, planned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Marked or deleted while it asked: Airflow would not know where to put an answer."""
+    from kafkats_airflow.ui import dags
+
+    asked = question(planned)
+    query = ASK | {"digest": asked["digest"]}
+    assert client.get("/kafkats/data/question", params=query).status_code == 200
+    monkeypatch.setattr(dags, "over", lambda asked: frozenset(asked) & {(DAG, RUN)})
+    assert client.get("/kafkats/data/question", params=query).status_code == 409
+    assert 'data-standing="closed"' in page(client) and "data-option=" not in page(client)
+    assert "A plan waits for an answer" not in client.get("/kafkats/volumes").text
+    assert "while it asked" in client.get("/kafkats/run", params=ASK).text
+    runs = client.get("/kafkats/runs").text
+    assert "while it asked" in runs and "See the plan and answer" not in runs
+
+
 def test_a_question_of_an_earlier_version_has_no_buttons(client: Any, planned: Path) -> None:
     asked = question(planned)
     old = {name: asked[name] for name in ("options", "plans", "asked_ms", "until_ms", "run_id")}

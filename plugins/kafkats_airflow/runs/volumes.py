@@ -79,11 +79,14 @@ def path_of(label: str, broker: str) -> str:
 
 
 def by_group(params: RunParams) -> dict[str, dict[str, Named]]:
-    """Return {group: {path: volume}} of the run's policy, for every way to group volumes.
+    """Return {group: {path: volume}} of the run's policy, for every way to group volumes; {} for a
+    run without one.
 
     Raises as `groups_of`.
     """
     found: dict[str, dict[str, Named]] = {}
+    if "policy" not in params:
+        return found
     volumes = checks.policy_of(params).volumes
     for by_broker, writes in product((True, False), repeat=2):
         keys = [_key_of(one, by_broker=by_broker, writes=writes) for one in volumes]

@@ -55,6 +55,9 @@ def page(
     found, unseen = deployed.runs_of(readable.dag_ids)
     named = listed.volumes if readable.dag_ids else {}
     board = volumes.board(found, named, now_ms)
+    closed = dags.over({(one.dag_id, one.run_id) for row in board.rows for one in row.asks})
+    for row in board.rows:
+        row.asks = [one for one in row.asks if (one.dag_id, one.run_id) not in closed]
     counts = volumes.summed(board.rows, now_ms)
     troubled = sum(row.states(now_ms)[0] != "sound" for row in board.rows)
     rows = [row for row in board.rows if _fits(row, state, find, now_ms)]
