@@ -232,10 +232,10 @@ def test_truncation_cuts_the_entries_of_cut_messages(play: Played) -> None:
 def test_truncation_reads_the_largest_timestamp_again(play: Played) -> None:
     """From the offset of the last time index entry to the log end."""
     play(
-        *begin(**{"index.interval.bytes": 90}), *(send(time) for time in (10, 20, 30, 90, 40, 50)),
-        step("truncate", offset=3), step("roll"),
+        *begin(**{"index.interval.bytes": 60}), *(send(time) for time in (10, 20, 30, 35, 90, 40, 50)),
+        step("truncate", offset=4), step("roll"),
     )  # fmt: skip
-    assert play.times()[-1] == (30, 3), "90 was cut, 30 lies behind the last entry"
+    assert play.times() == [(30, 3), (35, 4)], "90 and its entry were cut, 35 lies behind the last"
 
 
 # ---------------------------------------------------------------- retention and rolling
