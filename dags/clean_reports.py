@@ -27,11 +27,12 @@ If it was killed, the next run ends what was begun.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
+from airflow.sdk import DAG, CronTriggerTimetable
 from kafkats_airflow import alerts, links
 from kafkats_airflow.forms.params import form
 from kafkats_airflow.settings import OWNED
 from kafkats_airflow.tasks import cleaning
+from kafkats_airflow.tasks.job_tasks import step
 
 with DAG(
     "clean_reports",
@@ -45,13 +46,4 @@ with DAG(
     params=form("clean"),
     **alerts.of("clean_reports"),
 ) as dag:
-
-    @task(multiple_outputs=False)
-    def choose() -> cleaning.Choice:
-        return cleaning.choose(get_current_context())
-
-    @task(multiple_outputs=False)
-    def remove() -> cleaning.CleanSummary:
-        return cleaning.remove(get_current_context())
-
-    choose() >> links.with_results(remove())
+    step("choose", cleaning.choose)() >> links.with_results(step("remove", cleaning.remove)())

@@ -29,13 +29,13 @@ docs/exports.md describes each format.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links
+from airflow.sdk import DAG
+from kafkats_airflow import alerts
 from kafkats_airflow.forms.params import form
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
-from kafkats_airflow.results import Arguments, LookupResult
 from kafkats_airflow.settings import OWNED, SUBMITTING
 from kafkats_airflow.tasks import lookup
+from kafkats_airflow.tasks.job_tasks import reporting, step
 
 with DAG(
     "export_offsets",
@@ -49,17 +49,8 @@ with DAG(
     params=form("export"),
     **alerts.of("export_offsets"),
 ) as dag:
-
-    @task
-    def applications() -> list[Arguments]:
-        return lookup.looking(get_current_context())
-
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE)
-    def write(looked: list[LookupResult]) -> lookup.ExportSummary:
-        return lookup.export(get_current_context(), list(looked or []))
-
     look = KafkatsJobOperator.partial(
         task_id="look", job="lookup", **SUBMITTING, map_index_template="{{ task.connection }}"
     )
-    looked = look.expand_kwargs(applications())
-    links.with_results(write(looked.output))  # type: ignore[arg-type]  # XComs
+    looked = look.expand_kwargs(step("applications", lookup.looking)())
+    reporting(lookup.export, task_id="write")(looked.output)

@@ -31,6 +31,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from kafkats.text import Text
+
 
 class Holder(NamedTuple):
     """A reservation that stands in the way: who has reserved `log_dir`, and until when (epoch
@@ -72,10 +74,15 @@ class KafkatsError(Exception):
         self.numbers = dict(numbers or {})
 
     def __str__(self) -> str:
+        return str.__str__(self.text)
+
+    @property
+    def text(self) -> Text:
+        """The sentence, with the names of options and commands in it."""
         where = self.path or ""
         if self.position is not None:
             where += f" at byte {self.position}"
-        return f"{where.strip()}: {self.reason}" if where else self.reason
+        return Text(f"{where.strip()}: " if where else "", self.reason)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders in Spark tasks. The default pickling loses keyword arguments.

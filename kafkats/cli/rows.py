@@ -16,6 +16,7 @@ from kafkats.cli.terminal import (
     show_rows,
     unread_sentences,
 )
+from kafkats.clock import utc_text
 from kafkats.findings import SEVERITIES
 from kafkats.flow import Show
 
@@ -72,11 +73,10 @@ _BY_MAGIC: Final = tuple(
 )
 _ANSWERS: Final = (
     "partition_dir",
-    "target_ms",
+    "target",
     "offset",
     "timestamp",
     "reason",
-    "segment",
     "kafka_offset",
     "differs",
     "evidence",
@@ -84,7 +84,7 @@ _ANSWERS: Final = (
 _MARKS: Final = (
     "topic",
     "partition",
-    "target_ms",
+    "target",
     "offset",
     "timestamp",
     "reason",
@@ -200,13 +200,13 @@ class Rows(Show):
         rows = found.to_pylist()
         unread = [row for row in rows if row["reason"] == "unreadable"]
         self.untold = sum(bool(row["partition_dir"]) for row in unread)
-        show_rows(
-            [_timed(row) for row in rows] if self._for_people else rows, _ANSWERS, self.as_json
-        )
+        same = "" if any(row["differs"] for row in rows) else "kafka_offset"
+        columns = [name for name in _ANSWERS if name != same]
+        show_rows([_timed(row) for row in rows], columns, self.as_json)
 
     def marks(self, marks: Sequence[Mark]) -> None:
         rows = [mark._asdict() for mark in marks]
-        show_rows(rows if self.as_json else [_timed(row) for row in rows], _MARKS, self.as_json)
+        show_rows([_timed(row) for row in rows], _MARKS, self.as_json)
 
     def exported(self, made: Export, output: Path | None) -> None:
         if output is None:
@@ -216,8 +216,13 @@ class Rows(Show):
 
 
 def _timed(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row with its time as text: tables leave a number of -1 empty."""
-    return {**row, "target_ms": row["word"] or str(row["target_ms"])}
+    """Return an answer with its times as text, too: the target may be a word of Kafka's tools."""
+    at = row["timestamp"]
+    return {
+        **row,
+        "target": row["word"] or utc_text(row["target_ms"]),
+        "timestamp_utc": utc_text(at) if at is not None and at != -1 else "",
+    }
 
 
 def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -12,6 +12,7 @@ from kafkats.flow.dispatch import Work, seen
 from kafkats.logdir.volume import refuse_copies
 from kafkats.plans.dialects import read_as
 from kafkats.plans.units import Unit, list_units
+from kafkats.text import Command, Flag, Text
 
 
 def units_of(work: Work, *, policy: Policy | None = None, proves: bool = False) -> list[Unit]:
@@ -48,5 +49,13 @@ def units_in(
         refuse_copies(sorted({unit.log_dir for unit in units}), named)
     matched = topics == "*" or any(unit.partition_dir for unit in units)
     if not matched and not none_is_fine:
-        raise UsageError(f"no topic matches --topics {topics!r}: kafkats inventory lists them")
+        raise UsageError(
+            Text(
+                "no topic matches ",
+                Flag("--topics"),
+                f" {topics!r}: ",
+                Command("inventory"),
+                " lists them",
+            )
+        )
     return units

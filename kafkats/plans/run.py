@@ -41,10 +41,11 @@ from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, partition_of
 from kafkats.plans.volumes import read_volumes, write_volumes
+from kafkats.text import Flag, Text
 
 FORMAT: Final = 1
 _SKEW_MS: Final = 300_000
-"""How far the planner's clock may be ahead of ours."""
+"""The largest distance of the planner's clock ahead of ours."""
 _STEP: Final = ("ledger", "phase", "broker")
 
 
@@ -60,7 +61,7 @@ class Run:
     digest: str
     directories: Mapping[str, list[str]]
     place: str | None = None
-    """Where the undo material lies, if not in the default work area."""
+    """The folder of the undo material, if not in the default work area."""
     owner_stopped: bool = False
     ledger: str = ""
     """The ledger of the migration to which this run belongs.
@@ -225,7 +226,10 @@ def begin_run(run: Run, folder: Path) -> None:
     if exists(folder / "run.json", "looking for the run"):
         before = read_run(folder)
         if before.run_id != run.run_id:
-            raise UsageError("belongs to another run; --run names another folder", path=folder)
+            raise UsageError(
+                Text("belongs to another run; ", Flag("--run"), " names another folder"),
+                path=folder,
+            )
         if before.place != run.place:  # undo would look for its material in the wrong place
             raise UsageError(
                 f"this run has its work area at {before.place or 'the default place'}", path=folder

@@ -40,7 +40,7 @@ SUSPECT: Final = ("s", "us", "ns", "future")
 SEEMS: Final = ("", "ms", "negative", *SUSPECT)
 """All results of `detect_unit`."""
 SLACK_MS: Final = 86_400_000
-"""How far a timestamp may lie after the mtime, since clocks differ."""
+"""The largest distance of a timestamp after the mtime, since clocks differ."""
 EARLIEST_MS: Final = 946_684_800_000
 """The year 2000.
 

@@ -16,7 +16,6 @@ from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch, v1, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.index.check import check_segment
-from kafkats.index.reference import read_batches
 from kafkats.segment import unpack
 from kafkats.segment.deep import Deep, look_at_records
 from kafkats.segment.walk import walk
@@ -24,6 +23,7 @@ from kafkats_model.memory_source import array_source
 from tests.formats.logs import AREAS
 from tests.golden import Unpacked
 from tests.index.generated import BASE, damaged_logs, frame_starts, logs, reseal
+from tests.index.reference import read_batches
 
 
 def deep(log: bytes) -> Deep:

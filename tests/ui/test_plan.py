@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 from kafkats_airflow.ui.reading.plan_rows import find, table_of
 
+from kafkats import paths
 from kafkats.cli import main
+from kafkats.plans.facts import write_table
 from kafkats.plans.plan import ITEMS, make_plan, read_plan, write_plan
 from kafkats.plans.rows import Totals
 from tests.calls import calls
@@ -134,6 +136,25 @@ def test_a_volume_that_changed_since_is_said(
     question(planned)
     change(root / "none-ct-0")
     assert says in page(client)
+
+
+def test_an_updated_file_has_the_size_that_it_has_now(root: Path, folder: Path) -> None:
+    """A plan does not note files that all partitions change: they were there before it."""
+    made = many(folder, 2)
+    plan = read_plan(made)
+    rows = plan.items.to_pylist()
+    names = (f"{paths.RECOVERY_POINT}", "no-such-checkpoint")
+    for row, name in zip(rows, names, strict=True):
+        row |= {"log_dir": str(root), "partition_dir": ".", "file": name, "action": "update"}
+    items = pa.Table.from_pylist(rows, schema=ITEMS)
+    write_table(made / "items.parquet", items)
+    table = table_of(made)
+    assert isinstance(table, pa.Table)
+    size = (root / paths.RECOVERY_POINT).stat().st_size
+    assert [(row.before, row.now) for row in find(table).rows] == [(size, ""), (None, "")]
+    assert [row.before for row in find(table, live=False).rows] == [-1, -1], "it was applied"
+    root.rename(root.with_name("elsewhere"))
+    assert [row.before for row in find(table).rows] == [-1, -1], "not seen from here"
 
 
 def test_a_volume_that_is_not_seen_from_here_is_said(

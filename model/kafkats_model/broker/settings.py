@@ -81,7 +81,7 @@ class Topic:
     """The format on disk, and the codec; None keeps that of the producer."""
     timestamp_type: TimestampType
     before_max_ms: int
-    """How far before the broker's clock a CreateTime may lie."""
+    """The largest distance of a CreateTime before the broker's clock."""
     after_max_ms: int
     rolling: Settings
     retention_ms: int

@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from kafkats import clock
-from kafkats_airflow.airflow_words import in_airflow
+from kafkats.text import of_row
+from kafkats_airflow.forms.wording import in_form
 from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading import beginning
 
@@ -81,7 +82,7 @@ _TEMPLATES.globals.update(
 )
 _TEMPLATES.filters.update(
     bytes=words.of_bytes,
-    in_airflow=in_airflow,
+    of_row=lambda reason: in_form(of_row(reason)),
     count=words.of_count,
     lasting=words.of_duration,
     moment=words.of_moment,

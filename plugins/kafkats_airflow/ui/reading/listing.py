@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from kafkats_airflow.reading import records
 from kafkats_airflow.reading.files import Unreadable, model
+from kafkats_airflow.reading.records import Answer, CanaryQuestion, Question, Report
 from kafkats_airflow.reading.runs import SILENT_MS, Found, overview_of, progress_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
 from kafkats_airflow.runs.started import Started
-from kafkats_airflow.ui.reading import canary, records
+from kafkats_airflow.ui.reading import canary
 from kafkats_airflow.ui.reading.beginning import of_overview, started_by
 from kafkats_airflow.ui.reading.plan import asks
-from kafkats_airflow.ui.reading.records import Answer, CanaryQuestion, Question, Report
 
 State: TypeAlias = Literal[
     "asks", "failed", "unreadable", "silent", "running", "rejected", "dry", "ended", "unknown"

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 from kafkats_airflow.approvals.stakes import together
 from kafkats_airflow.reading.files import Unreadable, cached, json_of, listed
+from kafkats_airflow.reading.records import Plan, Question
 from kafkats_airflow.ui import words
-from kafkats_airflow.ui.reading.records import Plan, Question
 from kafkats_airflow.ui.reading.run import Detail
 
 Standing = Literal["not asked", "waiting", "answered", "expired"]

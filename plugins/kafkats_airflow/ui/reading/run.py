@@ -6,15 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from kafkats_airflow.reading import records
 from kafkats_airflow.reading.files import Unreadable, model
+from kafkats_airflow.reading.records import Answer, CanaryQuestion, Change, Question, Report
 from kafkats_airflow.reading.runs import SILENT_MS, overview_of, progress_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
 from kafkats_airflow.runs.started import Started
 from kafkats_airflow.ui import words
-from kafkats_airflow.ui.reading import canary, records
+from kafkats_airflow.ui.reading import canary
 from kafkats_airflow.ui.reading.beginning import of_overview, started_by
-from kafkats_airflow.ui.reading.records import Answer, CanaryQuestion, Change, Question, Report
 
 State: TypeAlias = Literal[
     "not begun",
