@@ -281,7 +281,7 @@ def test_without_a_first_timestamp_the_creation_counts(
 
 
 def test_rolling_goes_by_timestamps_once_there_is_one(play: Played) -> None:
-    """Of 0.9 by the creation; the next segment begins with a message of 0.10, and goes by its time."""
+    """A first message of 0.9: by the creation. The next segment begins with one of 0.10: by its time."""
     rows = play(
         *begin(**{"segment.ms": HOUR}), old(), send(-DAY, at=HOUR), send(-DAY, at=HOUR + 1),
         send(-DAY + HOUR, at=DAY), send(-DAY + HOUR + 1),
