@@ -43,26 +43,19 @@ done; other runs skip them, or refuse and say who holds them.
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
-from kafkats_airflow import alerts
 from kafkats_airflow.approvals.guards import GuardApproval
-from kafkats_airflow.forms.params import form
 from kafkats_airflow.reports import retention as reports
 from kafkats_airflow.runs.plans import INVENTORY
-from kafkats_airflow.settings import OWNED
 from kafkats_airflow.tasks import job_tasks, retention
-from kafkats_airflow.tasks.job_tasks import reporting, step
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
 
 with DAG(
     "apply_retention",
     description="Delete expired segments, forecast the others, name what pins them",
     doc_md=__doc__,
     schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"),
-    catchup=False,
     max_active_runs=4,
-    default_args=OWNED,
-    tags=["kafkats", "kafkats:retain", "retention"],
-    params=form("retain"),
-    **alerts.of("apply_retention"),
+    **dag_of("apply_retention", "retain", "retention"),
 ) as dag:
     asked = step("applications", retention.planning, "retain")()
     plan = job_tasks.plan(asked)

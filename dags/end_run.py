@@ -31,25 +31,18 @@ is not done twice.
 from __future__ import annotations
 
 from airflow.sdk import DAG
-from kafkats_airflow import alerts
 from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
-from kafkats_airflow.forms.params import form
-from kafkats_airflow.settings import OWNED
 from kafkats_airflow.tasks import end_run, job_tasks
-from kafkats_airflow.tasks.job_tasks import reporting, step
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
 
 with DAG(
     "end_run",
     description="Undo what a run wrote, or free the space of its old files",
     doc_md=__doc__,
     schedule=None,
-    catchup=False,
     max_active_runs=4,
-    default_args=OWNED,
-    tags=["kafkats", "kafkats:end", "undo"],
-    params=form("end"),
-    **alerts.of("end_run"),
+    **dag_of("end_run", "end", "undo"),
 ) as dag:
     work = step("changes", end_run.changing)()
     approve = PlanApproval(

@@ -30,24 +30,18 @@ docs/exports.md describes each format.
 from __future__ import annotations
 
 from airflow.sdk import DAG
-from kafkats_airflow import alerts
-from kafkats_airflow.forms.params import form
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
-from kafkats_airflow.settings import OWNED, SUBMITTING
+from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.tasks import lookup
-from kafkats_airflow.tasks.job_tasks import reporting, step
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
 
 with DAG(
     "export_offsets",
     description="Offsets of a time, for Spark, consumer groups and programs",
     doc_md=__doc__,
     schedule=None,
-    catchup=False,
     max_active_runs=1,
-    default_args=OWNED,
-    tags=["kafkats", "kafkats:export", "lookup"],
-    params=form("export"),
-    **alerts.of("export_offsets"),
+    **dag_of("export_offsets", "export", "lookup"),
 ) as dag:
     look = KafkatsJobOperator.partial(
         task_id="look", job="lookup", **SUBMITTING, map_index_template="{{ task.connection }}"

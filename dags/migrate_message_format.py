@@ -27,16 +27,15 @@ continue. Segments that cannot be converted are kept and named. `kafkats purge R
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset, TriggerRule
-from kafkats_airflow import alerts, settings
+from kafkats_airflow import settings
 from kafkats_airflow.approvals import canary, questions
 from kafkats_airflow.approvals.asking import PlanApproval
-from kafkats_airflow.forms.params import form
 from kafkats_airflow.jobs.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
 from kafkats_airflow.reports import migration as reports
 from kafkats_airflow.tasks import migration
-from kafkats_airflow.tasks.job_tasks import reporting, short_circuit, step
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting, short_circuit, step
 from kafkats_airflow.tasks.migration import to_certify, to_convert, to_look
 
 FORMATS = Asset(name="kafka_message_formats", uri="kafkats://message-formats", group="kafkats")
@@ -49,12 +48,8 @@ with DAG(
     description="Count, forecast, convert and certify message formats, phase by phase",
     doc_md=__doc__,
     schedule="30 3 * * 0",
-    catchup=False,
     max_active_runs=1,
-    tags=["kafkats", "kafkats:migrate", "formats"],
-    default_args=settings.OWNED,
-    params=form("migrate"),
-    **alerts.of("migrate_message_format"),
+    **dag_of("migrate_message_format", "migrate", "formats"),
 ) as dag:
     asked = step("gate", migration.gate)()
     look = PlanJobOperator.partial(task_id="look", **NAMED).expand_kwargs(asked.map(to_look))

@@ -42,13 +42,10 @@ from __future__ import annotations
 from functools import partial
 
 from airflow.sdk import DAG, Asset, TriggerRule
-from kafkats_airflow import alerts
 from kafkats_airflow.approvals.asking import PlanApproval
-from kafkats_airflow.forms.params import form
 from kafkats_airflow.reports import common
-from kafkats_airflow.settings import OWNED
 from kafkats_airflow.tasks import job_tasks
-from kafkats_airflow.tasks.job_tasks import reporting
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting
 from kafkats_airflow.tasks.recovery import RecoverOperator
 
 INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="kafkats")
@@ -58,12 +55,8 @@ with DAG(
     description="Find wrong time indexes, rebuild only those, prove it",
     doc_md=__doc__,
     schedule="30 2 * * *",
-    catchup=False,
     max_active_runs=4,
-    tags=["kafkats", "kafkats:rebuild", "repair"],
-    default_args=OWNED,
-    params=form("rebuild"),
-    **alerts.of("rebuild_time_indexes"),
+    **dag_of("rebuild_time_indexes", "rebuild", "repair"),
 ) as dag:
     asked = job_tasks.applications("rebuild")
     plan = job_tasks.plan(asked)

@@ -38,26 +38,19 @@ has started; `kafkats purge RUN` deletes the old files and frees their space.
 from __future__ import annotations
 
 from airflow.sdk import DAG
-from kafkats_airflow import alerts
 from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
-from kafkats_airflow.forms.params import form
 from kafkats_airflow.reports import recovery as reports
-from kafkats_airflow.settings import OWNED
 from kafkats_airflow.tasks import job_tasks
-from kafkats_airflow.tasks.job_tasks import reporting
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting
 
 with DAG(
     "recover_log_dirs",
     description="Recover log directories after an unclean stop, so that brokers start at once",
     doc_md=__doc__,
     schedule=None,
-    catchup=False,
     max_active_runs=4,
-    tags=["kafkats", "kafkats:recover", "repair"],
-    default_args=OWNED,
-    params=form("recover"),
-    **alerts.of("recover_log_dirs"),
+    **dag_of("recover_log_dirs", "recover", "repair"),
 ) as dag:
     asked = job_tasks.applications("recover")
     preflight = job_tasks.preflight(job_tasks.starts())

@@ -41,27 +41,20 @@ done. Another run skips these volumes; if it names them, it refuses at once and 
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
-from kafkats_airflow import alerts
 from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
-from kafkats_airflow.forms.params import form
 from kafkats_airflow.reports import retention as reports
 from kafkats_airflow.runs.plans import INVENTORY
-from kafkats_airflow.settings import OWNED
 from kafkats_airflow.tasks import job_tasks, retention
-from kafkats_airflow.tasks.job_tasks import reporting, step
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
 
 with DAG(
     "roll_segments",
     description="Close active segments that are due by message time",
     doc_md=__doc__,
     schedule=CronDataIntervalTimetable("0 1 * * *", timezone="UTC"),
-    catchup=False,
     max_active_runs=4,
-    default_args=OWNED,
-    tags=["kafkats", "kafkats:roll", "retention"],
-    params=form("roll"),
-    **alerts.of("roll_segments"),
+    **dag_of("roll_segments", "roll", "retention"),
 ) as dag:
     asked = step("applications", retention.planning, "roll")()
     plan = job_tasks.plan(asked)

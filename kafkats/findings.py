@@ -14,7 +14,13 @@ from typing import Final, NamedTuple
 from kafkats.errors import KafkatsError, Vanished
 
 SEVERITIES: Final = ("state", "remark", "damage", "danger")
-"""All severities, from harmless to worst."""
+"""All severities, from harmless to worst, as JSON, tables and metrics have them."""
+
+
+def severity_word(severity: str) -> str:
+    """Return the word that people read: `state` is a note."""
+    return "note" if severity == "state" else severity
+
 
 KINDS: Final[dict[str, tuple[str, str]]] = {
     # the .log

@@ -123,9 +123,9 @@ class IndexOnly(NamedTuple):
     truncated: tuple[tuple[int, int], ...]
     """After the messages from offset 4 on were cut."""
     rebuilt: tuple[tuple[int, int], ...]
-    """Where a crash made the follower rebuild its index, an hour after the last message."""
+    """The entries that a follower rebuilt after a crash, an hour after the last message."""
     fetched_bytes: int
-    """Of the entries in the response to a follower."""
+    """Size of the entries in the response to a follower."""
     consumed_bytes: int
     """The same, to a consumer."""
     expires: int

@@ -17,7 +17,7 @@ from kafkats.cli.terminal import (
     unread_sentences,
 )
 from kafkats.clock import utc_text
-from kafkats.findings import SEVERITIES
+from kafkats.findings import SEVERITIES, severity_word
 from kafkats.flow import Show
 
 if TYPE_CHECKING:
@@ -158,7 +158,8 @@ class Rows(Show):
             ),
             key=lambda f: -SEVERITIES.index(f["severity"]),
         )
-        show_rows(shown, _FINDING, self.as_json)
+        worded = [{**row, "severity": severity_word(row["severity"])} for row in shown]
+        show_rows(shown if self.as_json else worded, _FINDING, self.as_json)
 
     def proof(self, proof: Proof) -> None:
         self.said = proof_sentences(proof)

@@ -17,7 +17,7 @@ from kafkats.cli.streams import say, shown
 from kafkats.cli.tables import table_text
 from kafkats.clock import utc_text
 from kafkats.counts import counted, size_text
-from kafkats.findings import SEVERITIES
+from kafkats.findings import SEVERITIES, severity_word
 from kafkats.operations import OPERATIONS
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _fitted(sentence: str) -> str:
 def seen_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return how much was looked at, and the number of findings by severity."""
     counts = summary["severities"]
-    found = ", ".join(f"{counts.get(s, 0)} {s}" for s in reversed(SEVERITIES))
+    found = ", ".join(f"{counts.get(s, 0)} {severity_word(s)}" for s in reversed(SEVERITIES))
     return [f"{_looked_at(summary)}: {found}"]
 
 

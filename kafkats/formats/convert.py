@@ -38,16 +38,6 @@ from kafkats.formats.model import NO_TIMESTAMP, Batch, Record
 from kafkats.generations import LOSSES, MAX_RELATIVE_OFFSET
 from kafkats.primitives import Buffer, view
 
-__all__ = [
-    "LOSSES",
-    "MAX_SEGMENT_BYTES",
-    "Converted",
-    "Target",
-    "add_losses",
-    "convert_batch",
-    "convert_segment",
-]
-
 MAX_SEGMENT_BYTES: Final = 2**31 - 1
 """Kafka cannot open a larger segment."""
 

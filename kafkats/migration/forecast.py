@@ -16,7 +16,7 @@ import pyarrow as pa
 from kafkats import paths
 from kafkats.compression import Codec
 from kafkats.errors import BadInput, KafkatsError, UsageError
-from kafkats.formats.convert import Target
+from kafkats.formats.build import Target
 from kafkats.generations import COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.logdir.identity import FileRow, listed_row
 from kafkats.logdir.partition import UNFINISHED, FileFacts, scan_partition, unfinished_swaps

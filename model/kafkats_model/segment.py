@@ -11,7 +11,8 @@ from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from kafkats.errors import CorruptBatch, NotConvertible, NotEqual
-from kafkats.formats.convert import MAX_SEGMENT_BYTES, Target, add_losses
+from kafkats.formats.build import Target
+from kafkats.formats.convert import MAX_SEGMENT_BYTES, add_losses
 from kafkats.formats.framing import MIN_LEFT, MIN_SIZE, OVERHEAD
 from kafkats.formats.model import Batch, Record
 from kafkats.generations import LOSSES, MAX_RELATIVE_OFFSET

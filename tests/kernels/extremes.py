@@ -21,7 +21,8 @@ import numpy as np
 
 from kafkats.errors import Changed, CorruptBatch, KafkatsError, NotConvertible
 from kafkats.formats import dispatch
-from kafkats.formats.convert import Target, convert_segment
+from kafkats.formats.build import Target
+from kafkats.formats.convert import convert_segment
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.build import build_from
 from kafkats.kernels import cells, convert_state

@@ -15,7 +15,6 @@ ALLOWED = {
     "kafkats.cli.registered.AllCommands.format_commands": BY_NAME,
     "kafkats.cli.startup._NoPandas.find_spec": BY_NAME,
     "kafkats.formats.control.encode_end_marker": MODEL,
-    "kafkats.formats.message_set.check_crc": "v0 and v1 hand it on to dispatch",
     "kafkats.formats.message_set.wrapped": "a wrapper as it is stored, which kafkats-model takes apart",
     "kafkats.tables.store.verify": LIBRARY,
     "kafkats_airflow.kafkats_plugin.KafkatsPlugin": BY_NAME,

@@ -201,7 +201,7 @@ def test_a_zstd_window_above_128_mib_is_refused(window: int, allowed: bool) -> N
 
 
 def test_without_the_short_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpack, "exported", lambda module, name: None)
+    monkeypatch.setattr(unpack, "exported", lambda *_: None)
     unpack.lz4_decompress_safe.cache_clear()
     unpack.zstd_functions.cache_clear()
     records = [Record(BASE + i, 9, TimestampType.CREATE_TIME, None, b"x" * 99) for i in range(9)]

@@ -24,7 +24,7 @@ if str(ROOT / "plugins") not in sys.path:
     sys.path.insert(0, str(ROOT / "plugins"))
 
 OPERATIONS: Final = {
-    path.stem: re.findall(r'"kafkats:(\w+)"', path.read_text())[0]
+    path.stem: re.findall(r'dag_of\("\w+", "(\w+)"', path.read_text())[0]
     for path in sorted((ROOT / "dags").glob("*.py"))
 }
 """DAG -> its operation, by its tag."""

@@ -127,7 +127,7 @@ def test_a_cell_of_the_consumers(
 
 @pytest.mark.parametrize("partition", ["minus-1-ms-0", "none-of-a-new-producer-0"])
 def test_a_row_of_the_consumers(partition: str, tmp_path: Path, capsys: Capture) -> None:
-    """What an old and a new consumer read of one record of a new broker."""
+    """An old and a new consumer read one record of a new broker."""
     for n, dialect in enumerate((None, "kip228")):
         told = time_of(capsys, tmp_path / str(n), do="fetch", partition=partition, broker="new", dialect=dialect)  # fmt: skip
         assert told == CONSUMERS[partition, "new", dialect]

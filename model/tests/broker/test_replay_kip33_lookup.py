@@ -197,7 +197,7 @@ def test_lag_by_time(play: Played, tmp_path: Path) -> None:
 
 
 def test_lag_by_time_is_not_of_create_times(play: Played, tmp_path: Path) -> None:
-    """What was created long ago and came late has the lag of its creation, whenever it arrived."""
+    """A message that was created long ago and came late has the lag of its creation."""
     create = {"do": "create", "broker": "1", "partition": "u-0", "config": LAT}
     sends = [send(0, at=0), send(-DAY, at=30_000), send(0, at=90_000)]
     play(*begin("2.8.2"), create, *(step | {"partition": p} for step in sends for p in ("t-0", "u-0")))  # fmt: skip

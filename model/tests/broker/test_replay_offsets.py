@@ -212,7 +212,7 @@ def test_a_segment_rolls_by_the_timestamp_of_its_first_message(replay: Replay) -
 
 
 def test_a_segment_is_deleted_by_the_timestamp_of_its_last_message(replay: Replay) -> None:
-    """Of the broker's times, as in the old text, and of no producer's: the last is the latest."""
+    """The broker's times count, as in the old text, and no producer's: the last is the latest."""
     rows = replay(
         broker(), create(retention_ms=10_000, **STAMPED), {**produce(2, "none", BEGIN + 10**9), "at": BEGIN},
         {**produce(2, "none", BEGIN - 10**9), "at": BEGIN + 51_000}, step("roll"),
