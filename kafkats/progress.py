@@ -1,4 +1,4 @@
-"""How far a job is, as a small document that is replaced every few seconds while it runs.
+"""The progress of a job, as a small document that is replaced every few seconds while it runs.
 
 It has no result. Whoever started the job reads it: `written_ms` shows that the driver lives, also
 while it decides between two stages.

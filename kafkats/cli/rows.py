@@ -16,7 +16,8 @@ from kafkats.cli.terminal import (
     show_rows,
     unread_sentences,
 )
-from kafkats.findings import SEVERITIES
+from kafkats.clock import utc_text
+from kafkats.findings import SEVERITIES, severity_word
 from kafkats.flow import Show
 
 if TYPE_CHECKING:
@@ -72,11 +73,10 @@ _BY_MAGIC: Final = tuple(
 )
 _ANSWERS: Final = (
     "partition_dir",
-    "target_ms",
+    "target",
     "offset",
     "timestamp",
     "reason",
-    "segment",
     "kafka_offset",
     "differs",
     "evidence",
@@ -84,7 +84,7 @@ _ANSWERS: Final = (
 _MARKS: Final = (
     "topic",
     "partition",
-    "target_ms",
+    "target",
     "offset",
     "timestamp",
     "reason",
@@ -158,7 +158,8 @@ class Rows(Show):
             ),
             key=lambda f: -SEVERITIES.index(f["severity"]),
         )
-        show_rows(shown, _FINDING, self.as_json)
+        worded = [{**row, "severity": severity_word(row["severity"])} for row in shown]
+        show_rows(shown if self.as_json else worded, _FINDING, self.as_json)
 
     def proof(self, proof: Proof) -> None:
         self.said = proof_sentences(proof)
@@ -200,13 +201,13 @@ class Rows(Show):
         rows = found.to_pylist()
         unread = [row for row in rows if row["reason"] == "unreadable"]
         self.untold = sum(bool(row["partition_dir"]) for row in unread)
-        show_rows(
-            [_timed(row) for row in rows] if self._for_people else rows, _ANSWERS, self.as_json
-        )
+        same = "" if any(row["differs"] for row in rows) else "kafka_offset"
+        columns = [name for name in _ANSWERS if name != same]
+        show_rows([_timed(row) for row in rows], columns, self.as_json)
 
     def marks(self, marks: Sequence[Mark]) -> None:
         rows = [mark._asdict() for mark in marks]
-        show_rows(rows if self.as_json else [_timed(row) for row in rows], _MARKS, self.as_json)
+        show_rows([_timed(row) for row in rows], _MARKS, self.as_json)
 
     def exported(self, made: Export, output: Path | None) -> None:
         if output is None:
@@ -216,8 +217,13 @@ class Rows(Show):
 
 
 def _timed(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row with its time as text: tables leave a number of -1 empty."""
-    return {**row, "target_ms": row["word"] or str(row["target_ms"])}
+    """Return an answer with its times as text, too: the target may be a word of Kafka's tools."""
+    at = row["timestamp"]
+    return {
+        **row,
+        "target": row["word"] or utc_text(row["target_ms"]),
+        "timestamp_utc": utc_text(at) if at is not None and at != -1 else "",
+    }
 
 
 def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:

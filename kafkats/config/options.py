@@ -201,8 +201,11 @@ class Report(Options):
 
 
 class Program(Options):
-    """The options of the command line itself."""
+    """The options of the command line itself, before the command."""
 
+    as_json: Annotated[bool, Option("As the same option of a command", "--json", hidden=True)] = (
+        False
+    )
     verbose: Annotated[
         bool,
         Option("With --version: the C libraries of checksums and codecs", "-v"),

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
+from kafkats.clock import utc_text
 from kafkats.config.topics import topic_filter
 from kafkats.errors import BadInput, UsageError
 from kafkats.text import Flag, Text
@@ -266,7 +267,7 @@ def cells_sentence(folder: str | os.PathLike[str], at: Target, until: Target | N
 
     step = read_manifest(folder).step_ms
     told = [
-        f"the {side} is that of {_moment(cell)}"
+        f"the {side} is that of {utc_text(cell)}"
         for side, target, cell in (
             ("start", at, at // step * step if isinstance(at, int) else at),
             ("end", until, -(-until // step) * step if isinstance(until, int) else until),
@@ -274,12 +275,6 @@ def cells_sentence(folder: str | os.PathLike[str], at: Target, until: Target | N
         if isinstance(cell, int) and cell != target
     ]
     return f"a cell of the table covers {span_text(step)}: {', '.join(told)}" if told else ""
-
-
-def _moment(ms: int) -> str:
-    import numpy as np
-
-    return f"{np.datetime64(ms, 'ms')}".removesuffix(".000") + "Z"
 
 
 def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _prepare(given: Given, policy: Policy) -> Decide:
-    from kafkats.migration.client_estimate import estimate, read_mix
+    from kafkats.migration.client_costs import estimate, read_mix
     from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
     from kafkats.migration.plan import MigrateOptions, check_phase, check_rule, plan_migrate
     from kafkats.plans.contradictions import interval_remarks

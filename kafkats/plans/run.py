@@ -45,7 +45,7 @@ from kafkats.text import Flag, Text
 
 FORMAT: Final = 1
 _SKEW_MS: Final = 300_000
-"""How far the planner's clock may be ahead of ours."""
+"""The largest distance of the planner's clock ahead of ours."""
 _STEP: Final = ("ledger", "phase", "broker")
 
 
@@ -61,7 +61,7 @@ class Run:
     digest: str
     directories: Mapping[str, list[str]]
     place: str | None = None
-    """Where the undo material lies, if not in the default work area."""
+    """The folder of the undo material, if not in the default work area."""
     owner_stopped: bool = False
     ledger: str = ""
     """The ledger of the migration to which this run belongs.

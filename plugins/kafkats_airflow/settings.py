@@ -145,9 +145,9 @@ DEADLINES: Final = _read(
 
 
 SUBMITTING: Final[dict[str, Any]] = {"pool": POOL, "execution_timeout": TIMEOUTS.job}
-"""What every task has that submits to Spark; a mapped one takes it in `partial`."""
+"""The arguments of every task that submits to Spark; a mapped one takes them in `partial`."""
 OWNED: Final = {"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}
-"""What every task of a DAG has, unless it says otherwise."""
+"""The arguments of every task of a DAG, unless it names others."""
 
 HARDENED: Final = APPROVERS_NAME in os.environ
 """Whether triggering a DAG is not enough to write."""

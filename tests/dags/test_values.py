@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import kafkats_airflow
+import pytest
+from kafkats_airflow.forms import values
 from kafkats_airflow.forms.catalogue import FORMS
 from kafkats_airflow.forms.values import params_of
+
+from kafkats.errors import UsageError
 
 SOURCES = sorted(Path(kafkats_airflow.__file__).parent.rglob("*.py"))
 
@@ -39,3 +46,29 @@ def test_the_plugin_reads_no_param_that_no_form_has() -> None:
 def test_the_params_are_those_of_the_run() -> None:
     params = {"policy": "/p.yaml", "volumes": None}
     assert params_of({"params": params}) is params
+
+
+@pytest.mark.parametrize(
+    ("conf", "upstream", "says"),
+    [
+        ({"volume": ["1"]}, set(), "conf: 'volume' is no param of d; did you mean 'volumes'?"),
+        ({"nonsense": 1}, set(), "conf: 'nonsense' is no param of d; known are dry_run, volumes"),
+        ({"volumes": ["1"]}, set(), ""),
+        ({}, set(), ""),
+        ({"nonsense": 1}, {"applications"}, ""),
+    ],
+)
+def test_the_first_task_refuses_a_key_that_is_no_param(
+    conf: dict[str, Any], upstream: set[str], says: str
+) -> None:
+    """A run by REST with a typo would do its defaults to all volumes."""
+    context: Any = {
+        "task": SimpleNamespace(upstream_task_ids=upstream),
+        "dag": SimpleNamespace(dag_id="d", params={"dry_run": True, "volumes": []}),
+        "dag_run": SimpleNamespace(conf=conf),
+    }
+    if not says:
+        values.refuse_unknown(context)
+        return
+    with pytest.raises(UsageError, match=re.escape(says)):
+        values.refuse_unknown(context)

@@ -110,6 +110,7 @@ def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
         patch.setattr(DagModel, "get_dag_id_to_team_name_mapping", lambda dag_ids: {})
         patch.setattr(rights, "ours", tagged)
         patch.setattr(dags, "deployed", deployed)
+        patch.setattr(dags, "over", lambda asked: frozenset())
         outer = FastAPI()
         outer.mount("/kafkats", Pages())
         outer.mount(endpoint.PREFIX, endpoint.Metrics())

@@ -26,6 +26,7 @@ from kafkats.plans.operation import Decide, Planned
 from kafkats.plans.options import PlanFolder
 from kafkats.plans.plan import Plan
 from kafkats.plans.units import Unit, topics_of
+from kafkats.plans.volumes import note_volumes
 from kafkats.reserving import DAY_MS, Planning, Wish, now_ms, planning
 from kafkats.result import PlanMade, ReservationMade, Reserved
 from kafkats.retention.options import Beyond
@@ -176,6 +177,7 @@ def _write(under_way: _Planning, planned: Planned) -> None:
     done.found = keep_segments(planned.segments, folder.report)
     if folder.report is not None:
         keep_disks(map(Path, ours.log_dirs), folder.report)
+        note_volumes(folder.report, map(str, ours.log_dirs))
 
 
 def _write_plan(

@@ -6,12 +6,31 @@ values against the form when the run is triggered.
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, TypeAlias
 
 from airflow.providers.common.compat.sdk import Context
 
+from kafkats.errors import UsageError
+
 RunParams: TypeAlias = dict[str, Any]
 """The values of a run's params, by id, with the types that the form's options declare."""
+
+
+def refuse_unknown(context: Context) -> None:
+    """Raise UsageError in the first task of a run whose conf has a key that is no param: Airflow
+    takes it, and the run would do its defaults to all volumes.
+    """
+    task, run, dag = context.get("task"), context.get("dag_run"), context.get("dag")
+    conf = getattr(run, "conf", None)
+    if task is None or dag is None or task.upstream_task_ids or not isinstance(conf, dict):
+        return
+    known = list(dag.params)
+    for key in conf:
+        if key not in known:
+            close = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            raise UsageError(f"conf: {key!r} is no param of {dag.dag_id}; {hint}")
 
 
 def given_params(context: Context) -> RunParams | None:

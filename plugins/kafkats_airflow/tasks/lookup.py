@@ -45,7 +45,7 @@ interval and what was written.
 """
 HOUR: Final = timedelta(hours=1)
 AROUND: Final = timedelta(minutes=30)
-"""What a picture of an export shows before and after its time."""
+"""The time that a picture of an export shows before and after its own."""
 _LEAST_STEP_MS: Final = 1_000
 _CELLS: Final = ("added", "closed", "open", "unreadable", "above_high_watermark")
 _AROUND_MS: Final = AROUND // timedelta(milliseconds=1)

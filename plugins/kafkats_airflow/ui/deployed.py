@@ -10,10 +10,11 @@ from kafkats.config import read_policy
 from kafkats_airflow import settings
 from kafkats_airflow.reading.files import Unreadable, cached
 from kafkats_airflow.reading.runs import Found, runs_in
+from kafkats_airflow.runs.volumes import named
 
 
 class Listed(NamedTuple):
-    """The volumes of the policy, {path: broker}; `why` they could not be read, or ""."""
+    """The volumes of the policy, {label: broker}; `why` they could not be read, or ""."""
 
     volumes: dict[str, str]
     why: str
@@ -46,4 +47,4 @@ def listed() -> Listed:
 
 def _parse(path: Path) -> dict[str, str]:
     """Parse the policy. Raises KafkatsError."""
-    return {str(one.path): one.broker for one in read_policy(path).volumes}
+    return {one.label: one.broker for one in named(read_policy(path).volumes)}

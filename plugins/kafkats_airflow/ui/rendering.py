@@ -39,6 +39,7 @@ PAGES: Final = (
     Page("offsets", "Offsets by time"),
     Page("migration", "Migration"),
     Page("restart", "Restart"),
+    Page("audit", "Audit"),
 )
 """The row of links on top of every page."""
 

@@ -16,6 +16,8 @@ import pyarrow as pa
 from kafkats.findings import KINDS, remedy_of
 from kafkats.rebuild.health import CELLS, COLUMNS, DAMAGED, Health, health_of, palette
 from kafkats_airflow.reading.files import Unreadable, state_of
+from kafkats_airflow.reading.runs import overview_of
+from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading.tables import table_of
 
@@ -66,6 +68,13 @@ def changed(folder: Path) -> bool:
     """Return whether the run has changed segments: its map differs before and after it."""
     after = table_of(folder / _AFTER, ["base_offset"])
     return isinstance(after, pa.Table) and after.num_rows > 0
+
+
+def ends_only(folder: Path) -> bool:
+    """Return whether the run did not read all segments whole: it saw no damage inside of a log."""
+    found = overview_of(folder)
+    volumes = found.volumes if isinstance(found, Overview) else ()
+    return any(one.depth in ("stat", "tail") for one in volumes)
 
 
 class Said(NamedTuple):

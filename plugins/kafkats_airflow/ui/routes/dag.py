@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from kafkats import clock
-from kafkats_airflow.ui import deployed, rendering, rights
+from kafkats_airflow.ui import dags, deployed, rendering, rights
 from kafkats_airflow.ui.asked import NOT_OURS
 from kafkats_airflow.ui.reading import listing
 from kafkats_airflow.ui.routes.runs import ROWS
@@ -19,7 +19,7 @@ def page(request: Request, dag_id: rights.DagAsked) -> Response:
     if not rights.ours([dag_id]):
         return rendering.page(request, "not_ours.html", title=dag_id, said=NOT_OURS)
     found, unseen = deployed.runs_of([dag_id])
-    rows = listing.rows_of(found, clock.now_ms())
+    rows = listing.rows_of(found, clock.now_ms(), dags.over)
     return rendering.page(
         request,
         "dag.html",

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from kafkats import clock
-from kafkats_airflow.ui import deployed, rendering, rights
+from kafkats_airflow.ui import dags, deployed, rendering, rights
 from kafkats_airflow.ui.reading import listing
 
 router = APIRouter()
@@ -29,7 +29,7 @@ def page(
     """Show all runs of the DAGs that the person may read."""
     now_ms = clock.now_ms()
     found, unseen = deployed.runs_of(readable.dag_ids)
-    every = listing.rows_of(found, now_ms)
+    every = listing.rows_of(found, now_ms, dags.over)
     wanted = [
         row
         for row in every
