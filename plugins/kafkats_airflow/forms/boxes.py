@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, Required, TypedDict
+from typing import Any, Final, NamedTuple
 
 from kafkats.config.option import FILES, RARE, REQUIRED, Declared, Parsed, Worded
 from kafkats_airflow.forms.catalogue import DEPLOYMENT, LOSES, Form, declared_in
@@ -13,14 +13,6 @@ _EXAMPLES: Final = {"TIME": "2026-01-31T10:00:00Z", "SIZE": "1GiB", "DURATION": 
 """How a value of a type is written, by the type's word."""
 
 
-class Labels(TypedDict, total=False):
-    """Keys of a schema, as Airflow's form reads them."""
-
-    title: Required[str]
-    section: str
-    examples: list[str]
-
-
 class Box(NamedTuple):
     """The field of a form for one option."""
 
@@ -28,7 +20,8 @@ class Box(NamedTuple):
     """REQUIRED if there is none."""
     schema: dict[str, Any]
     description: str
-    labels: Labels
+    labels: dict[str, Any]
+    """Keys of the schema that Airflow's form reads: title, section, examples."""
 
 
 def boxes(form: Form) -> dict[str, Box]:
@@ -61,8 +54,8 @@ def _box(one: Declared) -> Box:
     return Box(default, schema, said, _labels(one))
 
 
-def _labels(one: Declared) -> Labels:
-    labels: Labels = {"title": one.title}
+def _labels(one: Declared) -> dict[str, Any]:
+    labels: dict[str, Any] = {"title": one.title}
     if section := LOSES if one.option.loses else one.option.section:
         labels["section"] = section
     if one.option.examples:

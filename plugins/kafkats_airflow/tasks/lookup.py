@@ -47,37 +47,8 @@ HOUR: Final = timedelta(hours=1)
 AROUND: Final = timedelta(minutes=30)
 """The time that a picture of an export shows before and after its own."""
 _LEAST_STEP_MS: Final = 1_000
+_CELLS: Final = ("added", "closed", "open", "unreadable", "above_high_watermark")
 _AROUND_MS: Final = AROUND // timedelta(milliseconds=1)
-
-
-class Cells(TypedDict):
-    """Numbers of cells, of all tables of a run."""
-
-    added: int
-    closed: int
-    open: int
-    unreadable: int
-    above_high_watermark: int
-
-
-Interval = TypedDict("Interval", {"from": str, "to": str})
-"""The times that a run adds, ISO 8601."""
-
-
-class TableSummary(Cells, Interval):
-    """The result of the task `report` of build_lookup_tables."""
-
-    outcome: str
-    remarks: list[str]
-    other_logs: list[str]
-    report: str
-
-
-class TableReport(Cells, Interval, common.Remarked):
-    """report.json of build_lookup_tables."""
-
-    tables: list[TableResult]
-    other_logs: list[str]
 
 
 class ExportSummary(TypedDict, total=False):
@@ -167,8 +138,9 @@ def built(
     context: Context,
     asked: Sequence[Arguments] | None,
     results: Sequence[TableResult] | None,
-) -> TableSummary:
-    """Report every table that was written, with pictures, and in its asset's event.
+) -> dict[str, Any]:
+    """Report every table that was written, with pictures, and in its asset's event. The numbers of
+    cells are those of all tables, `from` and `to` the times that the run adds.
 
     Fails when not all of `asked` were. Both are None after tasks that failed.
     """
@@ -178,7 +150,7 @@ def built(
     begin, end = interval(context)
     folder = folder_of(context)
     checks.writable(folder)
-    written = [result.copy() for result in results or []]
+    written: list[Any] = [dict(result) for result in results or []]
     for one in written:
         one.pop("rates", None)
         one["pictures"] = lookup_reports.of_table(Path(one["report"]), one)
@@ -188,20 +160,16 @@ def built(
         context["outlet_events"][TABLES].add(asset, extra=extra)
     whole = asked is not None and len(written) == len(asked)
     seen = any(one["partitions"] for one in written)
-    summary: TableSummary = {
+    summary: dict[str, Any] = {
         "outcome": "built" if whole else UNFINISHED,
         "from": begin.isoformat(),
         "to": end.isoformat(),
-        "added": sum(one["added"] for one in written),
-        "closed": sum(one["closed"] for one in written),
-        "open": sum(one["open"] for one in written),
-        "unreadable": sum(one["unreadable"] for one in written),
-        "above_high_watermark": sum(one["above_high_watermark"] for one in written),
+        **{name: sum(one[name] for one in written) for name in _CELLS},
         "remarks": common.nothing(params_of(context)["topics"]) if whole and not seen else [],
         "other_logs": [line for one in written for line in one["other_logs"]],
         "report": str(folder),
     }
-    report: TableReport = {**summary, "failures": failures(context), "tables": written}
+    report: Any = {**summary, "failures": failures(context), "tables": written}
     common.log_remarks(report["remarks"])
     write_json(folder / "report.json", report)
     causes = report["failures"]

@@ -28,6 +28,7 @@ _DANGER: Final = min(n for n, kind in enumerate(CELLS) if KINDS.get(kind, ("",))
 _CODED: Final = ("log_dir", "partition_dir")
 _MOST_CELLS: Final = 1_000_000
 _MOST_FINDINGS: Final = 2_000
+_TOLD: Final = ("kind", "severity", "file", "reason")
 
 
 class Kind(TypedDict):
@@ -61,23 +62,6 @@ class Map(TypedDict):
     worst: list[int]
     cells: str
     left_out: int
-
-
-class Finding(TypedDict):
-    """A finding of a segment."""
-
-    base_offset: int
-    kind: str
-    severity: str
-    file: str
-    reason: str
-
-
-class Findings(TypedDict):
-    """The findings of a partition, and a sentence on them."""
-
-    said: str
-    findings: list[Finding]
 
 
 def changed(folder: Path) -> bool:
@@ -228,9 +212,11 @@ def said_of(health: Health) -> Said:
     )
 
 
-def findings_of(folder: Path, at: At, log_dir: str, partition: str) -> Findings | Unreadable | None:
-    """Return the findings of one partition, None if there is no table."""
-    found: dict[int, list[Finding]] = {}
+def findings_of(
+    folder: Path, at: At, log_dir: str, partition: str
+) -> dict[str, object] | Unreadable | None:
+    """Return the findings of one partition and a sentence on them, None if there is no table."""
+    found: dict[int, list[dict[str, object]]] = {}
     wanted = {"log_dir": log_dir, "partition_dir": partition}
     for name in (SEGMENTS, _AFTER) if at == "now" else (SEGMENTS,):
         table = table_of(folder / name, COLUMNS, only=wanted)
@@ -251,18 +237,12 @@ def findings_of(folder: Path, at: At, log_dir: str, partition: str) -> Findings 
     return {"said": said, "findings": rows[:_MOST_FINDINGS]}
 
 
-def _findings(table: pa.Table) -> dict[int, list[Finding]]:
+def _findings(table: pa.Table) -> dict[int, list[dict[str, object]]]:
     """Return the findings by base offset."""
     rows = table.select(["base_offset", "findings"]).to_pylist()
     return {
         row["base_offset"]: [
-            {
-                "base_offset": row["base_offset"],
-                "kind": one["kind"],
-                "severity": one["severity"],
-                "file": one["file"],
-                "reason": one["reason"] or "",
-            }
+            {"base_offset": row["base_offset"], **{name: one[name] or "" for name in _TOLD}}
             for one in row["findings"] or []
         ]
         for row in rows

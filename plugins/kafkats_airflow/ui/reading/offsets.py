@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,18 +45,6 @@ class Source(NamedTuple):
     is_table: bool
     from_ms: int | None = None
     to_ms: int | None = None
-
-
-class Stairs(TypedDict):
-    """The steps of a partition: from each time on (epoch ms) until its end the offset is given.
-
-    `points` are records, as pairs of time and offset.
-    """
-
-    begins: list[int]
-    ends: list[int]
-    offsets: list[int]
-    points: list[tuple[int, int]]
 
 
 def sources_of(folder: Path) -> list[Source] | Unreadable | None:
@@ -134,8 +122,10 @@ def partitions_of(view: View) -> list[tuple[str, int]]:
     return busiest(view.rows, _MOST_PARTITIONS)
 
 
-def stairs_of(folder: Path, view: View, topic: str, partition: int) -> Stairs:
-    """Return the steps of a partition, at most so many as a page draws."""
+def stairs_of(folder: Path, view: View, topic: str, partition: int) -> dict[str, object]:
+    """Return the steps of a partition, at most so many as a page draws: from each of `begins` until
+    its end (epoch ms) the offset is given. `points` are records, as pairs of time and offset.
+    """
     begin = view.number(topic, partition)
     cells = _cells(view, topic, partition) if begin >= 0 else view.rows.slice(0, 0)
     times = cells["timestamp"].to_numpy()
