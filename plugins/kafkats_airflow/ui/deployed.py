@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from kafkats.config import read_policy
 from kafkats_airflow import settings
+from kafkats_airflow.reading import runs
 from kafkats_airflow.reading.files import Unreadable, cached
-from kafkats_airflow.reading.runs import Found, runs_in
+from kafkats_airflow.reading.runs import Found
 from kafkats_airflow.runs.volumes import named
 
 
@@ -28,7 +29,7 @@ def folder() -> Path:
 def runs_of(dag_ids: Iterable[str]) -> tuple[list[Found], str]:
     """Return the runs of these DAGs, and why their folder cannot be listed, or ""."""
     try:
-        return runs_in(folder(), dag_ids), ""
+        return runs.runs_in(folder(), dag_ids), ""
     except OSError as e:
         return [], (e.strerror or str(e)).lower()
 
