@@ -1,4 +1,4 @@
-"""Fails the wheel's build when a package is missing: hatchling itself leaves it out without a word."""
+"""What the wheel's build adds: the pages of `kafkats help`, and an error for a package that is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 class PackagesAreThere(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Raises FileNotFoundError that names the packages of `[tool.hatch.build.targets.wheel]` that are not there."""
+        """Add the pages. Raises FileNotFoundError that names the packages of `[tool.hatch.build.targets.wheel]` that are not there."""
         missing = [
             name
             for name in self.build_config.packages
@@ -21,3 +21,5 @@ class PackagesAreThere(BuildHookInterface):
                 f"{self.root} lacks {' and '.join(missing)}: the wheel would be built without; "
                 "copy them beside pyproject.toml"
             )
+        for page in Path(self.root, "docs").glob("*.md"):
+            build_data["force_include"][str(page)] = f"kafkats/docs/{page.name}"

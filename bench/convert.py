@@ -60,7 +60,7 @@ from bench.memory import anonymous, most_while
 from bench.segments import Shape, write_segment
 from kafkats.compression import Codec, decompress
 from kafkats.formats import dispatch, message_set
-from kafkats.formats.convert import Target
+from kafkats.formats.build import Target
 from kafkats.segment.convert import Conversion, convert_source
 from kafkats.segment.pack import lz4_compress_default
 from kafkats.segment.reader import open_source

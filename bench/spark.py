@@ -37,7 +37,7 @@ from bench.harness import (
     wall_seconds,
 )
 from bench.segments import V2_GZIP, write_indexes, write_segment
-from kafkats.formats.convert import Target
+from kafkats.formats.build import Target
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.migration.forecast import FORECAST, forecast_unit
 from kafkats.plans.facts import SEGMENTS

@@ -24,7 +24,7 @@ from conformance.tally import Tally
 from kafkats.compression import decompress
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import convert, dispatch, v2
-from kafkats.formats.convert import Target
+from kafkats.formats.build import Target
 from kafkats.formats.message_set import KEY_AT
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.primitives import read_int32, view

@@ -91,7 +91,7 @@ def _compare(broker: Started, expected: Expected, case: str, what: str, tally: T
     if ours.outcome == "offline":
         words += [w for root in ours.roots for w in root.words if root.outcome == "offline"]
     outcome = "stops" if ours.outcome == "stops" else "loads"
-    happened = broker.outcome()
+    happened = broker.outcome(ends=outcome == "stops")
     said = broker.said()
     missing = [word for word in words if not is_said(word, said)]
     shown = " / ".join(_errors(said)) if missing or outcome != happened else ""

@@ -35,6 +35,8 @@ _SET_ASIDE: Final = 0.1
 """The share of partitions with a topic id that the cluster does not know, or with none."""
 _FAILED: Final = "Shutdown broker because all log dirs in"
 _GRACE_S: Final = 3
+_END_S: Final = 30
+"""Seconds in which a broker ends that is expected to."""
 """A broker that is up notices within this time that all its log directories have failed."""
 
 
@@ -257,8 +259,11 @@ class Started(Broker):
     def roots(self) -> list[Path]:
         return [self.root, *self.more]
 
-    def outcome(self) -> str:
-        """Start it, and stop it. Returns `loads`, or `stops` if it ended by itself."""
+    def outcome(self, *, ends: bool = False) -> str:
+        """Start it, and stop it. Returns `loads`, or `stops` if it ended by itself.
+
+        One that `ends`, as predicted, has time for it: it may answer requests before.
+        """
         self._heard = len(self._output())
         try:
             self.start(at_rest=True)
@@ -268,9 +273,10 @@ class Started(Broker):
         assert self._process is not None
         if self._process.poll() is not None:
             return "stops"
-        if "Stopping serving" in self.said() or _FAILED in self.said():
+        if ends or "Stopping serving" in self.said() or _FAILED in self.said():
             try:
-                until(lambda: self._process.poll() is not None, _GRACE_S, "it goes on")  # type: ignore[union-attr]
+                seconds = _END_S if ends else _GRACE_S
+                until(lambda: self._process.poll() is not None, seconds, "it goes on")  # type: ignore[union-attr]
             except TimeoutError:
                 pass
             else:

@@ -42,57 +42,33 @@ done; other runs skip them, or refuse and say who holds them.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links
+from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
 from kafkats_airflow.approvals.guards import GuardApproval
-from kafkats_airflow.forms.params import form
-from kafkats_airflow.reports import retention as retention_reports
-from kafkats_airflow.reports.retention import RunSummary, StageXComs
-from kafkats_airflow.results import Answer, Arguments, PlanResult, Work
+from kafkats_airflow.reports import retention as reports
 from kafkats_airflow.runs.plans import INVENTORY
-from kafkats_airflow.settings import OWNED
 from kafkats_airflow.tasks import job_tasks, retention
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
 
 with DAG(
     "apply_retention",
     description="Delete expired segments, forecast the others, name what pins them",
     doc_md=__doc__,
     schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"),
-    catchup=False,
     max_active_runs=4,
-    default_args=OWNED,
-    tags=["kafkats", "kafkats:retain", "retention"],
-    params=form("retain"),
-    **alerts.of("apply_retention"),
+    **dag_of("apply_retention", "retain", "retention"),
 ) as dag:
-
-    @task
-    def applications() -> list[Arguments]:
-        return retention.planning(get_current_context(), "retain")
-
-    @task
-    def changes(asked: list[Arguments], plans: list[PlanResult], answer: Answer) -> list[Work]:
-        return retention.changing(get_current_context(), asked, plans, answer)
-
-    @task(trigger_rule=TriggerRule.NONE_FAILED)
-    def due() -> list[Arguments]:
-        return retention.due(get_current_context(), "retain")
-
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INVENTORY])
-    def report(asked: list[Arguments], work: list[Work], stages: StageXComs) -> RunSummary:
-        return retention_reports.report(get_current_context(), "retain", asked, work, stages)
-
-    asked = applications()
+    asked = step("applications", retention.planning, "retain")()
     plan = job_tasks.plan(asked)
     approve = GuardApproval(task_id="approve", subject="Delete more than the guards let?")
-    work = changes(asked, plan.output, approve.output)  # type: ignore[arg-type]  # XComs
+    work = step("changes", retention.changing)(asked, plan.output, approve.output)
     apply = job_tasks.apply(work)
     verify = job_tasks.verify(work)
     release = job_tasks.release(asked)
+    due = step("due", retention.due, "retain", trigger_rule=TriggerRule.NONE_FAILED)
     ended = due()
     purge = job_tasks.purge(ended)
     plan >> approve
     apply >> verify >> ended
     stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
-    reported = report(asked, work, stages)  # type: ignore[arg-type]  # XComs
-    verify >> release >> links.with_results(reported)
+    report = reporting(reports.report, "retain", outlets=[INVENTORY])
+    verify >> release >> report(asked, work, stages)

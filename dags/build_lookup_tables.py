@@ -44,41 +44,23 @@ for Spark and Kafka's own tools.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links
-from kafkats_airflow.forms.params import form
+from airflow.sdk import DAG, CronDataIntervalTimetable
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
-from kafkats_airflow.results import Arguments, TableResult
 from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.tasks import lookup
-from kafkats_airflow.tasks.lookup import TABLES, TableSummary
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
 
 with DAG(
     "build_lookup_tables",
     description="Add an hour to the tables that tell which offset it was when",
     doc_md=__doc__,
     schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
-    catchup=False,
     max_active_runs=1,
-    default_args={"owner": "kafka", "retries": 3, "retry_delay": timedelta(minutes=1)},
-    tags=["kafkats", "kafkats:table", "lookup"],
-    params=form("table"),
-    **alerts.of("build_lookup_tables"),
+    **dag_of("build_lookup_tables", "table", "lookup", retries=3),
 ) as dag:
-
-    @task
-    def tables() -> list[Arguments]:
-        return lookup.building(get_current_context())
-
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[TABLES])
-    def report(asked: list[Arguments], results: list[TableResult]) -> TableSummary:
-        return lookup.built(get_current_context(), asked, results)
-
     build = KafkatsJobOperator.partial(
         task_id="build", job="lookup", **SUBMITTING, map_index_template="{{ task.about }}"
     )
-    asked = tables()
+    asked = step("tables", lookup.building)()
     written = build.expand_kwargs(asked)
-    links.with_results(report(asked, written.output))  # type: ignore[arg-type]  # XComs
+    reporting(lookup.built, outlets=[lookup.TABLES])(asked, written.output)

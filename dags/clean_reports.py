@@ -27,31 +27,17 @@ If it was killed, the next run ends what was begun.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
-from kafkats_airflow import alerts, links
-from kafkats_airflow.forms.params import form
-from kafkats_airflow.settings import OWNED
+from airflow.sdk import DAG, CronTriggerTimetable
+from kafkats_airflow import links
 from kafkats_airflow.tasks import cleaning
+from kafkats_airflow.tasks.job_tasks import dag_of, step
 
 with DAG(
     "clean_reports",
     description="Remove the folders of old runs that nothing needs any more",
     doc_md=__doc__,
     schedule=CronTriggerTimetable("0 5 * * 0", timezone="UTC"),
-    catchup=False,
     max_active_runs=1,
-    default_args=OWNED,
-    tags=["kafkats", "kafkats:clean", "reports"],
-    params=form("clean"),
-    **alerts.of("clean_reports"),
+    **dag_of("clean_reports", "clean", "reports"),
 ) as dag:
-
-    @task(multiple_outputs=False)
-    def choose() -> cleaning.Choice:
-        return cleaning.choose(get_current_context())
-
-    @task(multiple_outputs=False)
-    def remove() -> cleaning.CleanSummary:
-        return cleaning.remove(get_current_context())
-
-    choose() >> links.with_results(remove())
+    step("choose", cleaning.choose)() >> links.with_results(step("remove", cleaning.remove)())

@@ -30,36 +30,21 @@ is not done twice.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links
+from airflow.sdk import DAG
 from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
-from kafkats_airflow.forms.params import form
-from kafkats_airflow.settings import OWNED
 from kafkats_airflow.tasks import end_run, job_tasks
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
 
 with DAG(
     "end_run",
     description="Undo what a run wrote, or free the space of its old files",
     doc_md=__doc__,
     schedule=None,
-    catchup=False,
     max_active_runs=4,
-    default_args=OWNED,
-    tags=["kafkats", "kafkats:end", "undo"],
-    params=form("end"),
-    **alerts.of("end_run"),
+    **dag_of("end_run", "end", "undo"),
 ) as dag:
-
-    @task
-    def changes() -> list[end_run.Ending]:
-        return end_run.changing(get_current_context())
-
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE)
-    def report(work: list[end_run.Ending], stages: end_run.StageXComs) -> end_run.EndReport:
-        return end_run.report(get_current_context(), work, stages)
-
-    work = changes()
+    work = step("changes", end_run.changing)()
     approve = PlanApproval(
         task_id="approve",
         subject="Undo or purge what this run wrote?",
@@ -68,5 +53,4 @@ with DAG(
     undo = job_tasks.undo(work)
     purge = job_tasks.purge(work.map(end_run.to_purge))
     stages = {one.task_id: one.output for one in (undo, purge)}
-    reported = report(work, stages)  # type: ignore[arg-type]  # XComs
-    work >> approve >> [undo, purge] >> links.with_results(reported)
+    work >> approve >> [undo, purge] >> reporting(end_run.report)(work, stages)

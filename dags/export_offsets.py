@@ -29,37 +29,22 @@ docs/exports.md describes each format.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links
-from kafkats_airflow.forms.params import form
+from airflow.sdk import DAG
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
-from kafkats_airflow.results import Arguments, LookupResult
-from kafkats_airflow.settings import OWNED, SUBMITTING
+from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.tasks import lookup
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
 
 with DAG(
     "export_offsets",
     description="Offsets of a time, for Spark, consumer groups and programs",
     doc_md=__doc__,
     schedule=None,
-    catchup=False,
     max_active_runs=1,
-    default_args=OWNED,
-    tags=["kafkats", "kafkats:export", "lookup"],
-    params=form("export"),
-    **alerts.of("export_offsets"),
+    **dag_of("export_offsets", "export", "lookup"),
 ) as dag:
-
-    @task
-    def applications() -> list[Arguments]:
-        return lookup.looking(get_current_context())
-
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE)
-    def write(looked: list[LookupResult]) -> lookup.ExportSummary:
-        return lookup.export(get_current_context(), list(looked or []))
-
     look = KafkatsJobOperator.partial(
         task_id="look", job="lookup", **SUBMITTING, map_index_template="{{ task.connection }}"
     )
-    looked = look.expand_kwargs(applications())
-    links.with_results(write(looked.output))  # type: ignore[arg-type]  # XComs
+    looked = look.expand_kwargs(step("applications", lookup.looking)())
+    reporting(lookup.export, task_id="write")(looked.output)

@@ -26,19 +26,16 @@ continue. Segments that cannot be converted are kept and named. `kafkats purge R
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links, settings
+from airflow.sdk import DAG, Asset, TriggerRule
+from kafkats_airflow import settings
 from kafkats_airflow.approvals import canary, questions
 from kafkats_airflow.approvals.asking import PlanApproval
-from kafkats_airflow.forms.params import form
 from kafkats_airflow.jobs.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
-from kafkats_airflow.reports import migration as migration_reports
-from kafkats_airflow.reports.migration import StageXComs
-from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
-from kafkats_airflow.runs.steps import BrokerRows, Results, Summary
+from kafkats_airflow.reports import migration as reports
 from kafkats_airflow.tasks import migration
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting, short_circuit, step
 from kafkats_airflow.tasks.migration import to_certify, to_convert, to_look
 
 FORMATS = Asset(name="kafka_message_formats", uri="kafkats://message-formats", group="kafkats")
@@ -51,48 +48,24 @@ with DAG(
     description="Count, forecast, convert and certify message formats, phase by phase",
     doc_md=__doc__,
     schedule="30 3 * * 0",
-    catchup=False,
     max_active_runs=1,
-    tags=["kafkats", "kafkats:migrate", "formats"],
-    default_args=settings.OWNED,
-    params=form("migrate"),
-    **alerts.of("migrate_message_format"),
+    **dag_of("migrate_message_format", "migrate", "formats"),
 ) as dag:
-
-    @task
-    def gate() -> list[PhaseApplication]:
-        return migration.gate(get_current_context())
-
-    @task.short_circuit(ignore_downstream_trigger_rules=False)
-    def changes(asked: list[PhaseApplication], looked: list[PlanResult]) -> list[PhaseWork]:
-        return migration.changing(get_current_context(), asked, looked)
-
-    @task(trigger_rule=TriggerRule.NONE_FAILED)
-    def parity(work: list[PhaseWork]) -> list[Parity]:
-        return migration.parity(work)
-
-    @task(trigger_rule=TriggerRule.NONE_FAILED)
-    def record(work: list[PhaseWork], converted: Results, certified: Results) -> BrokerRows:
-        return migration.record(get_current_context(), work, converted, certified)
-
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[FORMATS])
-    def report(asked: list[PhaseApplication], brokers: BrokerRows, stages: StageXComs) -> Summary:
-        return migration_reports.report(get_current_context(), FORMATS, asked, brokers, stages)
-
-    asked = gate()
+    asked = step("gate", migration.gate)()
     look = PlanJobOperator.partial(task_id="look", **NAMED).expand_kwargs(asked.map(to_look))
-    work = changes(asked, look.output)  # type: ignore[arg-type]  # XComs
+    work = short_circuit("changes", migration.changing)(asked, look.output)
     approve = PlanApproval(
         task_id="approve", subject="Convert the segments?", question=questions.of_migration
     )
     converting = WriteJobOperator.partial(task_id="convert", **NAMED)
     convert = converting.expand_kwargs(work.map(to_convert))
-    proved = parity(work)  # type: ignore[arg-type]  # XComs
+    proved = step("parity", migration.parity, trigger_rule=TriggerRule.NONE_FAILED)(work)
     certifying = KafkatsJobOperator.partial(task_id="certify", **AFTER)
     certify = certifying.expand_kwargs(work.map(to_certify))
-    brokers = record(work, convert.output, certify.output)  # type: ignore[arg-type]  # XComs
+    record = step("record", migration.record, trigger_rule=TriggerRule.NONE_FAILED)
+    brokers = record(work, convert.output, certify.output)
     stages = {one.task_id: one.output for one in (look, convert, certify)} | {"parity": proved}
-    said = links.with_results(report(asked, brokers, stages))  # type: ignore[arg-type]  # XComs
+    said = reporting(reports.report, FORMATS, outlets=[FORMATS])(asked, brokers, stages)
     approve_canary = canary.CanaryApproval(task_id="approve_canary")
     work >> approve >> [convert, proved, certify, brokers]
     convert >> proved >> certify

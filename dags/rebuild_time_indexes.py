@@ -39,14 +39,13 @@ purge RUN` deletes the old files and frees their space.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Asset, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links
+from functools import partial
+
+from airflow.sdk import DAG, Asset, TriggerRule
 from kafkats_airflow.approvals.asking import PlanApproval
-from kafkats_airflow.forms.params import form
 from kafkats_airflow.reports import common
-from kafkats_airflow.results import Arguments
-from kafkats_airflow.settings import OWNED
 from kafkats_airflow.tasks import job_tasks
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting
 from kafkats_airflow.tasks.recovery import RecoverOperator
 
 INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="kafkats")
@@ -56,30 +55,20 @@ with DAG(
     description="Find wrong time indexes, rebuild only those, prove it",
     doc_md=__doc__,
     schedule="30 2 * * *",
-    catchup=False,
     max_active_runs=4,
-    tags=["kafkats", "kafkats:rebuild", "repair"],
-    default_args=OWNED,
-    params=form("rebuild"),
-    **alerts.of("rebuild_time_indexes"),
+    **dag_of("rebuild_time_indexes", "rebuild", "repair"),
 ) as dag:
-
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INDEXES])
-    def report(asked: list[Arguments], stages: common.StageXComs) -> common.OperationReport:
-        return common.report(
-            get_current_context(), "rebuild", asked, stages, INDEXES, common.health
-        )
-
     asked = job_tasks.applications("rebuild")
     plan = job_tasks.plan(asked)
-    work = job_tasks.changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
+    work = job_tasks.changes(asked, plan.output)
     approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes?")
     apply = job_tasks.apply(work)
     verify = job_tasks.verify(work)
     release = job_tasks.release(asked)
     stages = {one.task_id: one.output for one in (plan, apply, verify)}
-    reported = links.with_results(report(asked, stages))  # type: ignore[arg-type]  # XComs
-    work >> approve >> apply >> verify >> release >> reported
+    told = partial(common.report, asset=INDEXES, picture=common.health)
+    report = reporting(told, "rebuild", outlets=[INDEXES])
+    work >> approve >> apply >> verify >> release >> report(asked, stages)
     # Not after the report: the last task of a run says whether it failed.
     recover = RecoverOperator(task_id="recover", trigger_rule=TriggerRule.NONE_FAILED)
     [plan, approve, apply, verify, release] >> recover

@@ -37,38 +37,25 @@ has started; `kafkats purge RUN` deletes the old files and frees their space.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links
+from airflow.sdk import DAG
 from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
-from kafkats_airflow.forms.params import form
-from kafkats_airflow.reports import common
-from kafkats_airflow.reports import recovery as recover_reports
-from kafkats_airflow.results import Arguments
-from kafkats_airflow.settings import OWNED
+from kafkats_airflow.reports import recovery as reports
 from kafkats_airflow.tasks import job_tasks
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting
 
 with DAG(
     "recover_log_dirs",
     description="Recover log directories after an unclean stop, so that brokers start at once",
     doc_md=__doc__,
     schedule=None,
-    catchup=False,
     max_active_runs=4,
-    tags=["kafkats", "kafkats:recover", "repair"],
-    default_args=OWNED,
-    params=form("recover"),
-    **alerts.of("recover_log_dirs"),
+    **dag_of("recover_log_dirs", "recover", "repair"),
 ) as dag:
-
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE)
-    def report(asked: list[Arguments], stages: common.StageXComs) -> recover_reports.RecoverReport:
-        return recover_reports.report(get_current_context(), asked, stages)
-
     asked = job_tasks.applications("recover")
     preflight = job_tasks.preflight(job_tasks.starts())
     plan = job_tasks.plan(asked)
-    work = job_tasks.changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
+    work = job_tasks.changes(asked, plan.output)
     approve = PlanApproval(
         task_id="approve", subject="Recover the log directories?", question=questions.of_recover
     )
@@ -76,6 +63,5 @@ with DAG(
     verify = job_tasks.verify(work)
     release = job_tasks.release(asked)
     stages = {one.task_id: one.output for one in (plan, apply, verify)}
-    reported = links.with_results(report(asked, stages))  # type: ignore[arg-type]  # XComs
     preflight >> plan
-    work >> approve >> apply >> verify >> release >> reported
+    work >> approve >> apply >> verify >> release >> reporting(reports.report)(asked, stages)

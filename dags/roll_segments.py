@@ -40,59 +40,35 @@ done. Another run skips these volumes; if it names them, it refuses at once and 
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, get_current_context, task
-from kafkats_airflow import alerts, links
+from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
 from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
-from kafkats_airflow.forms.params import form
-from kafkats_airflow.reports import retention as retention_reports
-from kafkats_airflow.reports.retention import RunSummary, StageXComs
-from kafkats_airflow.results import Arguments, PlanResult, Work
+from kafkats_airflow.reports import retention as reports
 from kafkats_airflow.runs.plans import INVENTORY
-from kafkats_airflow.settings import OWNED
 from kafkats_airflow.tasks import job_tasks, retention
+from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
 
 with DAG(
     "roll_segments",
     description="Close active segments that are due by message time",
     doc_md=__doc__,
     schedule=CronDataIntervalTimetable("0 1 * * *", timezone="UTC"),
-    catchup=False,
     max_active_runs=4,
-    default_args=OWNED,
-    tags=["kafkats", "kafkats:roll", "retention"],
-    params=form("roll"),
-    **alerts.of("roll_segments"),
+    **dag_of("roll_segments", "roll", "retention"),
 ) as dag:
-
-    @task
-    def applications() -> list[Arguments]:
-        return retention.planning(get_current_context(), "roll")
-
-    @task
-    def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:
-        return retention.changing(get_current_context(), asked, plans)
-
-    @task(trigger_rule=TriggerRule.NONE_FAILED)
-    def due() -> list[Arguments]:
-        return retention.due(get_current_context(), "roll")
-
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.ALL_DONE, outlets=[INVENTORY])
-    def report(asked: list[Arguments], work: list[Work], stages: StageXComs) -> RunSummary:
-        return retention_reports.report(get_current_context(), "roll", asked, work, stages)
-
-    asked = applications()
+    asked = step("applications", retention.planning, "roll")()
     plan = job_tasks.plan(asked)
-    work = changes(asked, plan.output)  # type: ignore[arg-type]  # XComs
+    work = step("changes", retention.changing)(asked, plan.output)
     approve = PlanApproval(
         task_id="approve", subject="Close or split the segments?", question=questions.of_roll
     )
     apply = job_tasks.apply(work)
     verify = job_tasks.verify(work)
     release = job_tasks.release(asked)
+    due = step("due", retention.due, "roll", trigger_rule=TriggerRule.NONE_FAILED)
     ended = due()
     purge = job_tasks.purge(ended)
     work >> approve >> apply >> verify >> ended
     stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
-    reported = report(asked, work, stages)  # type: ignore[arg-type]  # XComs
-    verify >> release >> links.with_results(reported)
+    report = reporting(reports.report, "roll", outlets=[INVENTORY])
+    verify >> release >> report(asked, work, stages)

@@ -1,4 +1,4 @@
-"""The clock in epoch milliseconds, and what is done every few seconds."""
+"""The clock in epoch milliseconds, times as text, and work that is done every few seconds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Final
 
 DAY_MS: Final = 86_400_000
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - its text has no offset
 
 
 def now_ms() -> int:
@@ -32,3 +34,14 @@ def every(seconds: float, do: Callable[[], object], name: str) -> Generator[None
     finally:
         over.set()
         thread.join()
+
+
+def utc_text(ms: int) -> str:
+    """Return any int64 of epoch milliseconds as text, such as 2026-01-31T10:00:00Z."""
+    try:
+        text = (_EPOCH + timedelta(milliseconds=ms)).isoformat()
+    except OverflowError:  # a year beyond 9999 or before 1
+        import numpy as np
+
+        return f"{np.datetime64(ms, 'ms')}".removesuffix(".000") + "Z"
+    return text.removesuffix("000").removesuffix(".000") + "Z"

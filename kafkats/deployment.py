@@ -25,6 +25,7 @@ from kafkats.plans.options import Purge
 from kafkats.request import VERBS, PolicyContent, Request, models_of
 
 if TYPE_CHECKING:
+    from kafkats.plans.approval import Approval
     from kafkats.plans.plan import Plan
 
 SET: Final = f" ({NAME} is set)"
@@ -185,25 +186,24 @@ class Deployment(NamedTuple):
         if self.bounds is not None:
             self.bounds.check(request)
 
-    def check_approval(self, record: Path | None, digests: Iterable[str]) -> None:
-        """Raise Refused unless the record says yes to each digest, and an approver said it.
+    def check_approval(self, record: Path | None, digests: Iterable[str]) -> Approval | None:
+        """Return the answer in the record. Raises Refused unless it says yes to each digest, and an
+        approver said it.
 
         Without a record everything is allowed, unless the deployment names approvers.
         """
-        from kafkats.plans.approval import check_approved, read_approval
+        from kafkats.plans.approval import check_approved
 
-        if record is not None:
-            check_approved(record, digests)
-        if not self.approvers:
-            return
-        answer = read_approval(record) if record else None
-        if answer is None or answer.by not in {approver.name for approver in self.approvers}:
+        answer = check_approved(record, digests) if record is not None else None
+        allowed = {approver.name for approver in self.approvers}
+        if allowed and (answer is None or answer.by not in allowed):
             reason = (
                 f"{answer.by or 'nobody'!r} is not an approver"
                 if answer
                 else "there is no record of an approver's answer"
             )
             raise Refused(f"{reason} ({NAME} is set); clear the run to ask again", path=record)
+        return answer
 
     def check_guards(self, plan: Plan) -> None:
         """Raise Refused for a plan without the policy's guards, where approvers are named."""

@@ -32,6 +32,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kafkats.text import Text
+
 
 @dataclass(frozen=True)
 class Holder:
@@ -72,10 +74,15 @@ class KafkatsError(Exception):
         self.numbers = dict(numbers or {})
 
     def __str__(self) -> str:
+        return str.__str__(self.text)
+
+    @property
+    def text(self) -> Text:
+        """The sentence, with the names of options and commands in it."""
         where = self.path or ""
         if self.position is not None:
             where += f" at byte {self.position}"
-        return f"{where.strip()}: {self.reason}" if where else self.reason
+        return Text(f"{where.strip()}: " if where else "", self.reason)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders in Spark tasks. The default pickling loses keyword arguments.

@@ -14,7 +14,13 @@ from typing import Final, NamedTuple
 from kafkats.errors import KafkatsError, Vanished
 
 SEVERITIES: Final = ("state", "remark", "damage", "danger")
-"""From harmless to worst."""
+"""All severities, from harmless to worst, as JSON, tables and metrics have them."""
+
+
+def severity_word(severity: str) -> str:
+    """Return the word that people read: `state` is a note."""
+    return "note" if severity == "state" else severity
+
 
 KINDS: Final[dict[str, tuple[str, str]]] = {
     # the .log
@@ -151,6 +157,12 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "moving-tail": ("state", "the log grew while we looked, or its last batch is being written"),
 }
+
+
+BY_ENDS: Final = frozenset({
+    "missing-index", "empty-index", "partial-entry", "zero-entries", "orphan",
+})  # fmt: skip
+"""Kinds that a look at the ends of files finds as surely as one at whole files."""
 
 
 class Remedy(NamedTuple):

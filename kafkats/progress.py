@@ -1,4 +1,4 @@
-"""How far a job is, as a small document that is replaced every few seconds while it runs.
+"""The progress of a job, as a small document that is replaced every few seconds while it runs.
 
 It has no result. Whoever started the job reads it: `written_ms` shows that the driver lives, also
 while it decides between two stages.
@@ -14,30 +14,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
+from pydantic import NonNegativeInt
 
 from kafkats import clock
 from kafkats.errors import StorageFailed
 from kafkats.plans.files import write_document
 from kafkats.request import Request
+from kafkats.result import Rate
 
 SECONDS: Final = 2.0
 
 
-class Stage(BaseModel):
-    """The progress of a stage: units and bytes that are done. `ui` is Spark's page."""
+class Stage(Rate):
+    """The progress of a stage under way. `ui` is Spark's page."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    stage: str = ""
-    units: NonNegativeInt | None = None
-    of_units: NonNegativeInt | None = None
-    bytes: NonNegativeInt | None = None
-    of_bytes: NonNegativeInt | None = None
-    seconds: NonNegativeFloat | None = None
-    bytes_per_second: NonNegativeInt | None = None
-    seconds_left: NonNegativeInt | None = None
-    failed_tasks: NonNegativeInt = 0
     ui: str = ""
 
 

@@ -12,14 +12,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
 
 from kafkats import __version__, clock, errors
 from kafkats.counts import counted
 from kafkats.errors import Holder, KafkatsError
+from kafkats.plans.approval import Approval
 from kafkats.plans.files import write_document
 from kafkats.request import LogDirectory, Request
 from kafkats.reserving import Released
+from kafkats.text import Part, Text, named_parts, of_row
 
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
 """How the work ended: the one source of exit codes."""
@@ -37,20 +39,21 @@ _FAMILIES: Final = (
 )
 
 
-_KIND: Final = ("kind", "family", "retryable")
-"""Fields of a Failure that are the error's class."""
+_KIND: Final = ("kind", "family", "retryable", "parts")
+"""Fields of a Failure that are the error's class, or its reason once more."""
 
 
-class Part(BaseModel):
+class Fields(BaseModel):
     """A part of a result."""
 
     model_config = ConfigDict(extra="ignore")
 
 
-class Failure(Part):
+class Failure(Fields):
     """The error that ended the work.
 
-    `kind` is its class in kafkats.errors; a reader that does not know it goes by `family`.
+    `kind` is its class in kafkats.errors; a reader that does not know it goes by `family`. `parts`
+    are those of the reason, if it names options or commands.
     """
 
     kind: str
@@ -62,6 +65,7 @@ class Failure(Part):
     retryable: bool = False
     holders: list[Holder] = []
     numbers: dict[str, int] = {}
+    parts: list[Part] = []
 
     @classmethod
     def of(cls, error: KafkatsError) -> Failure:
@@ -73,6 +77,7 @@ class Failure(Part):
             reason=error.reason,
             retryable=error.retryable,
             **error.where_and_what(),
+            parts=named_parts(error.reason),
         )
 
     def as_error(self) -> KafkatsError:
@@ -80,10 +85,12 @@ class Failure(Part):
         kinds = (getattr(errors, name, None) for name in (self.kind, self.family))
         known = (one for one in kinds if isinstance(one, type) and issubclass(one, KafkatsError))
         fields = {name: value for name, value in self if name not in _KIND}
+        if self.parts:
+            fields["reason"] = Text(*self.parts)
         return next(known, KafkatsError)(**fields)
 
 
-class Proved(Part):
+class Proved(Fields):
     """The proof of written files. `not_equal` are the first that are not as planned."""
 
     files: int
@@ -91,7 +98,7 @@ class Proved(Part):
     not_equal: list[str] = []
 
 
-class Ran(Part):
+class Ran(Fields):
     """A run that was written, undone or purged. `errors` are the first, in words.
 
     `left`: blocked rows of a plan that has to be done as a whole. `already`: the plan had been
@@ -113,7 +120,7 @@ class Ran(Part):
     errors: list[str] = []
 
 
-class Certified(Part):
+class Certified(Fields):
     """A certificate. `folder` is "" if none was written."""
 
     folder: str
@@ -133,7 +140,7 @@ class Certified(Part):
         )
 
 
-class PlanMade(Part):
+class PlanMade(Fields):
     """A plan: its folder, its digest and its totals, as plan.json has them."""
 
     folder: str
@@ -145,7 +152,7 @@ class PlanMade(Part):
         return {"plan": self.folder, "digest": self.digest, "totals": self.totals}
 
 
-class ReservationMade(Part):
+class ReservationMade(Fields):
     """The reservations of a plan: `mine`, and `skipped` ones of others, which were left out."""
 
     holder: str
@@ -162,14 +169,41 @@ class ReservationMade(Part):
         }
 
 
-class Result(Part):
+class Approved(Fields):
+    """The answer that let the work begin, as its record had it (kafkats.plans.approval)."""
+
+    option: str
+    digests: list[str]
+    by: str
+    why: str
+    answered_ms: int
+
+
+class Rate(Fields):
+    """The progress of a stage: units and bytes that are done."""
+
+    model_config = ConfigDict(frozen=True)
+
+    stage: str = ""
+    units: NonNegativeInt | None = None
+    of_units: NonNegativeInt | None = None
+    bytes: NonNegativeInt | None = None
+    of_bytes: NonNegativeInt | None = None
+    seconds: NonNegativeFloat | None = None
+    bytes_per_second: NonNegativeInt | None = None
+    seconds_left: NonNegativeInt | None = None
+    failed_tasks: NonNegativeInt = 0
+
+
+class Result(Fields):
     """A result. Times are epoch milliseconds; `host` is where the work was driven.
 
     `beyond` is the same plan without the policy's guards. `undo` are runs to be undone in place of
     a plan. `start`: whether a broker will start. `proof` is that of a verify; `runs` are then those
     that it proved. `found` counts segments and findings (facts.Summary), or whatever else a verb
     counts. `more` has what an operation says of its plan, or the log directories as they were
-    named. `rates` are the last progress of each stage on Spark.
+    named. `rates` are the last progress of each stage on Spark. `approval` copies the answer that
+    let an apply or an undo begin. `parts` are those of sentences that name options or commands.
     """
 
     format: Literal[1] = 1
@@ -197,7 +231,9 @@ class Result(Part):
     reports: dict[str, str] = {}
     released: list[Released] = []
     remarks: list[str] = []
-    rates: dict[str, dict[str, Any]] = {}
+    rates: dict[str, Rate] = {}
+    approval: Approved | None = None
+    parts: dict[str, list[Part]] = {}
     error: Failure | None = None
 
     @classmethod
@@ -220,6 +256,11 @@ class Result(Part):
         """Note how a part of the work ended; the largest exit code counts."""
         self.ended = _ENDS[max(exit_code, self.exit_code)]
 
+    def note_approval(self, answer: Approval | None) -> None:
+        """Note the answer that let the work begin; None: it needed none."""
+        if answer is not None:
+            self.approval = Approved.model_validate(asdict(answer))
+
     def fail(self, error: KafkatsError) -> None:
         """Note the error that ended the work."""
         self.error = Failure.of(error)
@@ -228,7 +269,13 @@ class Result(Part):
     def finish(self) -> Result:
         """Note that the work has ended now, and return the result."""
         self.ended_ms = clock.now_ms()
+        said = (*self.remarks, *self.reservation_remarks)
+        self.parts = {str(one): parts for one in said if (parts := named_parts(one))}
         return self
+
+    def text(self, sentence: str) -> Text:
+        """Return one of the result's sentences, with its names. Errors of runs are of rows."""
+        return Text(*self.parts[sentence]) if sentence in self.parts else of_row(sentence)
 
     @property
     def did_something(self) -> bool:
@@ -242,7 +289,8 @@ class Result(Part):
 
     def told(self) -> dict[str, Any]:
         """Return the summary for whoever submitted the work, with the rates."""
-        return told(self.summary()) | {"rates": self.rates}
+        rates = {stage: one.model_dump() for stage, one in self.rates.items()}
+        return told(self.summary()) | {"rates": rates}
 
 
 def write_result(path: Path, result: Result) -> None:

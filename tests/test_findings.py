@@ -6,14 +6,14 @@ import ast
 import re
 from pathlib import Path
 
-from kafkats.findings import KINDS, REMEDIES, missing_index, remedy_of
+from kafkats.findings import KINDS, REMEDIES, missing_index, remedy_of, severity_word
 
 PAGE = Path(__file__).parent.parent / "docs" / "findings.md"
 
 
 def test_the_page_has_every_kind_with_its_severity() -> None:
     rows = dict(re.findall(r"^\| `([a-z-]+)` \| (\w+) \|", PAGE.read_text(), re.MULTILINE))
-    assert rows == {kind: severity for kind, (severity, _) in KINDS.items()}
+    assert rows == {kind: severity_word(severity) for kind, (severity, _) in KINDS.items()}
 
 
 def test_every_defect_has_one_remedy_and_the_page_has_its_words() -> None:

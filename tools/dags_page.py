@@ -124,7 +124,8 @@ def section(path: Path) -> str:
     dag = next(call for call in calls if call.func.id == "DAG")
     given = {keyword.arg: keyword.value for keyword in dag.keywords}
     facts = f"DAG `{ast.literal_eval(dag.args[0])}`, schedule `{ast.unparse(given['schedule'])}`, `dags/{path.name}`"
-    form = ast.literal_eval(given["params"].args[0])
+    shared = next(call for call in calls if call.func.id == "dag_of")
+    form = ast.literal_eval(shared.args[1])
     rows = [row(name, box) for name, box in boxes(form_of(form)).items()]
     return "\n".join([
         prose,

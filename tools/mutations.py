@@ -56,7 +56,7 @@ def copy_tree(tree: Path, into: Path) -> None:
 def tests_of(mutation: Mutation, documents: list[Document]) -> list[str]:
     """Return the tests of the rows that name the mutation."""
     items = [item for document in documents for item in document.item]
-    return sorted({item.test for item in items if item.mutation == mutation.name})
+    return sorted({item.test for item in items if mutation.name in item.mutations})
 
 
 def run_tests(tree: Path, tests: list[str]) -> tuple[list[str], str]:

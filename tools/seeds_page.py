@@ -28,14 +28,15 @@ A row of the state *command* has a test. The test runs the command and compares 
 value that the document states. It fails when the rule is inverted: `scripts/mutations` inverts each
 rule in a copy of the tree, and runs the tests of its rows.
 
-Two other states have few rows:
+Three other states have few rows:
 
 {listed}
 
 *client API*: Kafka's client does it. A real client shows it against a real broker, in
 `scripts/conformance`. *rejected by the document*: the document describes it and decides against it.
 It is compared with what was chosen, and not shipped. [seeds-estimates.md](seeds-estimates.md) has
-these comparisons, and the documents' numbers beside computed and measured ones.
+these comparisons, and the documents' numbers beside computed and measured ones. *absent*: nothing
+here does it; the row says why.
 """
 
 
@@ -61,14 +62,9 @@ def section(document: Document) -> str:
 
 
 def row(item: Item) -> str:
-    cells = [
-        item.id,
-        item.says,
-        item.state,
-        f"`{item.module}`",
-        f"`{item.test}`",
-        f"`{item.command}`",
-    ]
+    named = (f"`{text}`" if text else "" for text in (item.module, item.test, item.command))
+    says = f"{item.says} {item.reason}".strip()
+    cells = [item.id, says, item.state, *named]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 

@@ -18,7 +18,9 @@ A file has the keys `document` (its title) and `complete`, and the tables `[[ite
     old = "..."
     new = "..."
 
-A further row of the same mutation also has `shares = "why"`. `scripts/mutations NAME...` tries one.
+A further row of the same mutation also has `shares = "why"`, and a row whose test fails with other
+mutations, too, names them in `further`. `scripts/mutations NAME...` tries one.
+A row of the state `absent` has a `reason` instead of a module, a test and a command.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 FOLDER: Final = Path(__file__).parents[1] / "model" / "docs" / "seeds"
 COUNTS: Final = {
-    "kip32": ("K32", 59),
-    "kip33": ("K33", 60),
-    "kip228": ("K228", 29),
-    "kip31": ("K31", 51),
-    "enriched": ("ENR", 39),
+    "kip32": ("K32", 63),
+    "kip33": ("K33", 63),
+    "kip228": ("K228", 30),
+    "kip31": ("K31", 52),
+    "enriched": ("ENR", 40),
 }
-"""Document -> what its ids begin with, and how many there are: K32-01 to K32-59."""
-State: TypeAlias = Literal["command", "client API", "rejected by the document"]
+"""Document -> what its ids begin with, and how many there are: K32-01 to K32-63."""
+State: TypeAlias = Literal["command", "client API", "rejected by the document", "absent"]
 CLIENT_API: Final = frozenset([
     "K32-06",
     "K32-07",
@@ -59,18 +61,26 @@ REJECTED: Final = frozenset([
     "K32-47",
     "K32-48",
     "K32-49",
+    "K32-60",
+    "K32-61",
     "K33-59",
     "K33-60",
     "K228-09",
     "K228-10",
     "K228-11",
 ])
+ABSENT: Final = frozenset(["K32-63"])
 LISTED: Final[dict[State, frozenset[str]]] = {
     "client API": CLIENT_API,
     "rejected by the document": REJECTED,
+    "absent": ABSENT,
 }
-"""The ids of the states other than `command`. They were listed before the work began."""
-LIMITS: Final[dict[State, int]] = {"client API": 12, "rejected by the document": 14}
+"""The ids of the states other than `command`."""
+LIMITS: Final[dict[State, int]] = {
+    "client API": 12,
+    "rejected by the document": 16,
+    "absent": 2,
+}
 
 
 class _Table(BaseModel):
@@ -84,16 +94,25 @@ class Item(_Table):
     says: str = Field(max_length=140)
     """The behaviour in one plain sentence."""
     state: State
-    module: str
+    module: str = ""
     """The file that holds the rule."""
-    test: str
+    test: str = ""
     """The node id of the test that runs `command` and asserts the document's value."""
-    command: str
+    command: str = ""
     """The command that shows it: `kafkats replay`, `scripts/seeds`."""
     mutation: str = ""
     """The name of the mutation, of any document, with which `test` fails."""
+    further: tuple[str, ...] = ()
+    """The names of other mutations with which `test` fails, too."""
     shares: str = ""
     """Why another row names the same mutation."""
+    reason: str = ""
+    """Why it is absent."""
+
+    @property
+    def mutations(self) -> frozenset[str]:
+        """The names of all mutations with which `test` fails."""
+        return frozenset({self.mutation, *self.further} - {""})
 
 
 class Mutation(_Table):

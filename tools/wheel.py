@@ -120,6 +120,7 @@ def try_out(wheel: Path, extra: str, *, folder: Path, logs: Path, constraints: P
     began = time.monotonic()
     bin_ = install(wheel, extra, folder / f"with{extra.strip('[]') or '-nothing'}", constraints)
     results = [run(bin_ / "kafkats", "verify", "--deep", logs)]
+    assert run(bin_ / "kafkats", "help", "tutorial"), "the wheel has no pages"
     if extra:
         results.append(run(bin_ / "python", "-c", COUNT, logs, PYSPARK_PYTHON=str(bin_ / "python")))
     if extra == "[airflow]":

@@ -17,6 +17,7 @@ from kafkats.generations import DEFAULT_RULE, INDEX_INTERVAL_BYTES, SEGMENT_INDE
 from kafkats.index import offset_index, time_index
 from kafkats.index.build import build_from
 from kafkats.paths import LOG, segment_file
+from kafkats.primitives import INT64
 from kafkats.segment.reader import open_source
 from kafkats_model.index import enriched_index, minute_index
 
@@ -201,7 +202,7 @@ def message_size() -> Estimate:
         "K32-41",
         "two timestamps in a message instead of one",
         "16 bytes",
-        "2 x int64 = 16 bytes; one takes 8",
+        f"2 x int64 = {2 * INT64.size} bytes; one takes {INT64.size}",
         f"{timed - untimed} bytes: magic 1 beside magic 0",
         "the text counts both timestamps against none; against the chosen format they are 8 more",
     )

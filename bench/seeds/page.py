@@ -179,10 +179,13 @@ def walk_sections(
                 ("leader", _pairs(index.entries)),
                 ("follower, fetched", "the same" if index.same else "others"),
                 ("after a truncation at 4", _pairs(index.truncated)),
+                ("follower, rebuilt after an hour", _pairs(index.rebuilt)),
             ],
-            f"The entries add {index.fetched_bytes} bytes to fetch responses. By them retention"
-            f" deletes {_hours(index.expires)} h after the last message; by an index that a"
-            f" follower rebuilt an hour later, {_hours(index.expires_rebuilt)} h.",
+            f"The entries add {index.fetched_bytes} bytes to the response to a follower, and"
+            f" {index.consumed_bytes} to a consumer's. By them retention deletes"
+            f" {_hours(index.expires)} h after the last message, and a message rolls the segment"
+            f" {index.rolls // MINUTE} min after the first one; by the rebuilt index"
+            f" {_hours(index.expires_rebuilt)} h and {index.rolls_rebuilt // MINUTE} min.",
         ),
         Section(
             "The map of minutes by CreateTime (KIP-33, rejected option 2)",

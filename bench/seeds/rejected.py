@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final, NamedTuple
 
 from kafkats.generations import RETENTION_RULES, ROLL_RULES
@@ -24,8 +25,6 @@ from kafkats.rolling.rules import Active, Append, Batch, Settings, should_roll
 MINUTE: Final = 60_000
 BYTES: Final = 100
 """The size of a message in the model."""
-TIMES_OF_BOTH: Final = 16
-"""Bytes of two timestamps in a message."""
 
 
 class Stored(NamedTuple):
@@ -35,6 +34,14 @@ class Stored(NamedTuple):
     created: int
     appended: int
     """Its LogAppendTime."""
+
+
+class Response(NamedTuple):
+    """The answer to a fetch under option 3."""
+
+    messages: list[Stored]
+    entries: list[tuple[int, int]]
+    """The time index entries of these messages. None for others than followers."""
 
 
 @dataclass
@@ -83,6 +90,12 @@ class RejectedPartition:
         self._write(message, message.appended, clock)
         return message
 
+    def fetch(self, offset: int, *, follower: bool) -> Response:
+        """Return the messages from `offset` on."""
+        messages = [message for message in self.stored() if message.offset >= offset]
+        entries = [one for segment in self.segments for one in segment.entries if one[1] >= offset]
+        return Response(messages, entries if follower else [])
+
     def replicate(self, leader: RejectedPartition, clock: int) -> None:
         """Append what the leader has, with its LogAppendTimes.
 
@@ -91,9 +104,8 @@ class RejectedPartition:
         if self.end < leader.start:
             self.start = leader.start
             self.segments = [_Segment(leader.start)]
-        for message in leader.stored():
-            if message.offset >= self.end:
-                self._write(message, message.appended, clock)
+        for message in leader.fetch(self.end, follower=True).messages:
+            self._write(message, message.appended, clock)
 
     def _write(self, message: Stored, time: int, clock: int) -> None:
         segment = self.segments[-1]
@@ -110,6 +122,11 @@ class RejectedPartition:
         active = Active(segment.base, size, first, -1, segment.written)
         append = Append((Batch(segment.end, segment.end, BYTES, time),), clock)
         return bool(should_roll(active, append, self.settings, ROLL_RULES["0.10.1"]))
+
+    def rolls_after(self, clock: int) -> int:
+        """Return the first minute from `clock` on at which a message begins a segment."""
+        segment = self.segments[-1]
+        return next(t for t in count(clock, MINUTE) if self._rolls(segment, t, t))
 
     def rebuild(self, clock: int) -> None:
         """Rebuild the time index from the messages alone, as option 3 forbids.

@@ -9,6 +9,7 @@ from bench.seeds.partitions import RETENTION_MS, SEGMENT_MS, RoomPartition
 from bench.seeds.patterns import BEGIN, HOUR, MINUTE, SECOND, Message
 from bench.seeds.rejected import MinuteMap, RejectedPartition, Stored
 from kafkats.generations import RETENTION_RULES
+from kafkats.index import time_index
 from kafkats.retention.rules import Limits, Segment, decide
 from kafkats.rolling.rules import Settings
 
@@ -121,13 +122,20 @@ class IndexOnly(NamedTuple):
     """The follower, which fetched them, has the same ones."""
     truncated: tuple[tuple[int, int], ...]
     """After the messages from offset 4 on were cut."""
+    rebuilt: tuple[tuple[int, int], ...]
+    """The entries that a follower rebuilt after a crash, an hour after the last message."""
     fetched_bytes: int
-    """Of the entries in the fetch responses."""
+    """Size of the entries in the response to a follower."""
+    consumed_bytes: int
+    """The same, to a consumer."""
     expires: int
     """When retention deletes the segment, in ms after the last message."""
     expires_rebuilt: int
-    """The same, where a crash made the follower rebuild its index an hour after the last message.
-    """
+    """The same by the rebuilt index."""
+    rolls: int
+    """When a message rolls the segment, in ms after the first message."""
+    rolls_rebuilt: int
+    """The same by the rebuilt index."""
 
 
 def index_only() -> IndexOnly:
@@ -135,16 +143,28 @@ def index_only() -> IndexOnly:
     leader, follower = _model(), _model()
     for seconds in (0, 30, 60, 90, 170, 175):
         leader.append(BEGIN, BEGIN + seconds * SECOND)
-        follower.replicate(leader, BEGIN + seconds * SECOND)
+        follower.replicate(leader, BEGIN + (seconds + 5) * SECOND)
     entries = _entries(leader)
     same = entries == _entries(follower)
     last = leader.stored()[-1].appended
-    expires = _expires(follower, last)
+    fetched, consumed = (
+        time_index.ENTRY_SIZE * len(leader.fetch(0, follower=by).entries) for by in (True, False)
+    )
+    expires, rolls = _expires(follower, last), follower.rolls_after(BEGIN) - BEGIN
     follower.rebuild(last + HOUR)
-    rebuilt = _expires(follower, last)
     leader.truncate(4)
-    fetched = 12 * len(entries)
-    return IndexOnly(entries, same, _entries(leader), fetched, expires, rebuilt)
+    return IndexOnly(
+        entries,
+        same,
+        _entries(leader),
+        _entries(follower),
+        fetched,
+        consumed,
+        expires,
+        _expires(follower, last),
+        rolls,
+        follower.rolls_after(BEGIN) - BEGIN,
+    )
 
 
 def _expires(log: RejectedPartition, last: int) -> int:

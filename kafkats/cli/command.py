@@ -15,10 +15,11 @@ from kafkats.cli.examples import add_examples
 from kafkats.cli.generated import options
 from kafkats.cli.ledger import ledger
 from kafkats.cli.lookup import export, lookup
+from kafkats.cli.pages import show_page
 from kafkats.cli.registered import AllCommands
 from kafkats.cli.retention import simulate
 from kafkats.cli.session import Session
-from kafkats.cli.spark import spark_executor
+from kafkats.cli.spark import JSON_ASKED, spark_executor
 from kafkats.cli.streams import add_help, ready_streams, say, shown, warn
 from kafkats.config.options import Program
 from kafkats.errors import KafkatsError, UsageError, is_out_of_memory
@@ -26,6 +27,10 @@ from kafkats.errors import KafkatsError, UsageError, is_out_of_memory
 
 def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -> None:
     context.meta["kafkats.verbose"] = verbose
+
+
+def _json(context: click.Context, _option: click.Parameter, as_json: bool) -> None:
+    context.meta[JSON_ASKED] = as_json
 
 
 def _version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -49,6 +54,7 @@ def _version(context: click.Context, _option: click.Parameter, asked: bool) -> N
 )
 @options(
     Program,
+    as_json={"expose_value": False, "callback": _json},
     verbose={"is_eager": True, "expose_value": False, "callback": _remember},
     version={"expose_value": False, "callback": _version},
 )
@@ -89,6 +95,7 @@ for _command in (
     lookup,
     export,
     *groups.COMMANDS,
+    show_page,
 ):
     cli.add_command(_command)
 add_examples(cli)

@@ -36,6 +36,7 @@ _EXAMPLES: Final = (
     "latency /var/lib/kafka/data",
     "diff first.table second.table",
     "failover first.table second.table --committed committed.csv --group billing --margin 10m",
+    "help problems",
 )
 
 

@@ -19,7 +19,7 @@ from kafkats.config.options import Topics
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.plans.files import check_place
 from kafkats.request import LogDirectory, Request, Verb, models_of, read_request
-from kafkats.result import Result, write_result
+from kafkats.result import Rate, Result, write_result
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
@@ -91,7 +91,7 @@ def run_request(
     try:
         check_place(files.result, "the result")
         result = _result_of(files.request, session, verb, begun)
-        result.rates = {stage: dict(rate) for stage, rate in files.rates.items()}
+        result.rates = {stage: Rate.model_validate(rate) for stage, rate in files.rates.items()}
         if result.did_something:
             session.summary.update(result.summary())
         if result.error is not None:

@@ -185,7 +185,7 @@ def _verified_sentences(looked: Looked, summary: Mapping[str, Any], depth: str) 
     if lacking:
         sentences.append(
             f"records are missing in {counted(len(lacking), 'partition')}: plans leave them alone,"
-            " docs/findings.md says what to do"
+            " kafkats help findings says what to do"
         )
     return sentences
 

@@ -14,6 +14,7 @@ import click
 from kafkats.cli.spark import Commands
 from kafkats.cli.streams import add_help
 from kafkats.errors import UsageError
+from kafkats.operations import OPERATIONS
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -50,6 +51,10 @@ class AllCommands(Commands):
         if cmd_name in _ELSEWHERE:
             distribution = _ELSEWHERE[cmd_name]
             raise UsageError(f"{cmd_name} is a command of {distribution}, which is not installed")
+        if cmd_name in OPERATIONS:
+            raise UsageError(
+                f"{cmd_name} begins with a plan: kafkats plan {cmd_name} LOG_DIR... -o PLAN"
+            )
         return None
 
     def list_commands(self, ctx: click.Context) -> list[str]:

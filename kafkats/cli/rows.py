@@ -17,7 +17,8 @@ from kafkats.cli.terminal import (
     show_rows,
     unread_sentences,
 )
-from kafkats.findings import SEVERITIES
+from kafkats.clock import utc_text
+from kafkats.findings import SEVERITIES, severity_word
 from kafkats.flow import Show
 
 if TYPE_CHECKING:
@@ -73,11 +74,10 @@ _BY_MAGIC: Final = tuple(
 )
 _ANSWERS: Final = (
     "partition_dir",
-    "target_ms",
+    "target",
     "offset",
     "timestamp",
     "reason",
-    "segment",
     "kafka_offset",
     "differs",
     "evidence",
@@ -149,7 +149,8 @@ class Rows(Show):
             ),
             key=lambda f: -SEVERITIES.index(f["severity"]),
         )
-        show_rows(shown, _FINDING)
+        worded = [{**row, "severity": severity_word(row["severity"])} for row in shown]
+        show_rows(shown if self.as_json else worded, _FINDING)
 
     def proof(self, proof: Proof) -> None:
         self.said = proof_sentences(proof)
@@ -189,12 +190,15 @@ class Rows(Show):
         rows = found.to_pylist()
         unread = [row for row in rows if row["reason"] == "unreadable"]
         self.untold = sum(bool(row["partition_dir"]) for row in unread)
-        show_rows([_timed(row) for row in rows] if self._for_people else rows, _ANSWERS)
+        same = "" if any(row["differs"] for row in rows) else "kafka_offset"
+        columns = [name for name in _ANSWERS if name != same]
+        show_rows([_timed(row) for row in rows], columns)
 
     def marks(self, marks: Sequence[Mark]) -> None:
         rows = [mark._asdict() for mark in marks]
-        timed = rows if self.as_json else [_timed(row) for row in rows]
-        show_rows(timed, all_but(rows, "broker", "gone", "word"))
+        hidden = ("broker", "gone", "timestamp_utc", "target_ms", "word")
+        timed = [_timed(row) for row in rows]
+        show_rows(timed, all_but(timed, *hidden))
 
     def exported(self, made: Export, output: Path | None) -> None:
         if output is None:
@@ -204,8 +208,13 @@ class Rows(Show):
 
 
 def _timed(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row with its time as text: tables leave a number of -1 empty."""
-    return {**row, "target_ms": row["word"] or str(row["target_ms"])}
+    """Return an answer with its times as text, too: the target may be a word of Kafka's tools."""
+    at = row["timestamp"]
+    return {
+        **row,
+        "target": row["word"] or utc_text(row["target_ms"]),
+        "timestamp_utc": utc_text(at) if at is not None and at != -1 else "",
+    }
 
 
 def _worth_showing(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:

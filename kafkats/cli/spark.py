@@ -60,8 +60,14 @@ def _show_progress(progress: Mapping[str, Any]) -> None:
         warn(shown.format_map(progress))
 
 
+JSON_ASKED: Final = "kafkats.json"
+"""The key in a context's `meta` of a --json before the command."""
+
+
 class Commands(click.Group):
-    """A group that refuses --spark for a command that has no stages."""
+    """A group whose commands take --spark and --json of the program. A command that has no stages,
+    or no rows, refuses them.
+    """
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -72,4 +78,8 @@ class Commands(click.Group):
         given = ctx.find_root().params.get("master")
         if given is not None and not spread and not group and not {"-h", "--help"} & {*rest}:
             raise UsageError(f"--spark: {name} does its work in one process, leave --spark out")
+        if command is not None and not group and ctx.meta.get(JSON_ASKED):
+            if not any(one.name == "as_json" for one in command.params):
+                raise UsageError(f"--json: {name} prints no rows, leave --json out")
+            rest = ["--json", *rest]
         return name, command, rest

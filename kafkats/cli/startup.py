@@ -2,7 +2,6 @@
 
 pandas    is hidden: pyarrow imports it, where it is installed, before it makes its first array,
           which takes 0.25 s, and kafkats does without it. `--spark` brings it back
-kernels   are not loaded for small directories: see kafkats.segment.plain_budget
 plugins   of pydantic are not looked for: that reads the metadata of every installed package
 teardown  of the interpreter is left out: it takes 0.03 s with Arrow
 """
@@ -15,12 +14,7 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Final, NoReturn
-
-from kafkats.segment.plain_budget import set_budget
-
-PLAIN_BYTES: Final = 1 << 20
-"""Bytes of logs that are read in plain Python: they take a fifth of the time of loading numba."""
+from typing import NoReturn
 
 
 class _NoPandas:
@@ -40,7 +34,6 @@ def start_fast() -> None:
     sys.meta_path.insert(0, _NoPandas)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    set_budget(PLAIN_BYTES)
 
 
 def end_fast(code: int) -> NoReturn:

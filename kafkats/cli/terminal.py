@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kafkats.cli.session import session
 from kafkats.cli.streams import say, shown
 from kafkats.cli.tables import table_text
+from kafkats.clock import utc_text
 from kafkats.counts import counted, size_text
-from kafkats.findings import SEVERITIES
+from kafkats.findings import SEVERITIES, severity_word
 from kafkats.operations import OPERATIONS
 
 if TYPE_CHECKING:
@@ -32,6 +33,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _NOTES: Final = 10
 _WRONG: Final = 200
+_TIMES: Final = {
+    name: name.removesuffix("_ms")
+    for name in (
+        "first_timestamp",
+        "max_timestamp",
+        "newest_timestamp",
+        "next_timestamp",
+        "target_ms",
+        "timestamp",
+    )
+}
+"""Columns of epoch milliseconds, which people read as UTC -> their names in a table."""
 _DISKS: Final = 3
 """Log directories whose free space is told where there is enough."""
 
@@ -63,7 +76,7 @@ def _fitted(sentence: str) -> str:
 def seen_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return how much was looked at, and the number of findings by severity."""
     counts = summary["severities"]
-    found = ", ".join(f"{counts.get(s, 0)} {s}" for s in reversed(SEVERITIES))
+    found = ", ".join(f"{counts.get(s, 0)} {severity_word(s)}" for s in reversed(SEVERITIES))
     return [f"{_looked_at(summary)}: {found}"]
 
 
@@ -302,12 +315,17 @@ def all_but(rows: Sequence[Mapping[str, Any]], *hidden: str) -> list[str]:
 def _say_table(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], width: int | None
 ) -> None:
-    head = {c.replace("_", " "): isinstance(rows[0].get(c), int) for c in columns}
-    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    head = {
+        _TIMES.get(c, c).replace("_", " "): c not in _TIMES and isinstance(rows[0].get(c), int)
+        for c in columns
+    }
+    cells = [[_cell(row.get(column), column) for column in columns] for row in rows]
     say(table_text(head, cells, columns=width))
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, column: str = "") -> str:
+    if column in _TIMES and isinstance(value, int) and value != -1:
+        return utc_text(value)
     return "" if value is None or value == -1 else shown(str(value))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafkats.errors import OversizedBatch, UsageError
+from kafkats.text import RAISE_THE_LIMIT, Text
 
 MAX_OUTPUT_BYTES: Final = 256 * 1024 * 1024
 """Default limit for one batch.
@@ -62,8 +63,10 @@ class Output:
         """
         if size > self.left:
             raise OversizedBatch(
-                f"more than {self.limit} bytes after decompression, which is the limit:"
-                " --max-batch-bytes raises it"
+                Text(
+                    f"more than {self.limit} bytes after decompression, which is the limit: ",
+                    RAISE_THE_LIMIT,
+                )
             )
 
     def join(self) -> bytes:

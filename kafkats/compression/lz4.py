@@ -24,7 +24,6 @@ import cramjam
 from lz4 import block as lz4_block
 
 from kafkats.compression.limit import Output
-from kafkats.compression.xxhash32 import xxhash32
 from kafkats.errors import CorruptBatch
 
 MAGIC: Final = bytes.fromhex("04224d18")
@@ -122,3 +121,38 @@ def _read_uint32(data: memoryview, pos: int) -> tuple[int, int]:
     if len(data) - pos < _SIZE.size:
         raise CorruptBatch("lz4: the bytes end before the end mark")
     return _SIZE.unpack_from(data, pos)[0], pos + _SIZE.size
+
+
+_MASK: Final = 0xFFFF_FFFF
+_P1, _P2, _P3, _P4, _P5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
+_STRIPE: Final = struct.Struct("<4I")
+
+
+def xxhash32(data: bytes | memoryview) -> int:
+    """Return xxHash32 of `data` with seed 0, unsigned. No package in use here exports it."""
+    pos = len(data) & ~15
+    if pos:
+        lanes = [_P1 + _P2, _P2, 0, -_P1]
+        for words in _STRIPE.iter_unpack(data[:pos]):
+            lanes = [
+                _rotate(lane + word * _P2, 13) * _P1
+                for lane, word in zip(lanes, words, strict=True)
+            ]
+        total = sum(_rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True))
+    else:
+        total = _P5
+    total += len(data)
+    while len(data) - pos >= _SIZE.size:
+        total = _rotate(total + _SIZE.unpack_from(data, pos)[0] * _P3, 17) * _P4
+        pos += _SIZE.size
+    for byte in data[pos:]:
+        total = _rotate(total + byte * _P5, 11) * _P1
+    total &= _MASK
+    total = (total ^ total >> 15) * _P2 & _MASK
+    total = (total ^ total >> 13) * _P3 & _MASK
+    return total ^ total >> 16
+
+
+def _rotate(value: int, bits: int) -> int:
+    value &= _MASK
+    return (value << bits | value >> 32 - bits) & _MASK

@@ -1,4 +1,4 @@
-"""What is wrong with a value of a file: in the words of this project, not those of pydantic."""
+"""The sentence about a wrong value in a file, in the words of this project, not in pydantic's."""
 
 from __future__ import annotations
 

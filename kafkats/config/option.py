@@ -46,6 +46,9 @@ class Option:
     not `unset`. It suggests `examples`, but takes any text. Boxes with a `section` come last, below
     that heading, which a person opens.
 
+    `loses` says what a run with it deletes or loses that it would keep otherwise: the form folds
+    such options away, with that sentence.
+
     A plan stores the value as `stored`, if that is not the field's name (kafkats.config.given).
     A `hidden` option is in no help and no form: operators do not need it.
     """
@@ -63,9 +66,12 @@ class Option:
     section: str = ""
     examples: tuple[str, ...] = ()
     hidden: bool = False
+    loses: str = ""
 
 
 FILES: Final = "Files and folders"
+RARE: Final = "Rarely needed"
+"""The section of options that most runs leave as they are."""
 """The section of options that a deployment sets, and a person rarely changes."""
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kafkats.config.option import FILES, Choice, Option, Options, Size, Time, Words
+from kafkats.config.option import FILES, RARE, Choice, Option, Options, Size, Time, Words
 from kafkats.generations import DIALECTS, OFFSETS_LOSS, RULES
 
 IndexRule = Annotated[
@@ -19,6 +19,7 @@ IndexRule = Annotated[
         "--generation",
         choices=tuple(name for name, rule in RULES.items() if rule.for_brokers),
         title="Index rule",
+        section=RARE,
     ),
 ]
 """One of generations.RULES. Forms offer those that brokers may read."""
@@ -31,6 +32,7 @@ Now = Annotated[
         stored="now_ms",
         unset="the moment of the run",
         title="Decide as of",
+        section=RARE,
     ),
 ]
 Export = Annotated[
@@ -199,8 +201,11 @@ class Report(Options):
 
 
 class Program(Options):
-    """The options of the command line itself."""
+    """The options of the command line itself, before the command."""
 
+    as_json: Annotated[bool, Option("As the same option of a command", "--json", hidden=True)] = (
+        False
+    )
     verbose: Annotated[
         bool,
         Option("With --version: the C libraries of checksums and codecs", "-v"),

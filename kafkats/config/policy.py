@@ -27,6 +27,7 @@ from kafkats.config.settings_read import INSTEAD, NOWHERE
 from kafkats.config.topics import INTERNAL
 from kafkats.config.values import Boolean, Share, Size, wrong
 from kafkats.errors import UsageError
+from kafkats.text import Flag, Text
 
 LIMITS: Final = ("retention.ms", "retention.bytes")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9._\-]")
@@ -278,10 +279,13 @@ class Policy(PolicyFile):
         unread = frozenset() if reads is None else self.overrides.kafka_keys() - given - reads
         return (
             *(
-                f"policy: {key} is given, and read by no operation{INSTEAD.get(key, '')}"
+                Text(f"policy: {key} is given, and read by no operation", INSTEAD.get(key, ""))
                 for key in sorted(given)
             ),
-            *(f"--config {key} is given, and not read by this operation" for key in sorted(unread)),
+            *(
+                Text(Flag("--config"), f" {key} is given, and not read by this operation")
+                for key in sorted(unread)
+            ),
         )
 
     def with_export(self, configs: Mapping[str, Mapping[str, str]]) -> Policy:

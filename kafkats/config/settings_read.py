@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafkats.text import Flag, Text
+
 INDEXES: Final = frozenset({
     "index.interval.bytes",
     "segment.index.bytes",
@@ -19,5 +21,7 @@ NOWHERE: Final = frozenset({
 })  # fmt: skip
 """Accepted because brokers' files have them, and read by no operation."""
 INSTEAD: Final = {
-    "compression.type": "; the option --compression-type of plan migrate is what counts"
+    "compression.type": Text(
+        "; the option ", Flag("--compression-type"), " of plan migrate is what counts"
+    )
 }

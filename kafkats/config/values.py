@@ -16,6 +16,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from kafkats.clock import utc_text
 from kafkats.generations import COMPRESSION_TYPES
 from kafkats.logdir.strict_json import Json
 
@@ -35,6 +36,7 @@ _DURATIONS: Final = {
 _RELEASE: Final = re.compile(
     r"0\.(?:8\.[0-2]|9\.0|10\.[0-2]|11\.0)(?:[.-].*)?|[1-9][0-9]*\.[0-9]+(?:[.-].*)?"
 )
+_MAYBE_SECONDS: Final = 10**11
 _MAGIC_2_SINCE: Final = (0, 11)
 _MAGIC_1_SINCE: Final = (0, 10)
 
@@ -52,12 +54,19 @@ def parse_duration(text: str) -> int:
 def parse_time(text: str) -> int:
     """Return the epoch milliseconds of `2026-01-31T10:00:00+01:00`, or of such a number itself.
 
-    Raises ValueError.
+    Raises ValueError, also for a number that may be meant as seconds: one of 1 to 10^11, which in
+    milliseconds is before March 1973.
     """
     if _INTEGER.fullmatch(text) and text[0] != "+":
-        if not LONG_MIN <= int(text) <= LONG_MAX:
+        number = int(text)
+        if not LONG_MIN <= number <= LONG_MAX:
             raise ValueError(f"{text} is no time that a record can have")
-        return int(text)
+        if 0 < number <= _MAYBE_SECONDS:
+            raise ValueError(
+                f"{text} is ambiguous: as seconds it is {utc_text(number * 1000)}, as milliseconds"
+                f" {utc_text(number)}; write the one that is meant"
+            )
+        return number
     wanted = (
         f"{text[:40]!r} is not a time: ISO 8601 with its offset"
         " (2026-01-31T10:00:00+01:00, ...Z) or epoch milliseconds"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 from kafkats import paths
 from kafkats.counts import counted
 from kafkats.errors import KafkatsError, WorkerLost, is_out_of_memory
+from kafkats.text import Flag, Text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +106,9 @@ def rows_of(unit: U, do: Callable[[U], pa.RecordBatch]) -> pa.RecordBatch:
     except Exception as e:
         if not is_out_of_memory(e):
             raise
-        raise WorkerLost("out of memory; fewer --jobs need less of it", path=path_of(unit)) from e
+        raise WorkerLost(
+            Text("out of memory; fewer ", Flag("--jobs"), " need less of it"), path=path_of(unit)
+        ) from e
 
 
 def table_of(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:

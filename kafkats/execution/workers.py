@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 from kafkats.compression.limit import allow, allowed
 from kafkats.errors import KafkatsError, WorkerLost, is_out_of_memory
 from kafkats.execution.executor import U, Work, path_of, rows_of, table_of
+from kafkats.text import Flag, Text
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -147,8 +148,10 @@ class Worker:
             else f"was killed by {_signal(-code)}"
         )
         no_memory = code in (-signal.SIGKILL, _NO_MEMORY)
-        why = " (out of memory?); fewer --jobs need less of it" if no_memory else ""
-        return WorkerLost(f"the worker process {how}{why}", path=path_of(unit))
+        why = Text(" (out of memory?); fewer ", Flag("--jobs"), " need less of it")
+        return WorkerLost(
+            Text(f"the worker process {how}", why if no_memory else ""), path=path_of(unit)
+        )
 
     def stop(self) -> None:
         """Ask the process to end."""

@@ -12,6 +12,7 @@ from kafkats.deployment import OPEN, Deployment
 from kafkats.errors import KafkatsError, UsageError, is_out_of_memory
 from kafkats.request import VERBS, Identity, LogDirectory, Request, models_of
 from kafkats.result import Result
+from kafkats.text import Flag, Text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,7 +101,7 @@ def run(
     except Exception as e:
         if not is_out_of_memory(e):
             raise
-        work.done.fail(KafkatsError("memory ran out: fewer --jobs need less"))
+        work.done.fail(KafkatsError(Text("memory ran out: fewer ", Flag("--jobs"), " need less")))
     return work.done.finish()
 
 

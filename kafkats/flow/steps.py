@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkats import clock
 from kafkats.errors import UsageError
+from kafkats.text import Flag, Text
 
 if TYPE_CHECKING:
     from kafkats.plans.run import Run
@@ -21,7 +22,9 @@ def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> Non
     if len({bool(word) for word in (ledger, phase, broker)}) > 1:
         raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
     if ledger and topics != "*":
-        raise UsageError("--ledger records whole brokers: leave --topics out")
+        raise UsageError(
+            Text(Flag("--ledger"), " records whole brokers: leave ", Flag("--topics"), " out")
+        )
     if phase:
         from kafkats.migration.state import as_phase
 

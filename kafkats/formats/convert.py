@@ -15,7 +15,7 @@ The cleaner's rule:
   epoch. A missing timestamp becomes -1 CreateTime. LogAppendTime is kept, with the wrapper's
   timestamp in every record.
 * To an older magic, in the shapes of the fetch path: one wrapper with a codec, else one message per
-  record. Everything that the old magic cannot hold is counted (see losses).
+  record. Everything that the old magic cannot hold is counted (`count_losses`).
 * Control batches and empty batches do not exist in an older magic. They are deleted, which leaves a
   legal hole in the offsets. The exception is the last batch of the log: if its conversion would
   lower the log end offset, a broker would assign those offsets twice, so the batch is kept as it
@@ -26,25 +26,17 @@ The user page is docs/formats/conversion.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kafkats.compression import compress, decompress
 from kafkats.errors import BadInput, CorruptBatch, NotConvertible
 from kafkats.formats import dispatch, v2
 from kafkats.formats.build import Target, append_time, build, target_codec
-from kafkats.formats.losses import add_losses, count_losses
-from kafkats.formats.model import Batch
+from kafkats.formats.control import ControlType, decode_control_type
+from kafkats.formats.model import NO_TIMESTAMP, Batch, Record
 from kafkats.generations import LOSSES, MAX_RELATIVE_OFFSET
 from kafkats.primitives import Buffer, view
-
-__all__ = [
-    "LOSSES",
-    "MAX_SEGMENT_BYTES",
-    "Converted",
-    "Target",
-    "convert_batch",
-    "convert_segment",
-]
 
 MAX_SEGMENT_BYTES: Final = 2**31 - 1
 """Kafka cannot open a larger segment."""
@@ -160,3 +152,55 @@ def _check_offsets(data: bytes, base_offset: int, source: Batch) -> None:
                     f"offset {offset} cannot be in a segment of base offset {base_offset}",
                     position=source.position,
                 )
+
+
+_ALL_SINCE: Final = 2
+"""The first magic that carries everything."""
+
+
+def count_losses(batch: Batch, records: list[Record], magic: int) -> dict[str, int]:
+    """Return what a conversion of `batch` with `records` to `magic` cannot carry, without zeros.
+
+    By the words of `--accept-loss`:
+
+        headers           records with headers                               below magic 2
+        timestamps        records whose timestamp is not -1                  magic 0
+        transactions      transactional batches, which lose that mark        below magic 2
+        control           control batches, which are dropped                 below magic 2
+        aborted-visible   dropped ABORT markers: all readers then see the
+                          aborted records                                    below magic 2
+        idempotence       batches with a producer id, and empty batches,
+                          which are dropped                                  below magic 2
+        delete-horizon    batches with the time to delete their tombstones
+                          (KIP-534)                                          below magic 2
+        leader-epochs     batches with a leader epoch                        below magic 2
+
+    A control batch counts only as `control`, `aborted-visible` and `leader-epochs`: the batches of
+    its transaction already count the transaction and the producer. A conversion to a newer magic
+    loses nothing. Raises CorruptBatch for a control record without a type.
+    """
+    counts = dict.fromkeys(LOSSES, 0)
+    if magic == 0:
+        counts["timestamps"] = sum(
+            record.timestamp != NO_TIMESTAMP for record in records if not batch.control
+        )
+    if magic < _ALL_SINCE <= batch.magic:
+        counts["leader-epochs"] = int(batch.leader_epoch >= 0)
+        if batch.control:
+            counts["control"] = 1
+            counts["aborted-visible"] = sum(
+                decode_control_type(r.key) == ControlType.ABORT for r in records
+            )
+        else:
+            counts["headers"] = sum(bool(record.headers) for record in records)
+            counts["transactions"] = int(batch.transactional)
+            counts["idempotence"] = int(batch.producer_id >= 0 or not records)
+            counts["delete-horizon"] = int(batch.delete_horizon_ms is not None)
+    return {word: count for word, count in counts.items() if count}
+
+
+def add_losses(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+    """Return the sum of several counts in the order of LOSSES; zeros are left out."""
+    parts = list(parts)
+    sums = {word: sum(part.get(word, 0) for part in parts) for word in LOSSES}
+    return {word: count for word, count in sums.items() if count}

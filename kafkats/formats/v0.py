@@ -30,19 +30,8 @@ from typing import Final, NamedTuple
 from kafkats.compression import compress
 from kafkats.formats import message_set
 from kafkats.formats.framing import Frame, check_offsets
-from kafkats.formats.message_set import check_crc
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.primitives import Buffer, view
-
-__all__ = [
-    "HEADER",
-    "MAGIC",
-    "check_crc",
-    "decode_batch",
-    "decode_records",
-    "encode_batch",
-    "first_offset",
-]
 
 MAGIC: Final = 0
 
@@ -87,6 +76,7 @@ def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
 _DECODER: Final = message_set.Decoder(_absolute_offsets, broken_lz4=True)
 
 
+check_crc: Final = message_set.check_crc
 decode_records: Final = _DECODER.decode_records
 """Decode records with timestamp -1 of type NONE."""
 first_offset: Final = _DECODER.first_offset

@@ -40,19 +40,8 @@ from kafkats.compression import compress
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import message_set
 from kafkats.formats.framing import Frame, check_offsets
-from kafkats.formats.message_set import check_crc
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.primitives import Buffer, view, wrap_int64
-
-__all__ = [
-    "HEADER",
-    "MAGIC",
-    "check_crc",
-    "decode_batch",
-    "decode_records",
-    "encode_batch",
-    "first_offset",
-]
 
 MAGIC: Final = 1
 LOG_APPEND_TIME_BIT: Final = 0x08
@@ -117,6 +106,7 @@ def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:
 _DECODER: Final = message_set.Decoder(_absolute_offsets, broken_lz4=False)
 
 
+check_crc: Final = message_set.check_crc
 decode_records: Final = _DECODER.decode_records
 """Decode records with absolute offsets and the wrapper's timestamp type."""
 first_offset: Final = _DECODER.first_offset

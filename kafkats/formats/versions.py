@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 MAGIC_1_SINCE: Final = 2
-"""Of produce and of fetch. A produce from this version on has a timestamp in its answer."""
+"""The first produce and fetch version that carries magic 1; a produce from it on answers with a
+timestamp.
+"""
 BATCHES_SINCE: Final = 3
-"""Of produce."""
+"""The first produce version that carries batches (magic 2)."""
 AS_STORED_SINCE: Final = 4
-"""Of fetch."""
+"""The first fetch version whose records a broker sends as they are stored."""
 
 
 def produced_magic(version: int) -> int:

@@ -21,8 +21,6 @@ from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.reader import Source, log_base_offset, open_source
 from kafkats.segment.walk import walk
 
-OFFSET_ENTRY: Final = struct.Struct(">ii")
-TIME_ENTRY: Final = struct.Struct(">qi")
 _FIRST_BYTES: Final = 61
 
 
@@ -60,8 +58,8 @@ def read_tail(
     stem = path.removesuffix(LOG)
     base = log_base_offset(path)
     moving = active and live
-    offsets = _ends(stem + OFFSET_INDEX, OFFSET_ENTRY)
-    times = _ends(stem + TIME_INDEX, TIME_ENTRY)
+    offsets = _ends(stem + OFFSET_INDEX, offset_index.STRUCT)
+    times = _ends(stem + TIME_INDEX, time_index.STRUCT)
     with open_source(path) as source:
         start = offsets.last[1] if offsets and offsets.last else 0
         if not 0 <= start < source.size:
@@ -90,7 +88,6 @@ def with_first_batch(tail: SegmentFacts, source: Source) -> SegmentFacts:
     return tail._replace(
         batches=-1,
         records=-1,
-        wrappers=-1,
         first_offset=-1 if wrapper else begin,
         first_timestamp=timestamp,
         magics=(-1, -1, -1),
@@ -227,7 +224,3 @@ def _time_end(ends: Ends, facts: SegmentFacts, moving: bool) -> Iterator[Finding
             ends.name,
             f"the last timestamp is {timestamp}, the log's end has {facts.max_timestamp}",
         )
-
-
-assert OFFSET_ENTRY.size == offset_index.ENTRY_SIZE
-assert TIME_ENTRY.size == time_index.ENTRY_SIZE

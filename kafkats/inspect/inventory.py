@@ -19,6 +19,7 @@ from kafkats.evidence.judging import directory_evidence, segment_evidence, told_
 from kafkats.findings import SEVERITIES, Finding, failure
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.tail import read_tail
+from kafkats.inspect.torn_tails import MARKED_CLEAN, is_marked_clean
 from kafkats.logdir.identity import FileRow
 from kafkats.plans.facts import SEGMENTS, with_facts
 from kafkats.plans.rows import SegmentRow, segment_rows
@@ -56,7 +57,7 @@ def _seen(unit: Unit) -> tuple[SegmentRow, Sequence[Finding]]:
         # Brokers without time indexes wrote magic 0, which has no timestamps.
         expected = unit.time_index_expected or max(facts.first_timestamp, facts.max_timestamp) >= 0
         findings = tuple(
-            f
+            f._replace(kind=MARKED_CLEAN) if is_marked_clean(unit, f, facts) else f
             for f in findings
             if expected or not f.file.endswith(paths.TIME_INDEX) or f.kind != "missing-index"
         )

@@ -23,13 +23,13 @@ from kafkats.evidence.judging import directory_evidence, segment_evidence, told_
 from kafkats.evidence.looking import epochs_of
 from kafkats.evidence.replay import replay_findings
 from kafkats.findings import KINDS, Finding, failure
-from kafkats.formats.framing import MIN_LEFT
 from kafkats.generations import RULES, Rule
 from kafkats.index import txn_index
 from kafkats.index.build import Built
 from kafkats.index.check import SegmentCheck, check_segment
 from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
 from kafkats.index.structure import examine_offset_index
+from kafkats.inspect.torn_tails import MARKED_CLEAN, is_marked_clean
 from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.logdir.smallfiles import check_small_files
 from kafkats.plans.facts import SEGMENTS, with_facts
@@ -246,15 +246,6 @@ def _with_check(row: SegmentRow, check: SegmentCheck) -> SegmentRow:
     }
 
 
-def _taken_for_the_end(finding: Finding, check: SegmentCheck) -> bool:
-    """Return whether a loading broker does not notice this tail.
-
-    It is an unfinished batch, or has too few zeros for a batch header.
-    """
-    left = check.facts.log_bytes - check.facts.valid_bytes
-    return finding.kind == "torn-tail" or (finding.kind == "zero-tail" and left < MIN_LEFT)
-
-
 def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding]:
     """Yield the segment's own findings, adjusted to its place in the directory."""
     expected = unit.time_index_expected or any(check.facts.magics[1:]) or rule.mtime_entry
@@ -268,9 +259,9 @@ def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding
         if finding.kind == "moving-tail" and not unit.live:
             # No broker is writing: a killed broker left this, and its recovery will cut it.
             yield finding._replace(kind=str(check.facts.stop))
-        elif unit.active and unit.clean and _taken_for_the_end(finding, check):
+        elif is_marked_clean(unit, finding, check.facts):
             yield finding._replace(
-                kind="torn-tail-marked-clean",
+                kind=MARKED_CLEAN,
                 reason=f"{finding.reason}; the broker's next start does not cut it: it can set"
                 f" the log end back to {unit.base_offset} and give out offsets again, or append"
                 " behind it, where no reader finds the records: remove"

@@ -14,26 +14,8 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from kafkats.kernels import layout as f
 from kafkats.kernels.jit import inlined, kernel
-from kafkats.kernels.layout import (
-    CODEC_MASK,
-    CRC32_AT,
-    CRC32C_AT,
-    FLAGS_AT,
-    HEADER,
-    LAST_OFFSET_DELTA_AT,
-    MAGIC_AT,
-    MAX_TIMESTAMP_AT,
-    MESSAGE_FLAGS_AT,
-    MESSAGE_KEY_AT,
-    MESSAGE_TIMESTAMP_AT,
-    MIN_LEFT,
-    MIN_MESSAGE,
-    OFFSET_AT,
-    OVERHEAD,
-    SIZE_AT,
-    TIMESTAMP_BYTES,
-)
 from kafkats.kernels.memory import crc32_by, crc32c_by, i32, i64, minus, u8, u32
 from kafkats.kernels.numbers import int64
 from kafkats.kernels.varints import varint, varlong
@@ -59,15 +41,17 @@ def frame(at: int, left: int) -> Frame:
     `left`: number of bytes up to the end of the file, at least 12. Only bytes of the frame are
     read. The rule is FileLogInputStream's, with a check of the magic.
     """
-    total = int64(OVERHEAD + i32(at + SIZE_AT))
-    if total < MIN_MESSAGE:
+    total = int64(f.OVERHEAD + i32(at + f.SIZE_AT))
+    if total < f.MIN_MESSAGE:
         return BAD_LENGTH, total, int64(-1)
     if total > left:
         return TORN_TAIL, total, int64(-1)
-    magic = u8(at + MAGIC_AT)
+    magic = u8(at + f.MAGIC_AT)
     if magic > 2:
         return BAD_MAGIC, total, magic
-    if (magic == 2 and total < HEADER) or (magic == 1 and total < MIN_MESSAGE + TIMESTAMP_BYTES):
+    if (magic == 2 and total < f.HEADER) or (
+        magic == 1 and total < f.MIN_MESSAGE + f.TIMESTAMP_BYTES
+    ):
         return BAD_LENGTH, total, magic
     return WHOLE, total, magic
 
@@ -79,10 +63,10 @@ def next_frame(address: int, origin: int, loaded: int, end: int, position: int) 
     File positions `origin` to `loaded` lie at `address`; the file ends at `end`. The result is
     NOT_LOADED unless the whole frame is in memory.
     """
-    if end - position < MIN_LEFT:
-        return TORN_TAIL, int64(MIN_LEFT), int64(-1)
-    if position + MIN_LEFT > loaded:
-        return NOT_LOADED, int64(MIN_LEFT), int64(-1)
+    if end - position < f.MIN_LEFT:
+        return TORN_TAIL, int64(f.MIN_LEFT), int64(-1)
+    if position + f.MIN_LEFT > loaded:
+        return NOT_LOADED, int64(f.MIN_LEFT), int64(-1)
     what, total, magic = frame(address + (position - origin), end - position)
     if what == WHOLE and position + total > loaded:
         return NOT_LOADED, total, magic
@@ -96,17 +80,17 @@ def message(at: int, end: int) -> Frame:
     The message must have magic 0 or 1 and no codec; otherwise it is BAD_MAGIC.
     """
     left = end - at
-    if left < OVERHEAD:
+    if left < f.OVERHEAD:
         return TORN_TAIL, left, int64(-1)
-    total = int64(OVERHEAD + i32(at + SIZE_AT))
-    if total < MIN_MESSAGE:
+    total = int64(f.OVERHEAD + i32(at + f.SIZE_AT))
+    if total < f.MIN_MESSAGE:
         return BAD_LENGTH, total, int64(-1)
     if total > left:
         return TORN_TAIL, total, int64(-1)
-    magic = u8(at + MAGIC_AT)
-    if magic > 1 or u8(at + MESSAGE_FLAGS_AT) & CODEC_MASK:
+    magic = u8(at + f.MAGIC_AT)
+    if magic > 1 or u8(at + f.MESSAGE_FLAGS_AT) & f.CODEC_MASK:
         return BAD_MAGIC, total, magic
-    if total < MIN_MESSAGE + TIMESTAMP_BYTES * magic:
+    if total < f.MIN_MESSAGE + f.TIMESTAMP_BYTES * magic:
         return BAD_LENGTH, total, magic
     return WHOLE, total, magic
 
@@ -120,8 +104,8 @@ def impossible_offsets(at: int, magic: int) -> bool:
     """
     if u8(at) < 0x7F:  # highest byte of the offset: too far below 2^63
         return False
-    first = i64(at + OFFSET_AT)
-    delta = i32(at + LAST_OFFSET_DELTA_AT) if magic == 2 else int64(0)
+    first = i64(at + f.OFFSET_AT)
+    delta = i32(at + f.LAST_OFFSET_DELTA_AT) if magic == 2 else int64(0)
     if first >= 0:
         return bool(delta > _MOST - first)
     return bool(delta < _LEAST - first)
@@ -134,24 +118,24 @@ def checksum_holds(at: int, total: int, magic: int, crc32: int, crc32c: int) -> 
     The address 0 means that checksums are not verified.
     """
     if magic == 2:
-        covered = CRC32C_AT + 4
+        covered = f.CRC32C_AT + 4
         return crc32c == 0 or crc32c_by(crc32c, at + covered, total - covered) == u32(
-            at + CRC32C_AT
+            at + f.CRC32C_AT
         )
-    covered = CRC32_AT + 4
-    return crc32 == 0 or crc32_by(crc32, at + covered, total - covered) == u32(at + CRC32_AT)
+    covered = f.CRC32_AT + 4
+    return crc32 == 0 or crc32_by(crc32, at + covered, total - covered) == u32(at + f.CRC32_AT)
 
 
 @inlined
 def flags_of(at: int, magic: int) -> int:
     """Return the low byte of the attributes."""
-    return u8(at + FLAGS_AT) if magic == 2 else u8(at + MESSAGE_FLAGS_AT)
+    return u8(at + f.FLAGS_AT) if magic == 2 else u8(at + f.MESSAGE_FLAGS_AT)
 
 
 @inlined
 def codec_of(at: int, magic: int) -> int:
     """Return the codec, 0 to 7."""
-    return flags_of(at, magic) & CODEC_MASK
+    return flags_of(at, magic) & f.CODEC_MASK
 
 
 @inlined
@@ -164,14 +148,14 @@ def is_appended(flags: int) -> int:
 def timestamp_of(at: int, magic: int) -> int:
     """Return the batch's timestamp: in magic 2 the maximum, in magic 0 -1."""
     if magic == 2:
-        return i64(at + MAX_TIMESTAMP_AT)
-    return i64(at + MESSAGE_TIMESTAMP_AT) if magic == 1 else int64(-1)
+        return i64(at + f.MAX_TIMESTAMP_AT)
+    return i64(at + f.MESSAGE_TIMESTAMP_AT) if magic == 1 else int64(-1)
 
 
 @inlined
 def key_of(at: int, magic: int) -> int:
     """Return the address of the key's length in a message of magic 0 or 1."""
-    return at + MESSAGE_KEY_AT + TIMESTAMP_BYTES * magic
+    return at + f.MESSAGE_KEY_AT + f.TIMESTAMP_BYTES * magic
 
 
 @inlined

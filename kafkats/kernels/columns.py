@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from kafkats.kernels import layout as f
 from kafkats.kernels.batch import (
     NOT_LOADED,
     TORN_TAIL,
@@ -37,24 +38,6 @@ from kafkats.kernels.batch import (
     timestamp_of,
 )
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.layout import (
-    ATTRIBUTES_AT,
-    BASE_SEQUENCE_AT,
-    BASE_TIMESTAMP_AT,
-    CODEC_MASK,
-    COUNT_AT,
-    HEADER,
-    LEADER_EPOCH_AT,
-    MAGIC_AT,
-    MESSAGE_FLAGS_AT,
-    MIN_LEFT,
-    MIN_MESSAGE,
-    MIN_RECORD,
-    OFFSET_AT,
-    PRODUCER_EPOCH_AT,
-    PRODUCER_ID_AT,
-)
-from kafkats.kernels.layout import CONTROL as CONTROL_BATCH
 from kafkats.kernels.memory import (
     i16,
     i32,
@@ -315,7 +298,7 @@ def _message_set(
     first, last, kind = row, int64(0), times[0]
     what, total, magic = message(at, end)
     while what == WHOLE:
-        last = i64(at + OFFSET_AT)
+        last = i64(at + f.OFFSET_AT)
         filled = _message(key, value, row, filled, at, at + total, magic)
         if filled[0] < 0:
             return int64(0), filled
@@ -326,7 +309,7 @@ def _message_set(
         row += 1
         at += total
         what, total, magic = message(at, end)
-    shift, sound = offset_shift(u8(wrapper + MAGIC_AT), i64(wrapper + OFFSET_AT), last)
+    shift, sound = offset_shift(u8(wrapper + f.MAGIC_AT), i64(wrapper + f.OFFSET_AT), last)
     if what != TORN_TAIL or not sound:
         return int64(0), filled
     if shift != 0:
@@ -339,13 +322,19 @@ def _message_set(
 @kernel
 def _batch_fields(state: Int64s, at: int) -> None:
     """Read the batch fields of the batch at address `at`."""
-    magic = u8(at + MAGIC_AT)
-    state[_BATCH], state[_BATCH + 1] = magic, u8(at + MESSAGE_FLAGS_AT)
+    magic = u8(at + f.MAGIC_AT)
+    state[_BATCH], state[_BATCH + 1] = magic, u8(at + f.MESSAGE_FLAGS_AT)
     state[_BATCH + 2] = state[_BATCH + 3] = state[_BATCH + 4] = state[_BATCH + 5] = -1
     if magic == 2:
-        state[_BATCH + 1], state[_BATCH + 2] = i16(at + ATTRIBUTES_AT), i32(at + LEADER_EPOCH_AT)
-        state[_BATCH + 3], state[_BATCH + 4] = i64(at + PRODUCER_ID_AT), i16(at + PRODUCER_EPOCH_AT)
-        state[_BATCH + 5] = i32(at + BASE_SEQUENCE_AT)
+        state[_BATCH + 1], state[_BATCH + 2] = (
+            i16(at + f.ATTRIBUTES_AT),
+            i32(at + f.LEADER_EPOCH_AT),
+        )
+        state[_BATCH + 3], state[_BATCH + 4] = (
+            i64(at + f.PRODUCER_ID_AT),
+            i16(at + f.PRODUCER_EPOCH_AT),
+        )
+        state[_BATCH + 5] = i32(at + f.BASE_SEQUENCE_AT)
 
 
 @kernel
@@ -362,9 +351,9 @@ def columns(state: Int64s, plain: Int64s) -> int:  # noqa: C901 - one loop, ever
     why = DONE
     if position < origin:
         return BAD
-    while file_end - position >= MIN_LEFT:
+    while file_end - position >= f.MIN_LEFT:
         if position >= limit:
-            why, state[NEEDED] = NEED_BYTES, MIN_LEFT
+            why, state[NEEDED] = NEED_BYTES, f.MIN_LEFT
             break
         what, total, magic = next_frame(address, origin, loaded, file_end, position)
         if what != WHOLE:
@@ -391,20 +380,20 @@ def columns(state: Int64s, plain: Int64s) -> int:  # noqa: C901 - one loop, ever
             if state[MAGIC] != 0:
                 _batch_fields(state, at)
             if magic == 0:
-                _old_row(state, row, i64(at + OFFSET_AT), -1, -1)
+                _old_row(state, row, i64(at + f.OFFSET_AT), -1, -1)
             else:
                 kind = is_appended(flags_of(at, magic))
-                _old_row(state, row, i64(at + OFFSET_AT), timestamp_of(at, magic), kind)
+                _old_row(state, row, i64(at + f.OFFSET_AT), timestamp_of(at, magic), kind)
             row += 1
             used += total
             position += total
             continue
 
-        start, length, count = at + HEADER, total - HEADER, int64(0)
+        start, length, count = at + f.HEADER, total - f.HEADER, int64(0)
         flags = flags_of(at, magic)
-        packed = flags & CODEC_MASK != 0
+        packed = flags & f.CODEC_MASK != 0
         if magic == 2:
-            count = i32(at + COUNT_AT)
+            count = i32(at + f.COUNT_AT)
             packed = packed and count > 0  # Kafka ignores the bytes of an empty batch
         if packed:
             number = state[PLAIN_NEXT]
@@ -412,9 +401,9 @@ def columns(state: Int64s, plain: Int64s) -> int:  # noqa: C901 - one loop, ever
                 why = COMPRESSED
                 break
             start, length = plain[number, 1], plain[number, 2]
-        most = length // MIN_MESSAGE
+        most = length // f.MIN_MESSAGE
         if magic == 2:
-            most = max(min(count, length // MIN_RECORD), int64(0))
+            most = max(min(count, length // f.MIN_RECORD), int64(0))
         if used + length > room or row + most > rows_room:
             why, state[NEEDED], state[NEEDED_ROWS] = FULL, length, most
             break
@@ -425,16 +414,16 @@ def columns(state: Int64s, plain: Int64s) -> int:  # noqa: C901 - one loop, ever
             break
         kind = is_appended(flags) if magic else int64(-1)
         if magic == 2:
-            times = kind, i64(at + BASE_TIMESTAMP_AT), timestamp_of(at, magic)
+            times = kind, i64(at + f.BASE_TIMESTAMP_AT), timestamp_of(at, magic)
             entries, nulls = state[HEADERS], state[HEADER_NULLS]
             names, values = state[HEADER_KEY_BYTES], state[HEADER_VALUE_BYTES]
             after = filled
             if count > 0:
-                base = i64(at + OFFSET_AT)
+                base = i64(at + f.OFFSET_AT)
                 after = _area(
                     state, key, value, row, filled, start, start + length, count, base, times
                 )
-            if after[0] >= 0 and (control != 0 or flags & CONTROL_BATCH == 0):
+            if after[0] >= 0 and (control != 0 or flags & f.CONTROL == 0):
                 filled = after
                 row += count
             else:

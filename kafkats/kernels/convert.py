@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafkats.kernels import convert_state as k
+from kafkats.kernels import layout as f
 from kafkats.kernels.batch import (
     NOT_LOADED,
     WHOLE,
@@ -46,24 +47,6 @@ from kafkats.kernels.convert_bodies import (
     seal_message,
 )
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.layout import (
-    BASE_TIMESTAMP_AT,
-    CODEC_MASK,
-    CONTROL,
-    COUNT_AT,
-    FLAGS_AT,
-    HEADER,
-    LAST_OFFSET_DELTA_AT,
-    LEADER_EPOCH_AT,
-    LOG_APPEND_TIME,
-    MIN_MESSAGE,
-    MIN_RECORD,
-    OFFSET_AT,
-    OVERHEAD,
-    PRODUCER_ID_AT,
-    SIZE_AT,
-    TIMESTAMP_BYTES,
-)
 from kafkats.kernels.lz4 import compress_lz4, decompress_lz4
 from kafkats.kernels.memory import copy, i16, i32, i64, put8, put32, u8
 from kafkats.kernels.numbers import Int64s, int64
@@ -108,10 +91,10 @@ def _as_it_is(s: Int64s, at: int, first: int, last: int) -> int:
 def _drop(s: Int64s, at: int) -> int:
     """Drop and count a control batch or an empty batch, which the target magic cannot hold."""
     flags = flags_of(at, 2)
-    if flags & CONTROL:
-        area, end = at + HEADER, at + s[k.SIZE]
-        s[k.PLAIN], s[k.PLAIN_SIZE], s[k.COUNT] = area, end - area, i32(at + COUNT_AT)
-        if flags & CODEC_MASK or s[k.COUNT] != 1 or go_over_records(s, 0, 0) == 0:
+    if flags & f.CONTROL:
+        area, end = at + f.HEADER, at + s[k.SIZE]
+        s[k.PLAIN], s[k.PLAIN_SIZE], s[k.COUNT] = area, end - area, i32(at + f.COUNT_AT)
+        if flags & f.CODEC_MASK or s[k.COUNT] != 1 or go_over_records(s, 0, 0) == 0:
             return k.HARD
         _, _, _, at_key = record_head(area, end)
         key, length, _ = sized(at_key, end)  # version and type of the marker, int16 each
@@ -123,7 +106,7 @@ def _drop(s: Int64s, at: int) -> int:
         s[k.IDEMPOTENCE] += 1
         s[k.TRANSACTIONS] += (flags >> 4) & 1
         s[k.DELETE_HORIZON] += (flags >> 6) & 1
-    s[k.LEADER_EPOCHS] += i32(at + LEADER_EPOCH_AT) >= 0
+    s[k.LEADER_EPOCHS] += i32(at + f.LEADER_EPOCH_AT) >= 0
     return k.GO_ON
 
 
@@ -146,12 +129,12 @@ def _unpack(s: Int64s, old: bool) -> int:
 @kernel
 def _open_batch(s: Int64s, at: int) -> int:
     """Magic 2: copy or drop the batch, or decompress its records to PLAIN."""
-    flags, count = flags_of(at, 2), i32(at + COUNT_AT)
-    first, codec = i64(at + OFFSET_AT), flags & CODEC_MASK
-    last = first + i32(at + LAST_OFFSET_DELTA_AT)
+    flags, count = flags_of(at, 2), i32(at + f.COUNT_AT)
+    first, codec = i64(at + f.OFFSET_AT), flags & f.CODEC_MASK
+    last = first + i32(at + f.LAST_OFFSET_DELTA_AT)
     s[k.UNPACK_CODEC] = codec
     s[k.PACK_CODEC] = codec if s[k.CODEC] < 0 else s[k.CODEC]
-    kept_apart = flags & CONTROL or count == 0
+    kept_apart = flags & f.CONTROL or count == 0
     if s[k.MAGIC] == 2 and (kept_apart or codec == s[k.PACK_CODEC]):
         return _as_it_is(s, at, first, last)
     if kept_apart:
@@ -163,9 +146,9 @@ def _open_batch(s: Int64s, at: int) -> int:
         or not _belongs(s, first, last)
     ):
         return k.HARD
-    s[k.COUNT], s[k.OFFSET], s[k.BASE_TIME] = count, first, i64(at + BASE_TIMESTAMP_AT)
+    s[k.COUNT], s[k.OFFSET], s[k.BASE_TIME] = count, first, i64(at + f.BASE_TIMESTAMP_AT)
     s[k.APPENDED], s[k.TIME] = is_appended(flags), timestamp_of(at, 2)
-    s[k.PACKED], s[k.PACKED_SIZE] = at + HEADER, s[k.SIZE] - HEADER
+    s[k.PACKED], s[k.PACKED_SIZE] = at + f.HEADER, s[k.SIZE] - f.HEADER
     s[k.PLAIN], s[k.PLAIN_SIZE] = s[k.PACKED], s[k.PACKED_SIZE]
     return _unpack(s, False)
 
@@ -174,7 +157,7 @@ def _open_batch(s: Int64s, at: int) -> int:
 def _open_message(s: Int64s, at: int, magic: int) -> int:
     """Magic 0 and 1: copy the message or wrapper, or decompress its messages to PLAIN."""
     flags = flags_of(at, magic)
-    codec, offset = flags & CODEC_MASK, i64(at + OFFSET_AT)
+    codec, offset = flags & f.CODEC_MASK, i64(at + f.OFFSET_AT)
     s[k.UNPACK_CODEC] = codec
     s[k.PACK_CODEC] = codec if s[k.CODEC] < 0 else s[k.CODEC]
     if magic == s[k.MAGIC] and codec == s[k.PACK_CODEC]:
@@ -198,16 +181,16 @@ def _build(s: Int64s, at: int, magic: int) -> int:  # noqa: C901
     wanted, codec = s[k.MAGIC], s[k.PACK_CODEC]
     if magic == 2:
         most = s[k.PLAIN_SIZE]
-        if s[k.COUNT] > most // MIN_RECORD:
+        if s[k.COUNT] > most // f.MIN_RECORD:
             return k.HARD
         if wanted < 2:
-            most += (MIN_MESSAGE + TIMESTAMP_BYTES) * s[k.COUNT]
+            most += (f.MIN_MESSAGE + f.TIMESTAMP_BYTES) * s[k.COUNT]
     else:
         if not look_at_messages(s, magic) or not _belongs(s, s[k.FIRST], s[k.LAST]):
             return k.HARD
         # at most 8 more bytes for each message of 26 or more
         most = s[k.PLAIN_SIZE] + s[k.PLAIN_SIZE] // 3 + 64
-    most += HEADER
+    most += f.HEADER
     if most > _MAX_RELATIVE:
         return k.HARD
     if codec == 0:
@@ -224,15 +207,15 @@ def _build(s: Int64s, at: int, magic: int) -> int:  # noqa: C901
             return k.HARD
         s[k.AREA], s[k.AREA_SIZE] = s[k.PLAIN], s[k.PLAIN_SIZE]
         if codec == 0:
-            copy(to + HEADER, s[k.PLAIN], s[k.PLAIN_SIZE])
+            copy(to + f.HEADER, s[k.PLAIN], s[k.PLAIN_SIZE])
             _put_again(s, at, to, s[k.PLAIN_SIZE])
             return k.GO_ON
     elif wanted == 2:
-        start = to + HEADER
+        start = to + f.HEADER
         s[k.AREA], s[k.AREA_SIZE] = start, messages_to_records(s, start) - start
         if codec == 0:
             _finish_batch(s, to, start + s[k.AREA_SIZE], 0)
-            _put_out(s, HEADER + s[k.AREA_SIZE], 1)
+            _put_out(s, f.HEADER + s[k.AREA_SIZE], 1)
             return k.GO_ON
     else:
         if magic == 2:
@@ -252,7 +235,7 @@ def _build(s: Int64s, at: int, magic: int) -> int:  # noqa: C901
 @kernel
 def _finish_batch(s: Int64s, at: int, end: int, codec: int) -> None:
     """Write the header of the v2 batch from `at` to `end` that was built from messages."""
-    attributes = codec | (LOG_APPEND_TIME if s[k.APPENDED] else 0)
+    attributes = codec | (f.LOG_APPEND_TIME if s[k.APPENDED] else 0)
     newest = s[k.TIME] if s[k.APPENDED] else s[k.NEWEST]
     put_header(at, end, s[k.FIRST], s[k.LAST], attributes, s[k.FIRST_TIME], newest, s[k.COUNT])
     seal_batch(at, end, s[k.CRC32C])
@@ -270,17 +253,17 @@ def _put_out(s: Int64s, size: int, batches: int) -> None:
 @kernel
 def _put_again(s: Int64s, at: int, to: int, size: int) -> None:
     """Write the batch's own header before `size` bytes of records in another codec."""
-    copy(to, at, HEADER)
-    put32(to + SIZE_AT, HEADER - OVERHEAD + size)
-    put8(to + FLAGS_AT, (u8(at + FLAGS_AT) & ~CODEC_MASK) | s[k.PACK_CODEC])
-    seal_batch(to, to + HEADER + size, s[k.CRC32C])
-    _put_out(s, HEADER + size, 1)
+    copy(to, at, f.HEADER)
+    put32(to + f.SIZE_AT, f.HEADER - f.OVERHEAD + size)
+    put8(to + f.FLAGS_AT, (u8(at + f.FLAGS_AT) & ~f.CODEC_MASK) | s[k.PACK_CODEC])
+    seal_batch(to, to + f.HEADER + size, s[k.CRC32C])
+    _put_out(s, f.HEADER + size, 1)
 
 
 @kernel
 def _compress(s: Int64s) -> int:
     """Compress AREA to OUT, after space for a header."""
-    header = HEADER if s[k.MAGIC] == 2 else MIN_MESSAGE + TIMESTAMP_BYTES * s[k.MAGIC]
+    header = f.HEADER if s[k.MAGIC] == 2 else f.MIN_MESSAGE + f.TIMESTAMP_BYTES * s[k.MAGIC]
     most = s[k.AREA_SIZE] + s[k.AREA_SIZE] // 5 + 1024  # more than the worst case of any codec
     if not _room(s, header + most):
         return k.FULL
@@ -307,7 +290,7 @@ def _close(s: Int64s, at: int, magic: int) -> None:
         put32(fields + 4, s[k.INTO_SIZE])
         time = s[k.TIME] if appended else s[k.NEWEST]
         put_message(
-            to, end, s[k.LAST], s[k.MAGIC], codec | (LOG_APPEND_TIME if appended else 0), time
+            to, end, s[k.LAST], s[k.MAGIC], codec | (f.LOG_APPEND_TIME if appended else 0), time
         )
         seal_message(to, end, s[k.CRC32])
     elif magic == 2:
@@ -343,8 +326,8 @@ def convert_batch(s: Int64s, at: int, magic: int) -> int:
             flags = flags_of(at, 2)
             s[k.TRANSACTIONS] += (flags >> 4) & 1
             s[k.DELETE_HORIZON] += (flags >> 6) & 1
-            s[k.IDEMPOTENCE] += i64(at + PRODUCER_ID_AT) >= 0
-            s[k.LEADER_EPOCHS] += i32(at + LEADER_EPOCH_AT) >= 0
+            s[k.IDEMPOTENCE] += i64(at + f.PRODUCER_ID_AT) >= 0
+            s[k.LEADER_EPOCHS] += i32(at + f.LEADER_EPOCH_AT) >= 0
         if s[k.MAGIC] == 0:
             s[k.TIMESTAMPS] += s[k.TIMED]
     return k.GO_ON
@@ -396,7 +379,7 @@ def convert(s: Int64s) -> int:  # noqa: C901
             and not (log_end and position + total == file_end)
         ):
             # One message becomes one message, or a batch of one record.
-            offset, fields = i64(at + OFFSET_AT), key_of(at, magic)
+            offset, fields = i64(at + f.OFFSET_AT), key_of(at, magic)
             length = at + total - fields
             if offset < base or offset - base > _MAX_RELATIVE or not fields_fit(fields, at + total):
                 why = k.HARD
@@ -407,8 +390,8 @@ def convert(s: Int64s) -> int:  # noqa: C901
             to, stamp = out + filled, timestamp_of(at, magic)
             if wanted == 2:
                 _seal_single(before, to, wanted, crc32, crc32c)
-                end = put_record(to + HEADER, 0, 0, fields, length)
-                appended = flags_of(at, magic) & LOG_APPEND_TIME if magic == 1 else 0
+                end = put_record(to + f.HEADER, 0, 0, fields, length)
+                appended = flags_of(at, magic) & f.LOG_APPEND_TIME if magic == 1 else 0
                 newest = stamp if appended else max(stamp, -1)
                 put_header(to, end, offset, offset, appended, stamp, newest, 1)
             else:

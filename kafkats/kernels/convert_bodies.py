@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kafkats.kernels import convert_state as k
+from kafkats.kernels import layout as f
 from kafkats.kernels.batch import (
     TORN_TAIL,
     WHOLE,
@@ -19,26 +20,6 @@ from kafkats.kernels.batch import (
     timestamp_of,
 )
 from kafkats.kernels.jit import inlined, kernel
-from kafkats.kernels.layout import (
-    ATTRIBUTES_AT,
-    BASE_SEQUENCE_AT,
-    BASE_TIMESTAMP_AT,
-    COUNT_AT,
-    CRC32_AT,
-    CRC32C_AT,
-    LAST_OFFSET_DELTA_AT,
-    LEADER_EPOCH_AT,
-    LOG_APPEND_TIME,
-    MAGIC_AT,
-    MAX_TIMESTAMP_AT,
-    MESSAGE_FLAGS_AT,
-    MESSAGE_TIMESTAMP_AT,
-    OFFSET_AT,
-    OVERHEAD,
-    PRODUCER_EPOCH_AT,
-    PRODUCER_ID_AT,
-    SIZE_AT,
-)
 from kafkats.kernels.memory import (
     copy,
     crc32_by,
@@ -106,12 +87,12 @@ def fields_fit(at: int, end: int) -> bool:
 @kernel
 def put_message(at: int, end: int, offset: int, magic: int, attributes: int, time: int) -> None:
     """Write the fields before the key of the message from `at` to `end`, except its checksum."""
-    put64(at + OFFSET_AT, offset)
-    put32(at + SIZE_AT, end - at - OVERHEAD)
-    put8(at + MAGIC_AT, magic)
-    put8(at + MESSAGE_FLAGS_AT, attributes)
+    put64(at + f.OFFSET_AT, offset)
+    put32(at + f.SIZE_AT, end - at - f.OVERHEAD)
+    put8(at + f.MAGIC_AT, magic)
+    put8(at + f.MESSAGE_FLAGS_AT, attributes)
     if magic == 1:
-        put64(at + MESSAGE_TIMESTAMP_AT, time)
+        put64(at + f.MESSAGE_TIMESTAMP_AT, time)
 
 
 @kernel
@@ -121,8 +102,8 @@ def seal_message(at: int, end: int, crc32: int) -> None:
     Loops call this one message late: reading bytes right after writing them in other sizes is slow.
     """
     if at:
-        covered = at + CRC32_AT + 4
-        put32(at + CRC32_AT, crc32_by(crc32, covered, end - covered))
+        covered = at + f.CRC32_AT + 4
+        put32(at + f.CRC32_AT, crc32_by(crc32, covered, end - covered))
 
 
 @inlined
@@ -137,25 +118,25 @@ def put_header(
     count: int,
 ) -> None:
     """Write the header of the v2 batch from `at` to `end` without producer, except its checksum."""
-    put64(at + OFFSET_AT, first)
-    put32(at + SIZE_AT, end - at - OVERHEAD)
-    put32(at + LEADER_EPOCH_AT, -1)
-    put8(at + MAGIC_AT, 2)
-    put16(at + ATTRIBUTES_AT, attributes)
-    put32(at + LAST_OFFSET_DELTA_AT, last - first)
-    put64(at + BASE_TIMESTAMP_AT, base_time)
-    put64(at + MAX_TIMESTAMP_AT, max_time)
-    put64(at + PRODUCER_ID_AT, -1)
-    put16(at + PRODUCER_EPOCH_AT, -1)
-    put32(at + BASE_SEQUENCE_AT, -1)
-    put32(at + COUNT_AT, count)
+    put64(at + f.OFFSET_AT, first)
+    put32(at + f.SIZE_AT, end - at - f.OVERHEAD)
+    put32(at + f.LEADER_EPOCH_AT, -1)
+    put8(at + f.MAGIC_AT, 2)
+    put16(at + f.ATTRIBUTES_AT, attributes)
+    put32(at + f.LAST_OFFSET_DELTA_AT, last - first)
+    put64(at + f.BASE_TIMESTAMP_AT, base_time)
+    put64(at + f.MAX_TIMESTAMP_AT, max_time)
+    put64(at + f.PRODUCER_ID_AT, -1)
+    put16(at + f.PRODUCER_EPOCH_AT, -1)
+    put32(at + f.BASE_SEQUENCE_AT, -1)
+    put32(at + f.COUNT_AT, count)
 
 
 @kernel
 def seal_batch(at: int, end: int, crc32c: int) -> None:
     """Write the checksum of a v2 batch."""
-    covered = at + CRC32C_AT + 4
-    put32(at + CRC32C_AT, crc32c_by(crc32c, covered, end - covered))
+    covered = at + f.CRC32C_AT + 4
+    put32(at + f.CRC32C_AT, crc32c_by(crc32c, covered, end - covered))
 
 
 @kernel
@@ -175,7 +156,7 @@ def look_at_messages(s: Int64s, magic: int) -> bool:
         if appended and inner != s[k.OLD_MAGIC]:
             return False
         stamp = time if appended else timestamp_of(at, inner)
-        offset = i64(at + OFFSET_AT)
+        offset = i64(at + f.OFFSET_AT)
         if count == 0:
             first, first_time = offset, stamp
         elif offset <= last:
@@ -202,16 +183,16 @@ def messages_to_messages(s: Int64s, to: int, less: int) -> int:
     """
     at, magic, crc32, shift = s[k.PLAIN], s[k.MAGIC], s[k.CRC32], s[k.SHIFT] - less
     appended, time = s[k.APPENDED], s[k.TIME]
-    attributes = LOG_APPEND_TIME if appended and magic == 1 else 0
+    attributes = f.LOG_APPEND_TIME if appended and magic == 1 else 0
     before = int64(0)
     for _ in range(s[k.COUNT]):
-        inner, after = u8(at + MAGIC_AT), at + OVERHEAD + i32(at + SIZE_AT)
+        inner, after = u8(at + f.MAGIC_AT), at + f.OVERHEAD + i32(at + f.SIZE_AT)
         fields = key_of(at, inner)
         stamp = time if appended else timestamp_of(at, inner)
         new_fields = key_of(to, magic)
         copy(new_fields, fields, after - fields)
         end = new_fields + (after - fields)
-        put_message(to, end, i64(at + OFFSET_AT) + shift, magic, attributes, stamp)
+        put_message(to, end, i64(at + f.OFFSET_AT) + shift, magic, attributes, stamp)
         seal_message(before, to, crc32)
         before, to, at = to, end, after
     seal_message(before, to, crc32)
@@ -224,12 +205,12 @@ def messages_to_records(s: Int64s, to: int) -> int:
     at, shift, first_time = s[k.PLAIN], s[k.SHIFT] - s[k.FIRST], s[k.FIRST_TIME]
     appended = s[k.APPENDED]
     for _ in range(s[k.COUNT]):
-        inner, after = u8(at + MAGIC_AT), at + OVERHEAD + i32(at + SIZE_AT)
+        inner, after = u8(at + f.MAGIC_AT), at + f.OVERHEAD + i32(at + f.SIZE_AT)
         fields = key_of(at, inner)
         delta = int64(0)
         if not appended:
             delta = minus(timestamp_of(at, inner), first_time)
-        to = put_record(to, delta, i64(at + OFFSET_AT) + shift, fields, after - fields)
+        to = put_record(to, delta, i64(at + f.OFFSET_AT) + shift, fields, after - fields)
         at = after
     return to
 
@@ -248,7 +229,7 @@ def go_over_records(s: Int64s, to: int, less: int) -> int:
     at, end = s[k.PLAIN], s[k.PLAIN] + s[k.PLAIN_SIZE]
     magic, crc32, appended, time = s[k.MAGIC], s[k.CRC32], s[k.APPENDED], s[k.TIME]
     base, base_time = s[k.OFFSET], s[k.BASE_TIME]
-    attributes = LOG_APPEND_TIME if appended and magic == 1 else 0
+    attributes = f.LOG_APPEND_TIME if appended and magic == 1 else 0
     with_headers, timed, newest = 0, 0, int64(-1)
     last = int64(-(2**63))
     write = to != 0

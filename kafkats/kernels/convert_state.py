@@ -62,7 +62,7 @@ BATCHES_IN: Final = 47
 BATCHES_OUT: Final = 48
 RECORDS: Final = 49  # in rebuilt batches
 UNCHANGED: Final = 50
-LOSSES: Final = 51  # eight slots in the order of formats.losses.LOSSES
+LOSSES: Final = 51  # eight slots in the order of generations.LOSSES
 STATE_SLOTS: Final = 61
 
 HEADERS: Final = 51

@@ -12,22 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafkats.kernels import layout as f
 from kafkats.kernels.batch import WHOLE, frame, impossible_offsets, timestamp_of
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.layout import (
-    ATTRIBUTES_AT,
-    BASE_SEQUENCE_AT,
-    CODEC_MASK,
-    COUNT_AT,
-    HEADER,
-    LAST_OFFSET_DELTA_AT,
-    LEADER_EPOCH_AT,
-    MESSAGE_FLAGS_AT,
-    MIN_LEFT,
-    OFFSET_AT,
-    PRODUCER_EPOCH_AT,
-    PRODUCER_ID_AT,
-)
 from kafkats.kernels.memory import i16, i32, i64, u8
 from kafkats.kernels.numbers import Int64s, int64
 
@@ -77,14 +64,14 @@ def headers(state: Int64s, rows: Int64s) -> int:
     why = STOPPED
     if position < origin:
         return STOPPED
-    while end - position >= MIN_LEFT:
+    while end - position >= f.MIN_LEFT:
         if position >= limit:
             why = AT_LIMIT
             break
         if filled == rows.shape[0]:
             why = FULL
             break
-        needed = min(int64(HEADER), end - position)
+        needed = min(int64(f.HEADER), end - position)
         if position + needed > loaded:
             why, state[NEEDED] = NEED_BYTES, needed
             break
@@ -92,22 +79,22 @@ def headers(state: Int64s, rows: Int64s) -> int:
         what, total, magic = frame(at, end - position)
         if what != WHOLE or impossible_offsets(at, magic):
             break
-        producer = i64(at + PRODUCER_ID_AT) if magic == 2 else int64(-1)
+        producer = i64(at + f.PRODUCER_ID_AT) if magic == 2 else int64(-1)
         if only == 0 or producer >= 0:
             row = rows[filled]
             row[AT], row[SIZE], row[MAGIC], row[PRODUCER_ID] = position, total, magic, producer
-            row[FIRST_OFFSET] = row[LAST_OFFSET] = i64(at + OFFSET_AT)
+            row[FIRST_OFFSET] = row[LAST_OFFSET] = i64(at + f.OFFSET_AT)
             row[MAX_TIMESTAMP] = timestamp_of(at, magic)
             if magic == 2:
-                row[ATTRIBUTES] = i16(at + ATTRIBUTES_AT)
-                row[LAST_OFFSET] += i32(at + LAST_OFFSET_DELTA_AT)
-                row[PRODUCER_EPOCH] = i16(at + PRODUCER_EPOCH_AT)
-                row[BASE_SEQUENCE], row[COUNT] = i32(at + BASE_SEQUENCE_AT), i32(at + COUNT_AT)
-                row[LEADER_EPOCH] = i32(at + LEADER_EPOCH_AT)
+                row[ATTRIBUTES] = i16(at + f.ATTRIBUTES_AT)
+                row[LAST_OFFSET] += i32(at + f.LAST_OFFSET_DELTA_AT)
+                row[PRODUCER_EPOCH] = i16(at + f.PRODUCER_EPOCH_AT)
+                row[BASE_SEQUENCE], row[COUNT] = i32(at + f.BASE_SEQUENCE_AT), i32(at + f.COUNT_AT)
+                row[LEADER_EPOCH] = i32(at + f.LEADER_EPOCH_AT)
             else:
                 row[PRODUCER_EPOCH] = row[BASE_SEQUENCE] = row[COUNT] = row[LEADER_EPOCH] = -1
-                row[ATTRIBUTES] = u8(at + MESSAGE_FLAGS_AT)
-                if row[ATTRIBUTES] & CODEC_MASK:
+                row[ATTRIBUTES] = u8(at + f.MESSAGE_FLAGS_AT)
+                if row[ATTRIBUTES] & f.CODEC_MASK:
                     row[FIRST_OFFSET] = int64(UNKNOWN)
                 else:
                     row[COUNT] = 1

@@ -46,24 +46,11 @@ def _store(bits: int, *, swap: bool = True) -> Callable[[int, int], None]:
     return store
 
 
-def _move(bits: int) -> Callable[[int, int], None]:
+def _move(kind: ir.Type) -> Callable[[int, int], None]:
     @procedure
     def move(typingctx: Context, to: int, start: int) -> Emit:
         def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
-            pointer = ir.IntType(bits).as_pointer()
-            value = builder.load(builder.inttoptr(args[1], pointer), align=1)
-            builder.store(value, builder.inttoptr(args[0], pointer), align=1)
-
-        return emit
-
-    return move
-
-
-def _move_vector(size: int) -> Callable[[int, int], None]:
-    @procedure
-    def move(typingctx: Context, to: int, start: int) -> Emit:
-        def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
-            pointer = ir.VectorType(ir.IntType(8), size).as_pointer()
+            pointer = kind.as_pointer()
             value = builder.load(builder.inttoptr(args[1], pointer), align=1)
             builder.store(value, builder.inttoptr(args[0], pointer), align=1)
 
@@ -90,7 +77,6 @@ minus = _wrapping("sub")
 i64 = _load(64)
 i32 = _load(32)
 i16 = _load(16)
-i8 = _load(8)
 u32 = _load(32, signed=False)
 u8 = _load(8, signed=False)
 own64 = _load(64, swap=False)
@@ -103,9 +89,9 @@ put_own64 = _store(64, swap=False)
 put_own32 = _store(32, swap=False)
 put_own16 = _store(16, swap=False)
 
-move8 = _move(64)
-move4 = _move(32)
-move16 = _move_vector(16)
+move8 = _move(ir.IntType(64))
+move4 = _move(ir.IntType(32))
+move16 = _move(ir.VectorType(ir.IntType(8), 16))
 
 
 @procedure

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from kafkats.kernels import layout as f
 from kafkats.kernels.batch import (
     NOT_LOADED,
     TORN_TAIL,
@@ -31,14 +32,6 @@ from kafkats.kernels.batch import (
     timestamp_of,
 )
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.layout import (
-    BASE_TIMESTAMP_AT,
-    CODEC_MASK,
-    COUNT_AT,
-    HEADER,
-    LOG_APPEND_TIME,
-    OFFSET_AT,
-)
 from kafkats.kernels.memory import i32, i64, plus
 from kafkats.kernels.numbers import Int64s, int64
 
@@ -67,8 +60,7 @@ UNDECODABLE_FIRST: Final = 18
 WRONG_MAXIMUM: Final = 19
 WRONG_MAXIMUM_FIRST: Final = 20
 WRONG_MAXIMUM_FOUND: Final = 21
-FIRST_OFFSET: Final = 22  # of the first message in a wrapper
-STATE_SLOTS: Final = 23
+STATE_SLOTS: Final = 22
 
 # Why deep() returned.
 DONE: Final = 0
@@ -123,22 +115,20 @@ def message_set(state: Int64s) -> bool:
     Writes the number of messages to COUNT.
     """
     at, end = state[ADDRESS], state[ADDRESS] + state[SIZE]
-    count, maximum, last, first = 0, int64(-1), int64(0), int64(0)
+    count, maximum, last = 0, int64(-1), int64(0)
     what, total, magic = message(at, end)
     while what == WHOLE:
         key, _, _, _ = key_and_value(key_of(at, magic), at + total)
         if key == 0:
             return False
-        last = i64(at + OFFSET_AT)
-        if count == 0:
-            first = last
+        last = i64(at + f.OFFSET_AT)
         maximum = max(maximum, timestamp_of(at, magic))
         count += 1
         at += total
         what, total, magic = message(at, end)
     if what != TORN_TAIL:
         return False
-    state[COUNT], state[FOUND_MAXIMUM], state[FIRST_OFFSET] = count, maximum, first
+    state[COUNT], state[FOUND_MAXIMUM] = count, maximum
     _, sound = offset_shift(state[MAGIC], state[OFFSET], last)
     return bool(count > 0 and sound)
 
@@ -181,24 +171,24 @@ def deep(state: Int64s) -> int:
             return MOVED
         at = address + (position - origin)
         if magic == 2:
-            flags, count = flags_of(at, magic), i32(at + COUNT_AT)
-            state[COUNT], state[BASE_TIMESTAMP] = count, i64(at + BASE_TIMESTAMP_AT)
+            flags, count = flags_of(at, magic), i32(at + f.COUNT_AT)
+            state[COUNT], state[BASE_TIMESTAMP] = count, i64(at + f.BASE_TIMESTAMP_AT)
             state[MAX_TIMESTAMP] = timestamp_of(at, magic)
-            state[APPENDED] = flags & LOG_APPEND_TIME
+            state[APPENDED] = flags & f.LOG_APPEND_TIME
             if count <= 0:  # Kafka ignores the bytes of an empty batch
                 judge(state, position, count == 0)
-            elif flags & CODEC_MASK:
-                state[SIZE], state[MAGIC], state[CODEC] = total, magic, flags & CODEC_MASK
+            elif flags & f.CODEC_MASK:
+                state[SIZE], state[MAGIC], state[CODEC] = total, magic, flags & f.CODEC_MASK
                 return COMPRESSED
             else:
-                judge(state, position, _area(state, at + HEADER, at + total))
+                judge(state, position, _area(state, at + f.HEADER, at + total))
         else:
             flags = flags_of(at, magic)
-            if flags & CODEC_MASK:
-                state[SIZE], state[MAGIC], state[CODEC] = total, magic, flags & CODEC_MASK
-                state[OFFSET], state[MAX_TIMESTAMP] = i64(at + OFFSET_AT), timestamp_of(at, magic)
+            if flags & f.CODEC_MASK:
+                state[SIZE], state[MAGIC], state[CODEC] = total, magic, flags & f.CODEC_MASK
+                state[OFFSET], state[MAX_TIMESTAMP] = i64(at + f.OFFSET_AT), timestamp_of(at, magic)
                 # magic 0 has no timestamp to check
-                state[APPENDED] = flags & LOG_APPEND_TIME if magic == 1 else 1
+                state[APPENDED] = flags & f.LOG_APPEND_TIME if magic == 1 else 1
                 return COMPRESSED
             key, _, _, _ = key_and_value(key_of(at, magic), at + total)
             if key != 0:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafkats.kernels import layout as f
 from kafkats.kernels.batch import (
     NOT_LOADED,
     TORN_TAIL,
@@ -36,19 +37,6 @@ from kafkats.kernels.batch import (
     wrapper_value,
 )
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.layout import (
-    BASE_TIMESTAMP_AT,
-    COUNT_AT,
-    FLAGS_AT,
-    HEADER,
-    LEADER_EPOCH_AT,
-    MAGIC_AT,
-    MESSAGE_FLAGS_AT,
-    MIN_LEFT,
-    OFFSET_AT,
-    OVERHEAD,
-    SIZE_AT,
-)
 from kafkats.kernels.memory import i32, i64, plus, u8
 from kafkats.kernels.numbers import Int64s, int64
 
@@ -111,9 +99,9 @@ def _take(state: Int64s, offset: int, timestamp: int) -> bool:
 @kernel
 def _records(state: Int64s, header: int, at: int, end: int) -> int:
     """Search the records of the v2 batch at `header`; their plain bytes lie from `at` to `end`."""
-    base, base_time = i64(header + OFFSET_AT), i64(header + BASE_TIMESTAMP_AT)
-    appended, append_time = is_appended(u8(header + FLAGS_AT)), timestamp_of(header, 2)
-    count = i32(header + COUNT_AT)
+    base, base_time = i64(header + f.OFFSET_AT), i64(header + f.BASE_TIMESTAMP_AT)
+    appended, append_time = is_appended(u8(header + f.FLAGS_AT)), timestamp_of(header, 2)
+    count = i32(header + f.COUNT_AT)
     if count < 0:
         return BAD
     for _ in range(count):
@@ -134,22 +122,22 @@ def _message_set(state: Int64s, wrapper: int, start: int, end: int) -> int:
     at, last, count = start, int64(0), 0
     what, total, magic = message(at, end)
     while what == WHOLE:
-        last = i64(at + OFFSET_AT)
+        last = i64(at + f.OFFSET_AT)
         count += 1
         at += total
         what, total, magic = message(at, end)
-    outer = u8(wrapper + MAGIC_AT)
-    shift, sound = offset_shift(outer, i64(wrapper + OFFSET_AT), last)
+    outer = u8(wrapper + f.MAGIC_AT)
+    shift, sound = offset_shift(outer, i64(wrapper + f.OFFSET_AT), last)
     if what != TORN_TAIL or count == 0 or not sound:
         return BAD
-    appended = outer == 1 and is_appended(u8(wrapper + MESSAGE_FLAGS_AT)) == 1
+    appended = outer == 1 and is_appended(u8(wrapper + f.MESSAGE_FLAGS_AT)) == 1
     at = start
     for _ in range(count):
-        magic = u8(at + MAGIC_AT)
+        magic = u8(at + f.MAGIC_AT)
         timestamp = timestamp_of(wrapper if appended and magic == 1 else at, magic)
-        if _take(state, plus(i64(at + OFFSET_AT), shift), timestamp):
+        if _take(state, plus(i64(at + f.OFFSET_AT), shift), timestamp):
             return FOUND
-        at += OVERHEAD + i32(at + SIZE_AT)
+        at += f.OVERHEAD + i32(at + f.SIZE_AT)
     return DONE
 
 
@@ -167,7 +155,7 @@ def inside(state: Int64s, start: int, size: int) -> int:
     if why == DONE:
         if state[EQUAL] or state[STRICT]:
             return ABSENT
-        state[POSITION] += OVERHEAD + i32(at + SIZE_AT)
+        state[POSITION] += f.OVERHEAD + i32(at + f.SIZE_AT)
     return why
 
 
@@ -182,9 +170,9 @@ def search(state: Int64s) -> int:  # noqa: C901 - one loop
     target, equal, position = state[TARGET], state[EQUAL], state[POSITION]
     crc32, crc32c = state[CRC32], state[CRC32C]
     why = DONE
-    while file_end - position >= MIN_LEFT:
+    while file_end - position >= f.MIN_LEFT:
         if position >= limit:
-            why, state[NEEDED] = NEED_BYTES, MIN_LEFT
+            why, state[NEEDED] = NEED_BYTES, f.MIN_LEFT
             break
         what, total, magic = next_frame(address, origin, loaded, file_end, position)
         if what != WHOLE:
@@ -205,11 +193,11 @@ def search(state: Int64s) -> int:  # noqa: C901 - one loop
         if impossible_offsets(at, magic):
             why = BAD
             break
-        state[EPOCH] = i32(at + LEADER_EPOCH_AT) if magic == 2 else -1
+        state[EPOCH] = i32(at + f.LEADER_EPOCH_AT) if magic == 2 else -1
         codec = codec_of(at, magic)
         found = DONE
-        if codec != 0 and (magic < 2 or i32(at + COUNT_AT) > 0):
-            start, length = at + HEADER, total - HEADER
+        if codec != 0 and (magic < 2 or i32(at + f.COUNT_AT) > 0):
+            start, length = at + f.HEADER, total - f.HEADER
             if magic < 2:
                 start, length = wrapper_value(at, total, magic)
                 if length < 0:
@@ -220,8 +208,8 @@ def search(state: Int64s) -> int:  # noqa: C901 - one loop
             why = COMPRESSED
             break
         if magic == 2:
-            found = _records(state, at, at + HEADER, at + total)
-        elif _take(state, i64(at + OFFSET_AT), newest):
+            found = _records(state, at, at + f.HEADER, at + total)
+        elif _take(state, i64(at + f.OFFSET_AT), newest):
             found = FOUND
         if found != DONE:
             why = found

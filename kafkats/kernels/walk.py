@@ -28,6 +28,8 @@ from typing import Final
 
 import numpy as np
 
+from kafkats.kernels import layout as f
+from kafkats.kernels import walk_state as k
 from kafkats.kernels.batch import (
     BAD_LENGTH,
     NOT_LOADED,
@@ -40,76 +42,8 @@ from kafkats.kernels.batch import (
     timestamp_of,
 )
 from kafkats.kernels.jit import kernel
-from kafkats.kernels.layout import (
-    CODEC_MASK,
-    CONTROL,
-    COUNT_AT,
-    DELETE_HORIZON,
-    LAST_OFFSET_DELTA_AT,
-    LEADER_EPOCH_AT,
-    OFFSET_AT,
-    PRODUCER_ID_AT,
-    TRANSACTIONAL,
-)
 from kafkats.kernels.memory import i32, i64, minus, u32
 from kafkats.kernels.numbers import Int64s, int64
-from kafkats.kernels.walk_state import (
-    ADDRESS,
-    AT_LIMIT,
-    BAD_CRC,
-    BAD_HEADER,
-    BAD_OFFSET,
-    BASE_OFFSET,
-    BATCHES,
-    CELL_BATCHES,
-    CELL_BYTES,
-    CELL_CONTROL,
-    CELL_DELETE_HORIZON,
-    CELL_PRODUCER,
-    CELL_RECORDS,
-    CELL_TRANSACTIONAL,
-    CODECS,
-    CRC32,
-    CRC32C,
-    END,
-    FILE_END,
-    FINGERPRINT,
-    FIRST_OFFSET,
-    FIRST_TIMESTAMP,
-    HIGHEST_EPOCH,
-    HIGHEST_OFFSET,
-    INTERVAL,
-    LAST_BATCH,
-    LAST_INDEXED,
-    LAST_OFFSET,
-    LIMIT,
-    LOADED,
-    MAX_TIMESTAMP,
-    MAX_TIMESTAMP_OFFSET,
-    NEED_BYTES,
-    NEEDED,
-    NOT_INCREASING,
-    OFFSET_COUNT,
-    OFFSET_ENTRIES,
-    OFFSET_NEXT,
-    OFFSET_WRONG,
-    OFFSET_WRONG_FIRST,
-    ORIGIN,
-    OUT_OF_RANGE,
-    POINTS,
-    POINTS_FULL,
-    POSITION,
-    STOP,
-    STOPPED,
-    TIME_COUNT,
-    TIME_ENTRIES,
-    TIME_NEXT,
-    TIME_WRONG,
-    TIME_WRONG_FIRST,
-    TYPES,
-    UNKNOWN,
-    UNKNOWN_CODEC,
-)
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
@@ -151,103 +85,95 @@ def _offset_of(entries: int, number: int, count: int, base_offset: int) -> int:
 @kernel
 def walk(state: Int64s, table: Int64s, points: Int64s) -> int:  # noqa: C901 - registers
     """Walk from state[POSITION] on; see the module. Runs without the GIL."""
-    address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
-    limit, file_end = state[LIMIT], state[FILE_END]
-    crc32, crc32c, base_offset, interval = (
-        state[CRC32],
-        state[CRC32C],
-        state[BASE_OFFSET],
-        state[INTERVAL],
-    )
-    offset_entries, offset_next, offset_count = (
-        state[OFFSET_ENTRIES],
-        state[OFFSET_NEXT],
-        state[OFFSET_COUNT],
-    )
-    time_entries, time_next, time_count = state[TIME_ENTRIES], state[TIME_NEXT], state[TIME_COUNT]
-    position, last_indexed, filled = state[POSITION], state[LAST_INDEXED], state[POINTS]
-    batches, fingerprint = state[BATCHES], np.uint64(state[FINGERPRINT])
-    highest, last = state[HIGHEST_OFFSET], state[LAST_OFFSET]
-    max_timestamp, max_offset = state[MAX_TIMESTAMP], state[MAX_TIMESTAMP_OFFSET]
-    last_batch = state[LAST_BATCH]
+    address, origin, loaded = state[k.ADDRESS], state[k.ORIGIN], state[k.LOADED]
+    limit, file_end = state[k.LIMIT], state[k.FILE_END]
+    crc32, crc32c = state[k.CRC32], state[k.CRC32C]
+    base_offset, interval = state[k.BASE_OFFSET], state[k.INTERVAL]
+    offset_entries, time_entries = state[k.OFFSET_ENTRIES], state[k.TIME_ENTRIES]
+    offset_next, offset_count = state[k.OFFSET_NEXT], state[k.OFFSET_COUNT]
+    time_next, time_count = state[k.TIME_NEXT], state[k.TIME_COUNT]
+    position, last_indexed, filled = state[k.POSITION], state[k.LAST_INDEXED], state[k.POINTS]
+    batches, fingerprint = state[k.BATCHES], np.uint64(state[k.FINGERPRINT])
+    highest, last = state[k.HIGHEST_OFFSET], state[k.LAST_OFFSET]
+    max_timestamp, max_offset = state[k.MAX_TIMESTAMP], state[k.MAX_TIMESTAMP_OFFSET]
     capacity = points.shape[0]
 
     entry_position = _position_of(offset_entries, offset_next, offset_count)
     entry_offset = _offset_of(time_entries, time_next, time_count, base_offset)
 
     if position < origin:
-        state[STOP] = BAD_LENGTH
-        return STOPPED
+        state[k.STOP] = BAD_LENGTH
+        return k.STOPPED
     while True:  # each round ends the loop or advances by at least 26 bytes
         if position >= limit and position < file_end:
-            why = AT_LIMIT
+            why = k.AT_LIMIT
             break
         what, total, magic = next_frame(address, origin, loaded, file_end, position)
         if what != WHOLE:
             if what == NOT_LOADED:
-                why, state[NEEDED] = NEED_BYTES, total
+                why, state[k.NEEDED] = k.NEED_BYTES, total
             else:
-                why, state[STOP] = STOPPED, (END if position >= file_end else what)
+                why, state[k.STOP] = k.STOPPED, (k.END if position >= file_end else what)
             break
         if filled == capacity:  # this batch may need a point
-            why = POINTS_FULL
+            why = k.POINTS_FULL
             break
         at = address + (position - origin)
         if impossible_offsets(at, magic):
-            why, state[STOP] = STOPPED, BAD_OFFSET
+            why, state[k.STOP] = k.STOPPED, k.BAD_OFFSET
             break
         # The functions of `batch` ask for the magic again: inside a branch that costs nothing.
         if magic == 2:
             if not checksum_holds(at, total, magic, crc32, crc32c):
-                why, state[STOP] = STOPPED, BAD_CRC
+                why, state[k.STOP] = k.STOPPED, k.BAD_CRC
                 break
             flags, timestamp = flags_of(at, magic), timestamp_of(at, magic)
-            first = deep_first = i64(at + OFFSET_AT)
-            delta, count = i32(at + LAST_OFFSET_DELTA_AT), i32(at + COUNT_AT)
+            first = deep_first = i64(at + f.OFFSET_AT)
+            delta, count = i32(at + f.LAST_OFFSET_DELTA_AT), i32(at + f.COUNT_AT)
             last = first + delta
-            codec = flags & CODEC_MASK
-            cell = (2 * CODECS + codec) * TYPES + 1 + is_appended(flags)
-            table[cell, CELL_RECORDS] += count
-            if flags & (TRANSACTIONAL | CONTROL | DELETE_HORIZON):
-                table[cell, CELL_TRANSACTIONAL] += (flags >> 4) & 1
-                table[cell, CELL_CONTROL] += (flags >> 5) & 1
-                table[cell, CELL_DELETE_HORIZON] += (flags >> 6) & 1
-            if i64(at + PRODUCER_ID_AT) >= 0:
-                table[cell, CELL_PRODUCER] += 1
-            state[HIGHEST_EPOCH] = max(state[HIGHEST_EPOCH], i32(at + LEADER_EPOCH_AT))
-            if (delta < 0 or count < 0 or count > delta + 1) and state[BAD_HEADER] < 0:
-                state[BAD_HEADER] = position
-            if codec > 4 and state[UNKNOWN_CODEC] < 0:
-                state[UNKNOWN_CODEC] = position
+            codec = flags & f.CODEC_MASK
+            cell = (2 * k.CODECS + codec) * k.TYPES + 1 + is_appended(flags)
+            table[cell, k.CELL_RECORDS] += count
+            if flags & (f.TRANSACTIONAL | f.CONTROL | f.DELETE_HORIZON):
+                table[cell, k.CELL_TRANSACTIONAL] += (flags >> 4) & 1
+                table[cell, k.CELL_CONTROL] += (flags >> 5) & 1
+                table[cell, k.CELL_DELETE_HORIZON] += (flags >> 6) & 1
+            if i64(at + f.PRODUCER_ID_AT) >= 0:
+                table[cell, k.CELL_PRODUCER] += 1
+            state[k.HIGHEST_EPOCH] = max(state[k.HIGHEST_EPOCH], i32(at + f.LEADER_EPOCH_AT))
+            if (delta < 0 or count < 0 or count > delta + 1) and state[k.BAD_HEADER] < 0:
+                state[k.BAD_HEADER] = position
+            if codec > 4 and state[k.UNKNOWN_CODEC] < 0:
+                state[k.UNKNOWN_CODEC] = position
         else:
             if not checksum_holds(at, total, magic, crc32, crc32c):
-                why, state[STOP] = STOPPED, BAD_CRC
+                why, state[k.STOP] = k.STOPPED, k.BAD_CRC
                 break
-            first = last = deep_first = i64(at + OFFSET_AT)
+            first = last = deep_first = i64(at + f.OFFSET_AT)
             flags, timestamp = flags_of(at, magic), int64(-1)
-            codec = flags & CODEC_MASK
-            cell = (magic * CODECS + codec) * TYPES
+            codec = flags & f.CODEC_MASK
+            cell = (magic * k.CODECS + codec) * k.TYPES
             if magic == 1:
                 timestamp = timestamp_of(at, magic)
                 cell += 1 + is_appended(flags)
             if codec == 0:
-                table[cell, CELL_RECORDS] += 1
+                table[cell, k.CELL_RECORDS] += 1
             else:
-                deep_first = int64(UNKNOWN)
-                if codec > 3 and state[UNKNOWN_CODEC] < 0:
-                    state[UNKNOWN_CODEC] = position
+                deep_first = int64(k.UNKNOWN)
+                if codec > 3 and state[k.UNKNOWN_CODEC] < 0:
+                    state[k.UNKNOWN_CODEC] = position
 
-        table[cell, CELL_BYTES] += total
-        table[cell, CELL_BATCHES] += 1
+        table[cell, k.CELL_BYTES] += total
+        table[cell, k.CELL_BATCHES] += 1
         fingerprint = _mixed(_mixed(_mixed(fingerprint, at), at + 8), at + 13)
         if batches == 0:
-            state[FIRST_OFFSET], state[FIRST_TIMESTAMP] = deep_first, timestamp
+            state[k.FIRST_OFFSET], state[k.FIRST_TIMESTAMP] = deep_first, timestamp
         batches += 1
-        if first <= highest and state[NOT_INCREASING] < 0 and batches > 1:
-            state[NOT_INCREASING] = position
+        if first <= highest and state[k.NOT_INCREASING] < 0 and batches > 1:
+            state[k.NOT_INCREASING] = position
         in_range = np.uint64(minus(last, base_offset)) <= _MOST_RELATIVE
-        if (not in_range or first < base_offset) and state[OUT_OF_RANGE] < 0:
-            state[OUT_OF_RANGE] = position
+        if (not in_range or first < base_offset) and state[k.OUT_OF_RANGE] < 0:
+            state[k.OUT_OF_RANGE] = position
 
         # Check the entries up to this batch. A lookup that lands on an entry must not skip the
         # batch that it looks for.
@@ -258,17 +184,17 @@ def walk(state: Int64s, table: Int64s, points: Int64s) -> int:  # noqa: C901 - r
                     base_offset, relative_offset
                 )
                 if not holds:
-                    if state[OFFSET_WRONG] == 0:
-                        state[OFFSET_WRONG_FIRST] = offset_next
-                    state[OFFSET_WRONG] += 1
+                    if state[k.OFFSET_WRONG] == 0:
+                        state[k.OFFSET_WRONG_FIRST] = offset_next
+                    state[k.OFFSET_WRONG] += 1
                 offset_next += 1
                 entry_position = _position_of(offset_entries, offset_next, offset_count)
         if last >= entry_offset:
             while time_next < time_count and last >= entry_offset:
                 if max_timestamp >= i64(time_entries + 12 * time_next):
-                    if state[TIME_WRONG] == 0:
-                        state[TIME_WRONG_FIRST] = time_next
-                    state[TIME_WRONG] += 1
+                    if state[k.TIME_WRONG] == 0:
+                        state[k.TIME_WRONG_FIRST] = time_next
+                    state[k.TIME_WRONG] += 1
                 time_next += 1
                 entry_offset = _offset_of(time_entries, time_next, time_count, base_offset)
 
@@ -283,13 +209,11 @@ def walk(state: Int64s, table: Int64s, points: Int64s) -> int:  # noqa: C901 - r
             points[filled, 4] = max_offset
             filled += 1
             last_indexed = position
-        last_batch = position
         position += total
 
-    state[OFFSET_NEXT], state[TIME_NEXT] = offset_next, time_next
-    state[POSITION], state[LAST_INDEXED], state[POINTS] = position, last_indexed, filled
-    state[BATCHES], state[FINGERPRINT] = batches, int64(fingerprint)
-    state[HIGHEST_OFFSET], state[LAST_OFFSET] = highest, last
-    state[MAX_TIMESTAMP], state[MAX_TIMESTAMP_OFFSET] = max_timestamp, max_offset
-    state[LAST_BATCH] = last_batch
+    state[k.OFFSET_NEXT], state[k.TIME_NEXT] = offset_next, time_next
+    state[k.POSITION], state[k.LAST_INDEXED], state[k.POINTS] = position, last_indexed, filled
+    state[k.BATCHES], state[k.FINGERPRINT] = batches, int64(fingerprint)
+    state[k.HIGHEST_OFFSET], state[k.LAST_OFFSET] = highest, last
+    state[k.MAX_TIMESTAMP], state[k.MAX_TIMESTAMP_OFFSET] = max_timestamp, max_offset
     return why

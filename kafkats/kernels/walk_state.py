@@ -47,8 +47,7 @@ OFFSET_WRONG: Final = 33  # number of wrong entries, and the index of the first
 OFFSET_WRONG_FIRST: Final = 34
 TIME_WRONG: Final = 35
 TIME_WRONG_FIRST: Final = 36
-LAST_BATCH: Final = 37  # position of the last good batch
-STATE_SLOTS: Final = 38
+STATE_SLOTS: Final = 37
 
 # table: rows by magic, codec (0 to 7) and timestamp type (none, CreateTime, LogAppendTime); columns
 MAGICS: Final = 3
@@ -83,24 +82,11 @@ BAD_OFFSET: Final = 5
 def new_state() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return a state at the start of a file, without a window."""
     state = np.zeros(STATE_SLOTS, np.int64)
-    for slot in (
-        NOT_INCREASING,
-        OUT_OF_RANGE,
-        BAD_HEADER,
-        UNKNOWN_CODEC,
-        HIGHEST_EPOCH,
-        LAST_BATCH,
-    ):
+    for slot in (NOT_INCREASING, OUT_OF_RANGE, BAD_HEADER, UNKNOWN_CODEC, HIGHEST_EPOCH):
         state[slot] = -1
-    for slot in (
-        FIRST_OFFSET,
-        LAST_OFFSET,
-        FIRST_TIMESTAMP,
-        MAX_TIMESTAMP,
-        OFFSET_WRONG_FIRST,
-        TIME_WRONG_FIRST,
-    ):
+    for slot in (FIRST_OFFSET, LAST_OFFSET, FIRST_TIMESTAMP, MAX_TIMESTAMP):
         state[slot] = -1
+    state[OFFSET_WRONG_FIRST] = state[TIME_WRONG_FIRST] = -1
     state[HIGHEST_OFFSET] = UNKNOWN
     return state
 

@@ -42,9 +42,8 @@ from kafkats.logdir.staging import (
     clear_staging,
     prepare,
 )
-from kafkats.logdir.swap import Source, check_standing, drive
+from kafkats.logdir.swap import Source, check_standing, drive, keep_old, kept_old
 from kafkats.logdir.tails import is_cut
-from kafkats.logdir.undo_store import keep_old, kept_old
 from kafkats.logdir.workarea import Site, WorkArea, site
 
 __all__ = [

@@ -27,6 +27,7 @@ from kafkats.logdir.mounts import mount_of
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 """The errors of a file system without free blocks or free inodes."""
 _CHUNK: Final = 2**20
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _MOVE_WHOLE: Final = frozenset({"btrfs", "ext3", "ext4", "f2fs", "tmpfs", "xfs", "zfs"})
 _NOT_PERMITTED: Final = (errno.EPERM, errno.EACCES, errno.ENOTSUP)
 
@@ -108,49 +109,33 @@ class Disk:
 
     def write(self, path: Path, data: bytes) -> None:
         """Create a new file, readable by its owner only until its attributes are set."""
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
+        with _opened(path, _NEW) as fd:
             write_all(fd, data)
-        finally:
-            os.close(fd)
 
     def copy_tail(self, path: Path, start: int, end: int, target: Path) -> str:
         """Copy bytes [start, end) but for zeros at the end to a new file. Return their SHA-256."""
         digest = hashlib.sha256()
-        source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        try:
+        with _opened(path, os.O_RDONLY | os.O_NOFOLLOW) as source:
             end = _without_zeros(source, start, end)
-            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
+            with _opened(target, _NEW) as fd:
                 while start < end and (data := os.pread(source, min(end - start, _CHUNK), start)):
                     digest.update(data)
                     write_all(fd, data)
                     start += len(data)
-            finally:
-                os.close(fd)
-        finally:
-            os.close(source)
         return digest.hexdigest()
 
     def truncate(self, path: Path, size: int) -> None:
         """Cut a file that is there. Its first `size` bytes stay."""
-        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
-        try:
+        with _opened(path, os.O_WRONLY | os.O_NOFOLLOW) as fd:
             os.ftruncate(fd, size)
-        finally:
-            os.close(fd)
 
     def restore_tail(self, path: Path, start: int, tail: Path, size: int) -> None:
         """Write `tail` at byte `start`, and zeros behind it up to `size`; both are not synced."""
-        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
-        try:
+        with _opened(path, os.O_WRONLY | os.O_NOFOLLOW) as fd, tail.open("rb") as saved:
             os.lseek(fd, start, os.SEEK_SET)
-            with tail.open("rb") as saved:
-                while data := saved.read(_CHUNK):
-                    write_all(fd, data)
+            while data := saved.read(_CHUNK):
+                write_all(fd, data)
             os.ftruncate(fd, size)
-        finally:
-            os.close(fd)
 
     def own(self, path: Path, mode: int, uid: int, gid: int) -> None:
         st = path.lstat()
@@ -203,10 +188,12 @@ class Disk:
             path.rmdir()
 
     def sync_file(self, path: Path) -> None:
-        _fsync(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with _opened(path, os.O_RDONLY | os.O_NOFOLLOW) as fd:
+            os.fsync(fd)
 
     def sync_dir(self, path: Path) -> None:
-        _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
+        with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
+            os.fsync(fd)
 
     @contextmanager
     def hold_root(self, root: Path, owner_stopped: bool) -> Generator[None]:
@@ -263,10 +250,12 @@ def _without_zeros(fd: int, start: int, end: int) -> int:
     return end
 
 
-def _fsync(path: Path, flags: int) -> None:
-    fd = os.open(path, flags)
+@contextmanager
+def _opened(path: Path, flags: int) -> Generator[int]:
+    """Open a file or directory; a new one is readable by its owner only."""
+    fd = os.open(path, flags, 0o600)
     try:
-        os.fsync(fd)
+        yield fd
     finally:
         os.close(fd)
 

@@ -22,7 +22,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 
 from kafkats.errors import CorruptFile, Refused
 from kafkats.logdir import strict_json
@@ -173,31 +173,10 @@ def _encode_step(step: Step) -> dict[str, Json]:
     return fields
 
 
-class _StepBody(TypedDict):
-    name: str
-    before: list[int] | None
-    after: list[int] | None
-    attributes: tuple[int, int, int, list[tuple[str, str]]] | None
-    sha256: str | None
-
-
-class _Body(TypedDict):
-    """The content of a journal."""
-
-    version: int
-    phase: Phase
-    epoch: int
-    steps: list[_StepBody]
-    unchanged: dict[str, list[int]]
-    notes: NotRequired[dict[str, Note]]
-    joins: NotRequired[list[str]]
-    home: NotRequired[tuple[int, str] | None]
-
-
-def _decode(body: _Body) -> Journal:
+def _decode(body: Any) -> Journal:
     if body["version"] != _VERSION or body["phase"] not in _PHASES:
         raise ValueError(f"version {body['version']}, phase {body['phase']}")
-    steps = tuple(_decode_step(**step) for step in body["steps"])
+    steps = tuple(map(_decode_step, body["steps"]))
     unchanged = {name: FileIdentity(*identity) for name, identity in body["unchanged"].items()}
     home = body.get("home")
     return Journal(
@@ -211,20 +190,16 @@ def _decode(body: _Body) -> Journal:
     )
 
 
-def _decode_step(
-    name: str,
-    before: list[int] | None,
-    after: list[int] | None,
-    attributes: tuple[int, int, int, list[tuple[str, str]]] | None,
-    sha256: str | None,
-) -> Step:
+def _decode_step(fields: dict[str, Any]) -> Step:
+    """Return a step. Raises KeyError, TypeError unless `fields` has just those of a Step."""
     kept = None
-    if attributes is not None:
-        mode, uid, gid, xattrs = attributes
+    if fields["attributes"] is not None:
+        mode, uid, gid, xattrs = fields["attributes"]
         kept = Attributes(
             mode, uid, gid, tuple((key, base64.b64decode(value)) for key, value in xattrs)
         )
-    return Step(name, _identity(before), _identity(after), kept, sha256)
+    before, after = _identity(fields["before"]), _identity(fields["after"])
+    return Step(**fields | {"before": before, "after": after, "attributes": kept})
 
 
 def _identity(fields: list[int] | None) -> FileIdentity | None:

@@ -30,6 +30,7 @@ from kafkats import paths
 from kafkats.errors import KafkatsError, Locked, NotPermitted, Refused, storage
 from kafkats.logdir.location import locate
 from kafkats.logdir.mounts import mount_of
+from kafkats.text import Flag, Text
 
 _FLOCK: Final = struct.Struct("hhqqi4x")
 """struct flock of 64-bit Linux: type, whence, start, length, pid."""
@@ -134,8 +135,10 @@ def hold_shared(root: str | os.PathLike[str], owner_stopped: bool = False) -> Ge
     distrust = held.distrust if held else _distrust(root)
     if distrust and not owner_stopped:
         raise Refused(
-            f"{distrust}; if its broker is stopped, say so: --owner-stopped, or"
-            " owner_stopped in the policy",
+            Text(
+                f"{distrust}; if its broker is stopped, say so: ",
+                Flag("--owner-stopped", "owner_stopped"),
+            ),
             path=root,
         )
     with storage(path, "locking"), _mutex:

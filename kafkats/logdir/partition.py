@@ -75,6 +75,12 @@ class PartitionDir:
     ctime_ns: int
     """The directory's ctime before it was listed. It changes with every name that comes or goes."""
 
+    @property
+    def files(self) -> dict[str, FileFacts]:
+        """The files of all segments, and the others, by name."""
+        ours = (file for segment in self.segments for file in segment.files.values())
+        return {file.name: file for file in (*self.others, *ours)}
+
 
 def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
     """List the partition directory at `path`.

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import time
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ from kafkats.errors import (
 from kafkats.logdir import strict_json
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.workarea import WorkArea, make_area, work_area, write_durably
+from kafkats.text import Command, Text
 
 _VERSION: Final = 1
 _LONGEST_HOLDER: Final = 5000
@@ -204,8 +204,11 @@ def read_reservation(area: WorkArea, *, disk: Disk = DISK) -> Reservation | None
 def refusal(area: WorkArea, standing: Reservation) -> Reserved:
     """Return the error for everyone but the holder."""
     return Reserved(
-        f"reserved by {in_words(standing)}: wait for its end or answer its question,"
-        f" or break the reservation: {_how_to_release(area)}",
+        Text(
+            f"reserved by {in_words(standing)}: wait for its end or answer its question,"
+            " or break the reservation: ",
+            _how_to_release(area),
+        ),
         path=area.root,
         holders=[Holder(str(area.root), standing.holder, standing.until_ms)],
     )
@@ -237,9 +240,9 @@ def _path(area: WorkArea) -> Path:
     return area.path / "reservation"
 
 
-def _how_to_release(area: WorkArea) -> str:
-    where = [] if area.beside else ["--work-area", str(area.path.parent)]
-    return shlex.join(["kafkats", "release", str(area.root), *where])
+def _how_to_release(area: WorkArea) -> Command:
+    where = () if area.beside else ("--work-area", str(area.path.parent))
+    return Command("release", (str(area.root), *where))
 
 
 def _write(area: WorkArea, one: Reservation, disk: Disk) -> None:
@@ -264,8 +267,10 @@ def _read(area: WorkArea, disk: Disk) -> Reservation | None:
     except (BadInput, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         why = e.reason if isinstance(e, BadInput) else str(e)
         raise CorruptFile(
-            f"not a reservation: {why}; if nobody is about to change {area.root}:"
-            f" {_how_to_release(area)}",
+            Text(
+                f"not a reservation: {why}; if nobody is about to change {area.root}: ",
+                _how_to_release(area),
+            ),
             path=path,
         ) from e
     return one

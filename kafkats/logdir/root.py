@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 from kafkats import errors, paths
 from kafkats.findings import Finding
 from kafkats.logdir.checkpoints import read_offsets
-from kafkats.logdir.partition import PartitionDir, gone_or_unreadable, printable
+from kafkats.logdir.partition import PartitionDir, SegmentFiles, gone_or_unreadable, printable
 from kafkats.logdir.properties import MetaProperties, read_meta_properties
 from kafkats.paths import PartitionName
 
@@ -214,3 +214,31 @@ def _readable(
             Finding("unreadable", path.name, e.reason, -1 if e.position is None else e.position)
         )
     return None
+
+
+def recovered_segments(root: LogDir, partition: PartitionDir) -> tuple[SegmentFiles, ...]:
+    """Return the segments that a broker recovers at its next start; none after a clean shutdown.
+
+    After an unclean stop it recovers the segment that contains the partition's recovery point and
+    all later ones: it reads each log from its start, rebuilds the indexes and cuts a torn tail
+    (Kafka: LogLoader.recoverLog, before 3.0 Log.recoverLog), whether or not kafkats rebuilt them. A
+    missing or unreadable recovery point counts as 0. A broker writes its first recovery points 30 s
+    after it starts.
+    """
+    if root.clean_shutdown:
+        return ()
+    point = 0
+    if partition.name is not None:
+        # Kafka looks up `-future` and `-delete` directories under the plain partition name.
+        points = root.checkpoints.get(paths.RECOVERY_POINT, {})
+        point = points.get(partition.name._replace(state=""), 0)
+    first = first_recovered((s.base_offset for s in partition.segments), point)
+    return tuple(s for s in partition.segments if s.base_offset >= first)
+
+
+def first_recovered(bases: Iterable[int], recovery_point: int) -> int:
+    """Return the offset from which on a broker recovers segments after an unclean stop.
+
+    `bases` are the base offsets of a partition's segments, in order.
+    """
+    return max((base for base in bases if base <= recovery_point), default=0)

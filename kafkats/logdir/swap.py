@@ -37,9 +37,9 @@ from kafkats import paths
 from kafkats.errors import Changed
 from kafkats.logdir.disk import FULL, Disk
 from kafkats.logdir.identity import FileIdentity
-from kafkats.logdir.journal import Step
+from kafkats.logdir.journal import Journal, Step
 from kafkats.logdir.tails import cut, is_cut, may_come_back, put_back
-from kafkats.logdir.workarea import Site
+from kafkats.logdir.workarea import Site, make_folder
 
 Side = Literal["old", "new"]
 
@@ -188,3 +188,43 @@ def _put(source: Source, live: Path, disk: Disk) -> None:
         disk.rename(source.path, live)
         return
     disk.rename(source.second_name, live)
+
+
+def keep_old(place: Site, steps: Sequence[Step], disk: Disk) -> None:
+    """Keep every live file that still is the old one.
+
+    Files kept before are skipped. The result is synced. A run that only adds files, or cuts logs,
+    gets no undo folder. Raises Changed when an old file is neither live nor kept.
+    """
+    old = [step for step in steps if step.before is not None and not is_cut(step)]
+    if not old:
+        return
+    folder = place.undo if place.area.linked else place.directory
+    if place.area.linked:
+        make_folder(place.undo, place.area, disk)
+    saved = set(disk.names(folder))
+    wanted = [step for step in old if place.kept(step.name).name not in saved]
+    identities = disk.identities(place.directory, [step.name for step in wanted])
+    for step in wanted:
+        kept = place.kept(step.name)
+        if not stands(step, identities[step.name], "old"):
+            raise Changed("the old file was swapped out, but was not kept", path=kept)
+        disk.link(place.directory / step.name, kept)
+    disk.sync_dir(folder)
+
+
+def kept_old(place: Site, journal: Journal, disk: Disk) -> dict[str, Source]:
+    """Return, by name, the sources of the old files that are no longer live.
+
+    Of a log that was cut in place this is its tail.
+    """
+    sources = {}
+    for step in journal.steps:
+        if step.before is None or stands(step, disk.identify(place.directory / step.name), "old"):
+            continue
+        if is_cut(step):
+            tail = place.tails(journal.epoch) / step.name
+            sources[step.name] = Source(tail, tail)
+        else:
+            sources[step.name] = Source(place.kept(step.name), place.kept_again(step.name))
+    return sources

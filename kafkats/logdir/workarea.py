@@ -33,6 +33,7 @@ from kafkats import paths
 from kafkats.errors import NotPermitted, Refused, UsageError, storage
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.mounts import mount_of
+from kafkats.text import Flag, Text
 
 ROOT: Final = "."
 """A name in place of a partition, for the files of the log dir itself, such as checkpoints."""
@@ -223,19 +224,20 @@ def clear_folder(folder: Path, disk: Disk) -> None:
 
 def _default(home: Path) -> Path:
     parent = home.parent
-    way_out = (
-        "name a place for the work area outside the log directories (--work-area, or"
-        " work_area in the policy)"
+    way_out = Text(
+        "name a place for the work area outside the log directories (",
+        Flag("--work-area", "work_area"),
+        ")",
     )
     if any((parent / name).exists() for name in _OF_A_ROOT):
         raise Refused(
-            "the parent is a log directory too, where a foreign directory stops the broker:"
-            f" {way_out}",
+            "the parent is a log directory too, where a foreign directory stops the broker: "
+            + way_out,
             path=home,
         )
     path = parent / _FOLDER / home.name
     if not os.access(_existing(path), os.W_OK | os.X_OK):
-        raise NotPermitted(f"may not write there: {way_out}", path=_existing(path))
+        raise NotPermitted("may not write there: " + way_out, path=_existing(path))
     return path
 
 

@@ -22,7 +22,7 @@ MISSING: Final = {
     "none": "from the log end (and to it): nothing that is there now",
     "leave": "leave them out, and name them: a group keeps what it has committed there",
 }
-"""What to write for partitions without an answer."""
+"""The ways to treat partitions without an answer."""
 LATEST: Final = -1
 EARLIEST: Final = -2
 """Offsets with a special meaning in Spark."""

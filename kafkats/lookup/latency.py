@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from kafkats import paths, search
 from kafkats.errors import KafkatsError
+from kafkats.formats import v2
 from kafkats.logdir.steady import steady
 from kafkats.segment.headers import batch_headers
 
@@ -44,9 +45,6 @@ LATENCY: Final = pa.schema([
 Row = dict[str, int | str]
 """A row of LATENCY."""
 
-_APPEND_TIME: Final = 8
-_CONTROL: Final = 32
-_HORIZON: Final = 64
 _BASE_TIMESTAMP_AT: Final = 27
 
 
@@ -135,12 +133,16 @@ def _of_segment(segment: search.Segment) -> tuple[NDArray[np.int64], NDArray[np.
     created = -1
     """The largest CreateTime of the last batch, -1 without one."""
     for rows in batch_headers(source, quiet_zeros=True):
-        rows = rows[(rows[:, k.ATTRIBUTES] & _CONTROL) == 0]
+        rows = rows[(rows[:, k.ATTRIBUTES] & v2.CONTROL_BIT) == 0]
         if not len(rows):
             continue
-        appended = (rows[:, k.ATTRIBUTES] & _APPEND_TIME) != 0
+        appended = (rows[:, k.ATTRIBUTES] & v2.LOG_APPEND_TIME_BIT) != 0
         created = -1 if appended[-1] else int(rows[-1, k.MAX_TIMESTAMP])
-        kept = appended & (rows[:, k.MAGIC] == 2) & ((rows[:, k.ATTRIBUTES] & _HORIZON) == 0)
+        kept = (
+            appended
+            & (rows[:, k.MAGIC] == 2)
+            & ((rows[:, k.ATTRIBUTES] & v2.DELETE_HORIZON_BIT) == 0)
+        )
         ends = rows[kept, k.MAX_TIMESTAMP]
         begins = np.array(
             [

@@ -12,8 +12,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
+from kafkats.clock import utc_text
 from kafkats.config.topics import topic_filter
 from kafkats.errors import BadInput, UsageError
+from kafkats.text import Flag, Text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +87,7 @@ def find_marks(
     if table is not None:
         return read_marks(table, at, until, topics=topics, limits=limits)
     if limits is not None:
-        raise UsageError("--logs goes with a TABLE only")
+        raise UsageError(Text(Flag("--logs"), " goes with a TABLE only"))
     from kafkats.search.answers import Word
 
     rows = look(
@@ -265,7 +267,7 @@ def cells_sentence(folder: str | os.PathLike[str], at: Target, until: Target | N
 
     step = read_manifest(folder).step_ms
     told = [
-        f"the {side} is that of {_moment(cell)}"
+        f"the {side} is that of {utc_text(cell)}"
         for side, target, cell in (
             ("start", at, at // step * step if isinstance(at, int) else at),
             ("end", until, -(-until // step) * step if isinstance(until, int) else until),
@@ -273,12 +275,6 @@ def cells_sentence(folder: str | os.PathLike[str], at: Target, until: Target | N
         if isinstance(cell, int) and cell != target
     ]
     return f"a cell of the table covers {span_text(step)}: {', '.join(told)}" if told else ""
-
-
-def _moment(ms: int) -> str:
-    import numpy as np
-
-    return f"{np.datetime64(ms, 'ms')}".removesuffix(".000") + "Z"
 
 
 def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-from kafkats.config.option import Choice, Duration, Instant, Option, Options, Time
+from kafkats.config.option import RARE, Choice, Duration, Instant, Option, Options, Time
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
 from kafkats.lookup.exports import FORMATS, MISSING
 
@@ -34,6 +34,7 @@ class Search(Options):
             "Up to which offset records count. checkpoint: the high watermark that the broker wrote"
             " to disk; log-end: all",
             "--high-watermark",
+            section=RARE,
         ),
     ] = "checkpoint"
 
@@ -85,6 +86,7 @@ class Table(Options):
             param="from",
             empty="the data interval of the run",
             title="Cells from",
+            section=RARE,
         ),
     ] = None
     until: Annotated[
@@ -94,6 +96,7 @@ class Table(Options):
             "--until",
             param="to",
             title="Cells to",
+            section=RARE,
         ),
     ] = None
     output: Annotated[
@@ -196,6 +199,7 @@ class Export(Options):
             "--margin",
             unset="none",
             examples=("1m", "10m", "1h"),
+            section=RARE,
         ),
     ] = None
     group: Annotated[

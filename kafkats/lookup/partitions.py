@@ -31,6 +31,7 @@ from kafkats.plans.dialects import read_as
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.units import Unit, list_units, unseen
 from kafkats.search import PartitionUnit
+from kafkats.text import Flag, Text
 
 LOOKUP: Final = pa.schema([
     *DIRECTORY,
@@ -255,10 +256,12 @@ def above_sentences(above: Mapping[str, int]) -> list[str]:
     more = ", ..." if len(above) > _NAMED else ""
     counts = ", ".join(f"{name} {above[name]}" for name in most) + more
     return [
-        f"above the checkpointed high watermark: {counted(sum(above.values()), 'offset')}"
-        f" ({counts})."
-        " Brokers write it every 5 s, so it is old after a kill. --high-watermark log-end counts"
-        " every record"
+        Text(
+            f"above the checkpointed high watermark: {counted(sum(above.values()), 'offset')}"
+            f" ({counts}). Brokers write it every 5 s, so it is old after a kill. ",
+            Flag("--high-watermark"),
+            " log-end counts every record",
+        )
     ]
 
 

@@ -9,9 +9,9 @@ other batches give another digest even if size and mtime are the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Final, TypedDict, TypeGuard
+from typing import Any, Final, TypedDict, TypeGuard
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from kafkats.plans.facts import read_table, write_table
 from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.plan import digest_of
 from kafkats.plans.rows import ByMagic, KeyRow, LocatedFinding
+from kafkats.text import Flag, Text
 
 FORMAT: Final = 1
 MAGICS: Final = range(3)
@@ -60,23 +61,13 @@ class Totals(TypedDict):
     live_segments: int
 
 
-class StoredOptions(TypedDict):
-    """CertifyOptions in `certificate.json`."""
-
-    log_dirs: list[str]
-    topics: str
-    min_magic: int | None
-    max_magic: int | None
-    deep: bool
-
-
 class Header(TypedDict):
     """`certificate.json` without digest and time."""
 
     format: int
     kafkats: str
     statement: str
-    options: StoredOptions
+    options: dict[str, Any]  # CertifyOptions
     totals: Totals
 
 
@@ -96,7 +87,15 @@ class CertifyOptions:
     def __post_init__(self) -> None:
         bounds = [magic for magic in (self.min_magic, self.max_magic) if magic is not None]
         if not bounds or any(magic not in MAGICS for magic in bounds):
-            raise UsageError("a certificate needs --min-magic or --max-magic: 0, 1 or 2")
+            raise UsageError(
+                Text(
+                    "a certificate needs ",
+                    Flag("--min-magic"),
+                    " or ",
+                    Flag("--max-magic"),
+                    ": 0, 1 or 2",
+                )
+            )
 
     @property
     def claim(self) -> str:
@@ -143,31 +142,20 @@ class Certificate:
 
     @property
     def options(self) -> CertifyOptions:
-        given = self.header["options"]
-        return CertifyOptions(
-            tuple(given["log_dirs"]),
-            given["topics"],
-            given["min_magic"],
-            given["max_magic"],
-            given["deep"],
-        )
+        log_dirs, *others = (self.header["options"][one.name] for one in fields(CertifyOptions))
+        return CertifyOptions(tuple(log_dirs), *others)
 
 
 def seal(
     statement: str, options: CertifyOptions, totals: Totals, segments: pa.Table
 ) -> Certificate:
     """Return the certificate, with its digest, for a statement about `segments` (ROWS, sorted)."""
+    log_dirs = [str(Path(log_dir).absolute()) for log_dir in options.log_dirs]
     header: Header = {
         "format": FORMAT,
         "kafkats": __version__,
         "statement": statement,
-        "options": {
-            "log_dirs": [str(Path(log_dir).absolute()) for log_dir in options.log_dirs],
-            "topics": options.topics,
-            "min_magic": options.min_magic,
-            "max_magic": options.max_magic,
-            "deep": options.deep,
-        },
+        "options": asdict(options) | {"log_dirs": log_dirs},
         "totals": totals,
     }
     return Certificate(header, segments, digest_of(header, segments))

@@ -7,7 +7,7 @@ directory's own rows name small files to remove, and what blocks the whole parti
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -16,9 +16,9 @@ import pyarrow as pa
 from kafkats import paths
 from kafkats.compression import Codec
 from kafkats.errors import BadInput, KafkatsError, UsageError
-from kafkats.formats.convert import Target
+from kafkats.formats.build import Target
 from kafkats.generations import COMPRESSION_TYPES, LOSSES, PRODUCER
-from kafkats.logdir.identity import FileIdentity, FileRow, file_row
+from kafkats.logdir.identity import FileRow, listed_row
 from kafkats.logdir.partition import UNFINISHED, FileFacts, scan_partition, unfinished_swaps
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.plans.columns import schema_of
@@ -156,15 +156,12 @@ def _directory_rows(unit: Unit, target: Target) -> list[ForecastRow]:
         partition = scan_partition(Path(unit.log_dir, unit.partition_dir))
         if unfinished := unfinished_swaps(f.file for f in partition.findings):
             return [_row(unit, "", "blocked", f"{unfinished[0]}: {UNFINISHED}")]
-        files = [f for segment in partition.segments for f in segment.files.values()] + list(
-            partition.others
-        )
-        return list(_removals(unit, files)) if target.magic < 2 else []
+        return list(_removals(unit, partition.files.values())) if target.magic < 2 else []
     except KafkatsError as e:
         return [_row(unit, "", "blocked", str(e))]
 
 
-def _removals(unit: Unit, files: Sequence[FileFacts]) -> Iterator[ForecastRow]:
+def _removals(unit: Unit, files: Iterable[FileFacts]) -> Iterator[ForecastRow]:
     """Yield the files to remove below magic 2, which has neither producers nor transactions.
 
     A broker without these files starts with none.
@@ -181,9 +178,8 @@ def _removals(unit: Unit, files: Sequence[FileFacts]) -> Iterator[ForecastRow]:
             reason = "producers, which this format does not know"
         else:
             continue
-        identity = FileIdentity(file.size, file.mtime_ns, file.ctime_ns, file.inode)
         yield _row(unit, file.name, "remove", reason)._replace(
-            base_offset=name.base_offset, before=file_row(identity)
+            base_offset=name.base_offset, before=listed_row(file)
         )
 
 

@@ -21,6 +21,7 @@ from kafkats.plans.operation import (
     Stages,
     always,
 )
+from kafkats.text import Flag, Text
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def _prepare(given: Given, policy: Policy) -> Decide:
-    from kafkats.migration.client_estimate import estimate, read_mix
+    from kafkats.migration.client_costs import estimate, read_mix
     from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
     from kafkats.migration.plan import MigrateOptions, check_phase, check_rule, plan_migrate
     from kafkats.plans.contradictions import interval_remarks
@@ -75,14 +76,16 @@ def _magic(given: Given, to_magic: int | None, to: str | None, source: str | Non
     from kafkats.plans.dialect_hook import dialect
 
     if (to_magic is None) == (to is None):
-        raise UsageError("name the format to convert to: --to-magic")
+        raise UsageError(Text("name the format to convert to: ", Flag("--to-magic")))
     name = to or source
     if name is None:
         assert to_magic is not None
         return to_magic
     migration = dialect(name).migration
     if migration is None:
-        raise UsageError(f"--dialect {name}: logs of this dialect are not converted")
+        raise UsageError(
+            Text(Flag("--dialect"), f" {name}: logs of this dialect are not converted")
+        )
     migration.check(given)
     return migration.magic if to_magic is None else to_magic
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-from kafkats.config.option import FILES, Choice, Option, Options, Words
+from kafkats.config.option import FILES, RARE, Choice, Option, Options, Words
 from kafkats.config.options import IndexRule
 from kafkats.generations import (
     ALL_LOSSES,
@@ -82,7 +82,11 @@ class Migrate(Options):
     compression_type: Annotated[
         str,
         Choice(COMPRESSION_TYPES),
-        Option("Codec of what is written; producer keeps that of each batch", "--compression-type"),
+        Option(
+            "Codec of what is written; producer keeps that of each batch",
+            "--compression-type",
+            section=RARE,
+        ),
     ] = PRODUCER
     accept_loss: Annotated[
         Words,
@@ -93,6 +97,8 @@ class Migrate(Options):
             "LOSS,...",
             unset="nothing",
             title="Accepted losses",
+            loses="Lost: what each word names, in every record that has it; it comes back only by"
+            " an undo, before the old files are purged",
         ),
     ] = ()
     rule: IndexRule = DEFAULT_RULE.name

@@ -23,7 +23,7 @@ from kafkats.errors import (
     exists,
     storage,
 )
-from kafkats.formats.convert import Target
+from kafkats.formats.build import Target
 from kafkats.generations import ENRICHED
 from kafkats.hashes import algorithm_of
 from kafkats.logdir.changeset import Change, Remove, Replace

@@ -57,8 +57,8 @@ def read_approval(path: Path) -> Approval | None:
     return typed(content, TypeAdapter(Approval), path)
 
 
-def check_approved(path: Path, digests: Iterable[str]) -> None:
-    """Raise Refused unless the record at `path` approves each of `digests` (full digests)."""
+def check_approved(path: Path, digests: Iterable[str]) -> Approval | None:
+    """Return the record. Raises Refused unless it approves each of `digests` (full digests)."""
     try:
         approval = read_approval(path)
     except CorruptPlan as e:
@@ -77,3 +77,4 @@ def check_approved(path: Path, digests: Iterable[str]) -> None:
                 f"the answer {approval.option!r} lets {named} be applied, not plan {digest[:16]}",
                 path=path,
             )
+    return approval

@@ -40,18 +40,19 @@ from kafkats.logdir.text import read_small
 from kafkats.logdir.volume import refuse_copies
 from kafkats.plans.units import Unit, list_units
 from kafkats.primitives import INT32, Buffer, view
+from kafkats.text import Command, Flag, Text
 
 _HEAD: Final = 1 << 20
 """Bytes of a log that are looked at, unless its first message is larger."""
 _LARGEST: Final = 8 << 20
-"""Of a first message."""
+"""The largest first message that is looked at, in bytes."""
 _LONGEST_NAME: Final = 40
 _MAGIC: Final = 1
 _SMALLEST: Final = 34
 """Bytes of a message of the dialect, with its frame."""
 _TAGS_LENGTH_AT: Final = 22
 _BODY_AT: Final = 26
-"""Of the tags, or of the key where there are none: the same in both layouts."""
+"""The position of the tags, or of the key where there are none: the same in both layouts."""
 _TIME_INDEX: Final = paths.SEGMENT_KINDS.index(paths.TIME_INDEX)
 _HOW: Final = {
     ENRICHED: "with kafkats-model installed, kafkats dump --dialect enriched shows them, and"
@@ -115,7 +116,12 @@ def units_in(
         refuse_copies(sorted({unit.log_dir for unit in units}), named)
     matched = topics == "*" or any(unit.partition_dir for unit in units)
     if not matched and not none_is_fine:
-        raise UsageError(f"no topic matches --topics {topics!r}: kafkats inventory lists them")
+        raise UsageError(
+            Text(
+                *("no topic matches ", Flag("--topics"), f" {topics!r}: "),
+                *(Command("inventory"), " lists them"),
+            )
+        )
     return units
 
 

@@ -30,6 +30,7 @@ from kafkats.plans.rows import (
     partitions_of,
     segment_rows,
 )
+from kafkats.text import PLAN_WITHOUT_OFFSETS, Flag, Text
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -45,7 +46,9 @@ def check_accepted(accepted: Collection[str]) -> None:
     """Raise UsageError for a loss other than missing records."""
     unknown = sorted(set(accepted) - {OFFSETS_LOSS})
     if unknown:
-        raise UsageError(f"--accept-loss takes only {OFFSETS_LOSS} here, not {unknown[0]!r}")
+        raise UsageError(
+            Text(Flag("--accept-loss"), f" takes only {OFFSETS_LOSS} here, not {unknown[0]!r}")
+        )
 
 
 def missing_records(segments: pa.Table, accepted: Collection[str] = ()) -> Missing:
@@ -88,7 +91,7 @@ def options_of(options: DataclassInstance) -> Options:
 
 GAP_CURE: Final = (
     "if another in-sync replica leads, set the directory aside, so that the broker fetches it"
-    f" again; on the only replica, plan with --accept-loss {OFFSETS_LOSS}"
+    f" again; on the only replica, {PLAN_WITHOUT_OFFSETS}"
 )
 
 

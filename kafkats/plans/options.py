@@ -7,6 +7,7 @@ from typing import Annotated
 
 from kafkats.config.option import Duration, Option, Options, Time
 from kafkats.errors import UsageError
+from kafkats.text import Flag, Text
 
 
 class PlanFolder(Options):
@@ -29,7 +30,9 @@ class PlanFolder(Options):
         """Return the folder for the plan. Raises UsageError unless it is one of the two."""
         folder = self.output or self.into
         if folder is None or (self.output and self.into):
-            raise UsageError("name the plan's folder with -o, or with --into a folder for it")
+            raise UsageError(
+                Text("name the plan's folder with -o, or with ", Flag("--into"), " a folder for it")
+            )
         return folder
 
 

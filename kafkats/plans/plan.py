@@ -25,7 +25,6 @@ from kafkats.errors import Changed, CorruptPlan, UsageError, is_file, storage
 from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.logdir.identity import FileRow
 from kafkats.logdir.strict_json import Json
-from kafkats.logdir.volume import volumes_at
 from kafkats.logdir.workarea import ROOT
 from kafkats.paths import parse_segment_file, segment_file
 from kafkats.plans.canonical_json import json_lines
@@ -42,7 +41,7 @@ from kafkats.plans.rows import (
     Totals,
     partitions_of,
 )
-from kafkats.plans.volumes import write_volumes
+from kafkats.plans.volumes import note_volumes
 
 FORMAT: Final = 1
 SETTINGS_FROM: Final = ("given", "inferred", "default")
@@ -209,7 +208,7 @@ def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
         write_table(folder / f"{name}.parquet", table)
     write_table(folder / "items.parquet", plan.items)
     log_dirs = sorted(filter(None, set(plan.items["log_dir"].to_pylist())))
-    write_volumes(folder, volumes_at(log_dirs))
+    note_volumes(folder, log_dirs)
     write_json(folder / "plan.json", {**plan.header, "digest": plan.digest})
 
 

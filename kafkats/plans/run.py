@@ -40,10 +40,11 @@ from kafkats.plans.files import make_folder, read_json, typed, write_json
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, partition_of
 from kafkats.plans.volumes import read_volumes, write_volumes
+from kafkats.text import Flag, Text
 
 FORMAT: Final = 1
 _SKEW_MS: Final = 300_000
-"""How far the planner's clock may be ahead of ours."""
+"""The largest distance of the planner's clock ahead of ours."""
 _STEP: Final = ("ledger", "phase", "broker")
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
@@ -64,7 +65,7 @@ class Run:
     digest: Name
     directories: Mapping[Name, list[Name]]
     place: Name | None = None
-    """Where the undo material lies, if not in the default work area."""
+    """The folder of the undo material, if not in the default work area."""
     owner_stopped: StrictBool = False
     ledger: Name = ""
     """The ledger of the migration to which this run belongs.
@@ -224,7 +225,10 @@ def begin_run(run: Run, folder: Path) -> None:
     if exists(folder / "run.json", "looking for the run"):
         before = read_run(folder)
         if before.run_id != run.run_id:
-            raise UsageError("belongs to another run; --run names another folder", path=folder)
+            raise UsageError(
+                Text("belongs to another run; ", Flag("--run"), " names another folder"),
+                path=folder,
+            )
         if before.place != run.place:  # undo would look for its material in the wrong place
             raise UsageError(
                 f"this run has its work area at {before.place or 'the default place'}", path=folder

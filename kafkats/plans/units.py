@@ -23,8 +23,7 @@ from kafkats.logdir.identity import FileIdentity, file_row
 from kafkats.logdir.location import Place, locate
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.partition import FileFacts, PartitionDir, scan_at_rest
-from kafkats.logdir.recovery import recovery_of
-from kafkats.logdir.root import LogDir, RootNames, list_root, read_root
+from kafkats.logdir.root import LogDir, RootNames, list_root, read_root, recovered_segments
 from kafkats.plans.rows import SegmentKey, SegmentRow
 
 _WIDEST_FIRST: Final = ("root", "partition", "segment")
@@ -51,7 +50,7 @@ class Unit:
     """The partition's entry in the root's checkpoints, -1 without one."""
     high_watermark: int = -1
     claims: Claims | None = None
-    """What files state about the partition. None in a root's own unit."""
+    """The statements of files about the partition. None in a root's own unit."""
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -160,9 +159,7 @@ def _partition_units(
         findings=partition.findings,
     )
     recovered = (
-        {s.base_offset for s in recovery_of(root, partition).segments}
-        if root and not live
-        else set()
+        {s.base_offset for s in recovered_segments(root, partition)} if root and not live else set()
     )
     expected = _has_time_indexes(partition)
     for segment, following in zip(

@@ -14,12 +14,17 @@ from typing import Final
 from pydantic import ConfigDict, TypeAdapter
 
 from kafkats.errors import Refused, exists
-from kafkats.logdir.volume import Volume, check_mounted, check_volume, volume_at
+from kafkats.logdir.volume import Volume, check_mounted, check_volume, volume_at, volumes_at
 from kafkats.paths import META_PROPERTIES
 from kafkats.plans.files import read_json, typed, write_json
 
 VOLUMES: Final = "volumes.json"
 _STRICT: Final = ConfigDict(strict=True)
+
+
+def note_volumes(folder: Path, log_dirs: Iterable[str]) -> None:
+    """Write the identities of these log directories into a folder. Raises StorageFailed."""
+    write_volumes(folder, volumes_at(log_dirs))
 
 
 def write_volumes(folder: Path, volumes: Mapping[str, Volume]) -> None:

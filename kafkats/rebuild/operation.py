@@ -18,6 +18,7 @@ from kafkats.plans.operation import (
     always,
 )
 from kafkats.rebuild.options import Rebuild
+from kafkats.text import Flag, Text
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
@@ -39,7 +40,10 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     asked = given.of(Rebuild)
     if asked.depth == "tail" and "depth" in given.named and (asked.all or asked.from_report):
         raise UsageError(
-            "--depth tail goes neither with --all nor --from: both need whole segments"
+            Text(
+                *(Flag("--depth"), " tail goes neither with ", Flag("--all"), " nor "),
+                *(Flag("--from"), ": both need whole segments"),
+            )
         )
     options = stored(RebuildOptions, asked, given.of(MissingRecords), given.of(Topics))
     check_options(options)

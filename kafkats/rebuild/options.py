@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from kafkats.config.option import Choice, Option, Options
+from kafkats.config.option import RARE, Choice, Option, Options
 from kafkats.config.options import IndexRule
 from kafkats.generations import DEFAULT_RULE
 
@@ -23,7 +23,12 @@ class Rebuild(Options):
         ),
     ] = False
     only_after_unclean_stop: Annotated[
-        bool, Option("Skip volumes whose broker was stopped cleanly", "--only-after-unclean-stop")
+        bool,
+        Option(
+            "Skip volumes whose broker was stopped cleanly",
+            "--only-after-unclean-stop",
+            section=RARE,
+        ),
     ] = False
     not_for_a_broker: Annotated[
         bool,

@@ -50,6 +50,7 @@ from kafkats.plans.rows import (
 from kafkats.plans.run import PartitionWork, Staged, by_segment
 from kafkats.rebuild.options import Rebuild
 from kafkats.segment.reader import open_source
+from kafkats.text import Flag, Text
 
 OPERATION: Final = "rebuild"
 _NEEDS_REBUILD: Final = ("missing", "defective")
@@ -90,8 +91,10 @@ def check_options(options: RebuildOptions) -> None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RULES)}")
     if not rule.for_brokers and not options.not_for_a_broker:
         raise Refused(
-            f"rule {rule.name} would mislead a broker;"
-            " if none ever reads these files: --not-for-a-broker"
+            Text(
+                f"rule {rule.name} would mislead a broker; if none ever reads these files: ",
+                Flag("--not-for-a-broker"),
+            )
         )
 
 

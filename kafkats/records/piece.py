@@ -53,7 +53,7 @@ class Piece(NamedTuple):
     behind: int = MOST_OFFSET
     """The piece has the wanted records from offset `first` up to, but not including, `behind`."""
     inode: int = -1
-    """Of the listed log; -1: any file with its name."""
+    """The inode of the listed log; -1: any file with its name."""
     listed_ns: int = -1
     """ctime of the partition directory when it was listed."""
     required: bool = False

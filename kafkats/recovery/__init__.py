@@ -15,9 +15,9 @@ Predicted, per generation of brokers; nothing in a log directory changes:
     kept             the ends of segments that a start does not read
     judging          what a start loses, as findings
     partition_start  one partition, in the order of Kafka's LogLoader
-    ahead            the segments of large partitions, read side by side
+    ahead            the segments of large partitions, read side by side; those that a plan has read
     rates            the time of a broker's recovery, as measured
-    strays           directories that the cluster does not know
+    strays           directories that the cluster does not know, or knows elsewhere
     start            all log directories of a broker
     sentences, rows  the prediction for an operator, and as a table
 
@@ -25,15 +25,13 @@ Done offline, as a plan (`plan recover`):
 
     plan             which partitions, the plan and its totals
     look             one partition: its facts, its decision, its items
-    known            recoveries of segments from facts, for the prediction of their partition
     stopping         files for which no broker loads the partition
     decide           which logs are cut, dropped, kept or left alone
     readable         good batches behind a bad one
     copying          copies of these, to a folder of the user
-    replay           producers, aborted transactions and epochs from batch headers
-    small_files      the files made from these
+    small_files      producers, aborted transactions and epochs from batch headers, as files
     swaps            replacements of segments that a broker had begun
-    items, log_end   the rows of the plan
+    items            the rows of the plan
     stage, proof     the new files; whether they are as planned
 
 Source: LogManager, LogLoader (before 3.0 Log), LogSegment and ProducerStateManager of Kafka 0.8.2

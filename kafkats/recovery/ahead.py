@@ -2,13 +2,14 @@
 
 A broker reads a partition with one thread. Here each segment that it would recover is a unit of
 work, so that one large partition keeps all processors busy. The prediction of the partition takes
-these results in the place of its own reading, and reads what is not among them.
+these results in the place of its own reading, and reads what is not among them. A plan has read its
+segments already: `recoveries` makes the same results from its facts.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,8 @@ import pyarrow as pa
 from kafkats import paths
 from kafkats.errors import KafkatsError, storage
 from kafkats.formats import v2
+from kafkats.plans.rows import SegmentRow
+from kafkats.recovery.decide import end_of, log_bytes, log_of, valid_bytes
 from kafkats.recovery.reading import Recovery, Stops, recover
 from kafkats.recovery.rules import StartRule
 
@@ -118,3 +121,33 @@ def _row(unit: SegmentUnit) -> pa.RecordBatch:
         place = {name: getattr(unit, name) for name in ("log_dir", "partition_dir", "base_offset")}
         rows = [{**place, **done._asdict()}]
     return pa.RecordBatch.from_pylist(list(rows), schema=_READ)
+
+
+_OTHERWISE: Final = ("offsets-not-increasing", "offset-out-of-range")
+"""Findings about a segment whose batches a broker reads in its own way."""
+
+
+def recoveries(directory: Path, rows: Iterable[SegmentRow]) -> dict[int, Recovery]:
+    """Return the recoveries by base offset, from facts.SEGMENTS of one partition.
+
+    Of a damaged log the bytes behind its last good batch are read. A segment whose facts do not
+    tell is left out. Epochs and the numbers of batches are not known.
+    """
+    found = {}
+    for row in rows:
+        if row["depth"] == "tail" or row["valid_bytes"] is None or row["blocked"]:
+            continue
+        if any(finding["kind"] in _OTHERWISE for finding in row["findings"]):
+            continue
+        base, end = row["base_offset"], end_of(row)
+        if not row["stop"]:
+            found[base] = Recovery(
+                valid_bytes(row), end, log_bytes(row), -1, seen_to=end, producers_end=end
+            )
+            continue
+        try:
+            log = directory / log_of(row)
+            found[base] = recover(log, base, start=valid_bytes(row), reached=end)
+        except (Stops, KafkatsError):
+            continue  # the prediction reads it, and tells the broker's words
+    return found

@@ -17,6 +17,7 @@ from kafkats.evidence.borders import missing_offsets
 from kafkats.evidence.claims import Claims, shows_remote_storage
 from kafkats.plans.rows import SegmentRow
 from kafkats.segment.facts import StopReason
+from kafkats.text import PLAN_LIKE_KAFKA, PLAN_MENDING
 
 Unknown = Callable[[SegmentRow], Sequence[tuple[int, int]]]
 """Returns position and magic of the batches with a magic above 2 that a broker keeps in a log."""
@@ -171,7 +172,7 @@ def _unknown_magic(position: int, magic: int) -> str:
     return (
         f"the batch at byte {position} has magic {magic}, which no release knows, and a correct"
         " checksum: a broker keeps it, and followers and consumers fail there; restore the"
-        " partition from a replica, or plan with --mend-magic"
+        f" partition from a replica, or {PLAN_MENDING}"
     )
 
 
@@ -183,7 +184,7 @@ def _refused(row: SegmentRow, what: str) -> str:
     cut = log_bytes(row) - valid_bytes(row)
     return (
         f"{_corrupt(row)}: Kafka's recovery would cut {cut} bytes, but {what}; restore it from a"
-        " replica, or plan with --like-kafka"
+        f" replica, or {PLAN_LIKE_KAFKA}"
     )
 
 

@@ -18,7 +18,7 @@ Outcome = Literal["loads", "offline", "stops", "unknown"]
 """The end of loading: the log is there, the log directory goes offline, the broker stops, or what a
 broker does cannot be told (`words` says why)."""
 OUTCOMES: Final[tuple[Outcome, ...]] = ("loads", "unknown", "offline", "stops")
-"""From harmless to worst."""
+"""All outcomes, from harmless to worst."""
 
 Why = Literal["unflushed", "missing-index", "corrupt-index", "swap"]
 

@@ -24,7 +24,8 @@ from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.plans.missing import GAP_CURE, blocked_row, check_accepted
 from kafkats.plans.plan import ITEMS
-from kafkats.plans.rows import Item, SegmentRow
+from kafkats.plans.rows import Item, PartitionKey, SegmentRow
+from kafkats.recovery.ahead import recoveries
 from kafkats.recovery.copying import copy_readable, place_of
 from kafkats.recovery.decide import (
     Blocked,
@@ -44,13 +45,13 @@ from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.items import (
     cut_items,
     dropped,
+    empty_segment,
     index_items,
     leftovers,
+    recovery_point,
     small_items,
 )
 from kafkats.recovery.judging import lost_at_end
-from kafkats.recovery.known import recoveries
-from kafkats.recovery.log_end import empty_segment, recovery_point
 from kafkats.recovery.mending import mended_log
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.readable import batch_behind
@@ -135,8 +136,12 @@ class Partition(NamedTuple):
     """Whether brokers of 0.11 or later wrote here, which have snapshots and epochs."""
 
     @property
+    def key(self) -> PartitionKey:
+        return PartitionKey(self.log_dir, self.partition_dir)
+
+    @property
     def directory(self) -> Path:
-        return Path(self.log_dir, self.partition_dir)
+        return Path(*self.key)
 
     @property
     def bytes(self) -> int:
@@ -352,8 +357,7 @@ def _items(
     """
     rule = options.rule
     recovered = any(map(is_recovered, rows))
-    there = {f.name: f for f in listed.others}
-    there |= {f.name: f for segment in listed.segments for f in segment.files.values()}
+    there = listed.files
     ending = []
     if recovered and decision.added:
         ending = list(empty_segment(decision, there, rule, newer=partition.newer))

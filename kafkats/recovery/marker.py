@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,14 +29,13 @@ from kafkats.evidence.claims import claims_of, is_tiered
 from kafkats.evidence.looking import epochs_of, index_witnesses
 from kafkats.logdir.identity import FileIdentity, identify, listed_row
 from kafkats.logdir.partition import scan_partition
-from kafkats.logdir.recovery import first_recovered
-from kafkats.logdir.root import LogDir, list_root, read_root
+from kafkats.logdir.root import LogDir, first_recovered, list_root, read_root
 from kafkats.plans.operation import Stages
 from kafkats.plans.rows import Item, PartitionKey, partition_of, partitions_of
 from kafkats.plans.units import Unit
 from kafkats.recovery.facts import PartitionStart
-from kafkats.recovery.log_end import checkpoint_item
-from kafkats.recovery.look import Partition, RecoverOptions
+from kafkats.recovery.items import checkpoint_item
+from kafkats.recovery.look import RECOVERY, Partition, RecoverOptions
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.rules import NEWEST
 from kafkats.recovery.seeing import Seen, find, partitions_in, see
@@ -106,28 +105,23 @@ def _past_cuts(
     stopped = partitions_of(seen.segments.filter(pc.and_(beside, ends)))
     if not stopped:
         return past
-    torn = [
-        one
-        for one in partitions_in(seen, policy, options)
-        if PartitionKey(one.log_dir, one.partition_dir) in stopped
-    ]
-    found = find(stages, torn, options).select([
-        "log_dir",
-        "partition_dir",
-        "log_end",
-        "cut_bytes",
-        "zero_bytes",
-        "blocked",
-    ])
-    rows = {partition_of(row): row for row in found.to_pylist()}
+    torn = [one for one in partitions_in(seen, policy, options) if one.key in stopped]
+    rows = _looked(stages, torn, options)
     for one in torn:
-        where = PartitionKey(one.log_dir, one.partition_dir)
-        row = rows[where]
+        row = rows[one.key]
         cut = not row["blocked"] and row["cut_bytes"] + row["zero_bytes"]
         why = _named_past(one, row["log_end"]) if cut else ""
         if why:
-            past.setdefault(one.log_dir, {})[where] = why
+            past.setdefault(one.log_dir, {})[one.key] = why
     return past
+
+
+def _looked(
+    stages: Stages, partitions: Sequence[Partition], options: RecoverOptions
+) -> dict[PartitionKey, dict[str, Any]]:
+    """Return the rows of look.RECOVERY by partition."""
+    found = find(stages, partitions, options).select(RECOVERY.names)
+    return {partition_of(row): row for row in found.to_pylist()}
 
 
 def _named_past(partition: Partition, log_end: int) -> str:
@@ -196,25 +190,22 @@ def _obstacle(
     The plan must recover the partitions of `missing`, and a broker must lose nothing more in those
     that the plan leaves to it.
     """
-    found = find(stages, partitions_in(unmarked, policy, options), options)
-    blocked = {partition_of(row): row["blocked"] for row in found.select(_BLOCKED).to_pylist()}
+    rows = _looked(stages, partitions_in(unmarked, policy, options), options)
     for where in missing:
-        if blocked[where]:
-            return f"without the marker: {blocked[where]}"
+        if blocked := rows[where]["blocked"]:
+            return f"without the marker: {blocked}"
     names = list_root(log_dir)
-    left = [one for one in names.loaded if blocked.get(PartitionKey(log_dir, one), "left")]
+    planned = {where.partition_dir for where, row in rows.items() if not row["blocked"]}
+    left = [one for one in names.loaded if one not in planned]
     look = partial(_lost_without, log_dir, tiered=is_tiered(names))
-    rows = stages.executor.map("recover", left, look, _LOST, size=lambda _: 1, threads=True)
-    for row in rows.to_pylist():
+    lost = stages.executor.map("recover", left, look, _LOST, size=lambda _: 1, threads=True)
+    for row in lost.to_pylist():
         if row["why"]:
             return (
                 f"the marker is not true, but without it a broker recovers {row['partition_dir']},"
                 f" too, which this plan does not: {row['why']}. Recover or restore that one first"
             )
     return ""
-
-
-_BLOCKED: Final = ["log_dir", "partition_dir", "blocked"]
 
 
 def _lost_without(log_dir: str, name: str, *, tiered: bool) -> pa.RecordBatch:

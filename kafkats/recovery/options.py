@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kafkats.config.option import FILES, Option, Options, Size
+from kafkats.config.option import FILES, RARE, Option, Options, Size
 from kafkats.config.options import IndexRule
 from kafkats.generations import DEFAULT_RULE
 
@@ -70,6 +70,8 @@ class Recover(Options):
             "Where a log is corrupt, delete what follows, as Kafka's own recovery does; without it"
             " such a partition is left as it is",
             "--like-kafka",
+            loses="Lost: every record behind the first corrupt batch of a log, also those that can"
+            " be read",
         ),
     ] = False
     copy_readable: Annotated[
@@ -90,6 +92,7 @@ class Recover(Options):
             "Write magic 2 into whole batches with a magic byte above 2, which brokers keep and"
             " nobody can read. Their partitions are only mended: plan again to recover them",
             "--mend-magic",
+            section=RARE,
         ),
     ] = False
     rule: IndexRule = DEFAULT_RULE.name

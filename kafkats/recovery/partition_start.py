@@ -69,8 +69,7 @@ def predict(
     `index.interval.bytes`, which matters only in a log whose offsets do not rise. `ahead` has the
     recoveries of segments that were read before, by base offset.
     """
-    names = {f.name: f.size for s in partition.segments for f in s.files.values()}
-    names |= {f.name: f.size for f in partition.others}
+    names = {file.name: file.size for file in partition.files.values()}
     odd = {
         f.file for f in partition.findings if f.kind in ("stray", "stops-the-broker", "transient")
     }

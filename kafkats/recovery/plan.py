@@ -30,7 +30,7 @@ from kafkats.plans.rows import (
 )
 from kafkats.plans.units import Unit, refuse_parts
 from kafkats.recovery.checkpoints import OFFSETS, read_failure
-from kafkats.recovery.log_end import checkpoint_item
+from kafkats.recovery.items import checkpoint_item
 from kafkats.recovery.look import (
     RECOVERY,
     RecoverOptions,

@@ -12,18 +12,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.errors import CorruptBatch
-from kafkats.formats import dispatch
-from kafkats.formats.framing import (
-    FRAME,
-    MAGIC_AT,
-    MAX_MAGIC,
-    MIN_LEFT,
-    MIN_SIZE,
-    OVERHEAD,
-    FrameHeader,
-)
+from kafkats.formats.framing import MAGIC_AT, MAX_MAGIC, MIN_LEFT, MIN_SIZE
 from kafkats.generations import MAX_RELATIVE_OFFSET
+from kafkats.records.piece import batch_at
 from kafkats.segment.facts import SegmentFacts
 from kafkats.segment.reader import Source
 from kafkats.segment.walk import walk
@@ -49,7 +40,7 @@ def batch_behind(source: Source, position: int, base_offset: int) -> int:
     while position + MIN_LEFT <= source.size:
         data = source.read(position, _PIECE + MIN_LEFT)
         for at in _candidates(data, base_offset, highest):
-            if _is_batch(source, position + at):
+            if batch_at(source, position + at):
                 return position + at
         position += max(len(data) - MIN_LEFT, 1)
     return -1
@@ -88,14 +79,3 @@ def _number(view: NDArray[np.uint8], at: NDArray[np.intp], width: int) -> NDArra
     for n in range(width):
         number = (number << 8) | view[at + n].astype(np.int64)
     return number
-
-
-def _is_batch(source: Source, position: int) -> bool:
-    header = FrameHeader._make(FRAME.unpack(source.read(position, OVERHEAD)))
-    size = OVERHEAD + header.size
-    if position + size > source.size:
-        return False
-    try:
-        return next(dispatch.batches(source.read(position, size)), None) is not None
-    except CorruptBatch:
-        return False

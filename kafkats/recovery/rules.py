@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from kafkats.errors import UsageError
+from kafkats.text import Flag, Text
 
 _RELEASE: Final = re.compile(r"(0\.[0-9]+\.[0-9]+|[1-9][0-9]*\.[0-9]+)(\.[0-9]+)*")
 
@@ -103,120 +105,66 @@ class StartRule:
         return self.name not in ("0.8", "0.9", "0.10.0")
 
 
-_RULE_4_0: Final = StartRule("4.0", "4.0 and later", ("4.0", "4.1", "4.2", "4.3"))
-_RULE_3_7: Final = replace(
-    _RULE_4_0, name="3.7", kafka="3.7 to 3.9", releases=("3.7", "3.8", "3.9")
-)
-_RULE_3_3: Final = replace(
-    _RULE_3_7,
-    name="3.3",
-    kafka="3.3 to 3.6",
-    releases=("3.3", "3.4", "3.5", "3.6"),
-    states=_STATES[:2],
-    marker_epoch=False,
-)
-_RULE_3_0: Final = replace(
-    _RULE_3_3, name="3.0", kafka="3.0 to 3.2", releases=("3.0", "3.1", "3.2"), epochs="stops"
-)
-_RULE_2_8: Final = replace(
-    _RULE_3_0, name="2.8", kafka="2.8", releases=("2.8",), swaps_renamed=False
-)
-_RULE_2_7: Final = replace(_RULE_2_8, name="2.7", kafka="2.7", releases=("2.7",), topic_ids=False)
-_RULE_2_6: Final = replace(_RULE_2_7, name="2.6", kafka="2.6", releases=("2.6",), epochs_anew=False)
-_RULE_2_3: Final = replace(
-    _RULE_2_6,
-    name="2.3",
-    kafka="2.3 to 2.5",
-    releases=("2.3", "2.4", "2.5"),
-    lowest_epoch=1,
-)
-_RULE_2_2: Final = replace(
-    _RULE_2_3,
-    name="2.2",
-    kafka="2.2",
-    releases=("2.2",),
-    index_checks=True,
-    missing_index_rebuilt=False,
-)
-_RULE_2_1: Final = replace(_RULE_2_2, name="2.1", kafka="2.1", releases=("2.1",), start_wins=False)
-_RULE_2_0: Final = replace(_RULE_2_1, name="2.0", kafka="2.0", releases=("2.0",), lowest_epoch=0)
-_RULE_1_0: Final = replace(
-    _RULE_2_0,
-    name="1.0",
-    kafka="1.0 and 1.1",
-    releases=("1.0", "1.1"),
-    base_entry=False,
-    falling_epochs=False,
-    numbered=_FAMILY,
-)
-_RULE_0_11: Final = replace(
-    _RULE_1_0,
-    name="0.11",
-    kafka="0.11",
-    releases=("0.11.0",),
-    missing_index_rebuilt=True,
-    numbered=_LOGS,
-    checkpoint="empty",
-    deleting_loaded=True,
-    states=_STATES[:1],
-)
-_RULE_0_10: Final = replace(
-    _RULE_0_11,
-    name="0.10",
-    kafka="0.10.1 and 0.10.2",
-    releases=("0.10.1", "0.10.2"),
-    epochs=None,
-    producers=False,
-    newest_magic=1,
-)
-_RULE_0_10_0: Final = replace(_RULE_0_10, name="0.10.0", kafka="0.10.0", releases=("0.10.0",))
-_RULE_0_9: Final = replace(
-    _RULE_0_10_0,
-    name="0.9",
-    kafka="0.9",
-    releases=("0.9.0",),
-    missing_index_rebuilt=False,
-    strict_sizes=False,
-    states=(),
-    newest_magic=0,
-)
-_RULE_0_8: Final = replace(
-    _RULE_0_9,
-    name="0.8",
-    kafka="0.8.2",
-    releases=("0.8.2",),
-    corrupt_index_stops=True,
-    missing_index_rebuilt=True,
-)
+NEWEST: Final = StartRule("4.0", "4.0 and later", ("4.0", "4.1", "4.2", "4.3"))
+"""For what no release is given to. A start of 4.0 differs from one of 3.7 in its messages only."""
 
-START_RULES: Final = {
-    r.name: r
-    for r in (
-        _RULE_4_0,
-        _RULE_3_7,
-        _RULE_3_3,
-        _RULE_3_0,
-        _RULE_2_8,
-        _RULE_2_7,
-        _RULE_2_6,
-        _RULE_2_3,
-        _RULE_2_2,
-        _RULE_2_1,
-        _RULE_2_0,
-        _RULE_1_0,
-        _RULE_0_11,
-        _RULE_0_10,
-        _RULE_0_10_0,
-        _RULE_0_9,
-        _RULE_0_8,
-    )
-}
-"""By name, newest first. Each rule names only its differences from the next newer one. A start of
-4.0 differs from one of 3.7 in its messages only."""
+_OLDER: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
+    ("3.7", "3.7 to 3.9", "3.7 3.8 3.9", {}),
+    ("3.3", "3.3 to 3.6", "3.3 3.4 3.5 3.6", {"states": _STATES[:2], "marker_epoch": False}),
+    ("3.0", "3.0 to 3.2", "3.0 3.1 3.2", {"epochs": "stops"}),
+    ("2.8", "2.8", "2.8", {"swaps_renamed": False}),
+    ("2.7", "2.7", "2.7", {"topic_ids": False}),
+    ("2.6", "2.6", "2.6", {"epochs_anew": False}),
+    ("2.3", "2.3 to 2.5", "2.3 2.4 2.5", {"lowest_epoch": 1}),
+    ("2.2", "2.2", "2.2", {"index_checks": True, "missing_index_rebuilt": False}),
+    ("2.1", "2.1", "2.1", {"start_wins": False}),
+    ("2.0", "2.0", "2.0", {"lowest_epoch": 0}),
+    (
+        "1.0",
+        "1.0 and 1.1",
+        "1.0 1.1",
+        {"base_entry": False, "falling_epochs": False, "numbered": _FAMILY},
+    ),
+    (
+        "0.11",
+        "0.11",
+        "0.11.0",
+        {
+            "missing_index_rebuilt": True,
+            "numbered": _LOGS,
+            "checkpoint": "empty",
+            "deleting_loaded": True,
+            "states": _STATES[:1],
+        },
+    ),
+    (
+        "0.10",
+        "0.10.1 and 0.10.2",
+        "0.10.1 0.10.2",
+        {"epochs": None, "producers": False, "newest_magic": 1},
+    ),
+    ("0.10.0", "0.10.0", "0.10.0", {}),
+    (
+        "0.9",
+        "0.9",
+        "0.9.0",
+        {"missing_index_rebuilt": False, "strict_sizes": False, "states": (), "newest_magic": 0},
+    ),
+    ("0.8", "0.8.2", "0.8.2", {"corrupt_index_stops": True, "missing_index_rebuilt": True}),
+)
+"""Name, versions of Kafka, releases, and the differences from the next newer rule."""
 
 
-NEWEST: Final = _RULE_4_0
-"""For what no release is given to."""
+def _rules() -> Iterator[StartRule]:
+    """Yield all rules, newest first."""
+    yield (rule := NEWEST)
+    for name, kafka, releases, differences in _OLDER:
+        known = tuple(releases.split())
+        yield (rule := replace(rule, name=name, kafka=kafka, releases=known, **differences))
+
+
+START_RULES: Final = {rule.name: rule for rule in _rules()}
+"""By name, newest first."""
 
 
 def known_releases() -> list[str]:
@@ -234,5 +182,8 @@ def start_rule(kafka: str) -> StartRule:
         if m is not None and m[1] in rule.releases:
             return rule
     raise UsageError(
-        f"--kafka {kafka}: not a release that kafkats knows; it knows {', '.join(known_releases())}"
+        Text(
+            Flag("--kafka"),
+            f" {kafka}: not a release that kafkats knows; it knows {', '.join(known_releases())}",
+        )
     )

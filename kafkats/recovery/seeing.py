@@ -36,7 +36,6 @@ from kafkats.recovery.look import FOUND, Partition, RecoverOptions, look_at_part
 from kafkats.recovery.stopping import stopping_file
 from kafkats.recovery.swaps import Building, has_swapped_log
 from kafkats.segment.facts import StopReason
-from kafkats.segment.plain_budget import expect
 
 
 class Seen(NamedTuple):
@@ -63,7 +62,6 @@ def see(
     `marked` are the log directories with a clean-shutdown marker, None for those whose units say
     so. Raises as the stages.
     """
-    expect(sum(unit.bytes for unit in units if unit.recovery))
     ends = stages.ends(units)
     doubtful = _in_doubt(ends, units)
     if options.mend_magic:  # no start reads these batches, and no end shows them

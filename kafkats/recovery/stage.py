@@ -18,8 +18,7 @@ from kafkats.logdir.families import noted, stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases, scan_partition
-from kafkats.logdir.recovery import recovery_of
-from kafkats.logdir.root import LogDir, read_root
+from kafkats.logdir.root import LogDir, read_root, recovered_segments
 from kafkats.logdir.snapshot import NO_PRODUCERS
 from kafkats.logdir.text import read_small
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
@@ -30,8 +29,7 @@ from kafkats.plans.rows import Item, replaced_file, source_log
 from kafkats.plans.run import PartitionWork, Staged, refuse_full_disk
 from kafkats.recovery.loading import SWAP
 from kafkats.recovery.mending import stage_mended
-from kafkats.recovery.replay import Log
-from kafkats.recovery.small_files import Wanted, contents, epochs_there, read_snapshots, remake
+from kafkats.recovery.small_files import Log, Wanted, contents, epochs_there, read_snapshots, remake
 from kafkats.segment.copying import copy_range
 from kafkats.segment.reader import open_segment, open_source
 
@@ -258,7 +256,7 @@ def _unchanged(directory: Path, work: PartitionWork, changed: set[str]) -> dict[
 def _flush(work: PartitionWork, changed: set[str]) -> None:
     """Flush every file of the segments above the recovery point, so that it may be raised."""
     directory = Path(work.log_dir, work.partition_dir)
-    recovered = recovery_of(_root_of(work.log_dir), scan_partition(directory)).segments
+    recovered = recovered_segments(_root_of(work.log_dir), scan_partition(directory))
     for segment in recovered:
         for file in segment.files.values():
             if file.name not in changed:

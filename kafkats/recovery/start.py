@@ -27,13 +27,12 @@ from kafkats.recovery.meta_properties import (
     without_properties,
     words_of_all,
 )
-from kafkats.recovery.moves import blocked_moves
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.reading import Recovery
 from kafkats.recovery.root import Looked, look_at_root, told_epoch
 from kafkats.recovery.rows import STARTS, start_of, start_row
 from kafkats.recovery.rules import START_RULES, StartRule, start_rule
-from kafkats.recovery.strays import Cluster, given_up, refused_without_id
+from kafkats.recovery.strays import Cluster, blocked_moves, given_up, refused_without_id
 from kafkats.recovery.topic_id import failed, read_topic_id
 from kafkats.recovery.words import duplicate
 

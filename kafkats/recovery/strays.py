@@ -15,14 +15,15 @@ LogManager.isStrayReplica (before 4.1 isStrayKraftReplica), before 3.7.1 findStr
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kafkats import paths
 from kafkats.errors import BadInput
 from kafkats.recovery.facts import PartitionStart
-from kafkats.recovery.rules import start_rule
+from kafkats.recovery.rules import StartRule, start_rule
+from kafkats.recovery.words import not_renamed
 
 _TOPIC: Final = re.compile(r"\s*Topic:\s*(\S+)\s+TopicId:\s*([A-Za-z0-9_-]{22})(\s.*)?")
 _REPLICAS: Final = re.compile(
@@ -121,3 +122,28 @@ def _release(kafka: str) -> tuple[int, ...]:
     """Return the numbers of a release; the newest patch if it names none."""
     numbers = tuple(map(int, kafka.split(".")[:3]))
     return numbers if len(numbers) == 3 else (*numbers, _NEWEST)
+
+
+def blocked_moves(
+    partitions: Sequence[PartitionStart], rule: StartRule, *, kraft: bool | None
+) -> Iterator[str]:
+    """Yield the broker's words for each future replica beside the replica that it would replace.
+
+    A broker with KRaft from 3.7 on finishes a move between its log directories that lacks only its
+    last rename: when the cluster assigns a partition to the log directory of its `-future` copy, it
+    renames the copy. It ends where the partition's own directory stands in the way. The cluster
+    assigns a partition to the log directory in which its replica lies, so both in one directory end
+    the broker. A copy with another topic id is set aside before. Source:
+    LogManager.recoverAbandonedFutureLogs.
+    """
+    if not kraft or not rule.marker_epoch:
+        return
+    loaded = [one for one in partitions if one.outcome == "loads" and not one.set_aside]
+    own = {(one.log_dir, one.partition_dir): one.topic_id for one in loaded}
+    for one in loaded:
+        name = paths.parse_partition(one.partition_dir)
+        if name is None or name.state != "future":
+            continue
+        partition = str(name._replace(state=""))
+        if one.topic_id and own.get((one.log_dir, partition)) == one.topic_id:
+            yield not_renamed(partition, one.log_dir)

@@ -185,14 +185,14 @@ def _believed(
     suspects = np.isin(units, [SEEMS.index(unit) for unit in SUSPECT]) & judged
     for row in np.flatnonzero(suspects).tolist():
         seen = int(largest[row]), int(mtime[row]), policies[rows.of[row]]
-        largest[row] = _believe(table, row, *seen, (int(following[row]),)).timestamp
+        largest[row] = _believe(table, row, *seen, int(following[row])).timestamp
     return largest, pa.array(SEEMS).take(pa.array(units))
 
 
 def _believe(
-    table: pa.Table, row: int, largest: int, mtime_ms: int, policy: str, neighbours: tuple[int, ...]
+    table: pa.Table, row: int, largest: int, mtime_ms: int, policy: str, neighbour: int
 ) -> Believed:
-    believed = believe(largest, mtime_ms, policy, neighbours=neighbours)
+    believed = believe(largest, mtime_ms, policy, neighbour=neighbour)
     if policy != "ignore" or believed.timestamp == largest:
         return believed
     where = SegmentKey(*(table[name][row].as_py() for name in SegmentKey._fields))
@@ -202,6 +202,5 @@ def _believe(
     except KafkatsError:
         # without an index the timestamp is taken as it is, which keeps the segment
         return believed._replace(timestamp=largest)
-    return believe(
-        largest, mtime_ms, policy, entries=entries["timestamp"].tolist(), neighbours=neighbours
-    )
+    times = entries["timestamp"].tolist()
+    return believe(largest, mtime_ms, policy, entries=times, neighbour=neighbour)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median_low
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -36,11 +35,11 @@ from kafkats.segment.reader import open_source
 UNITS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 """Conversion to milliseconds: multiply by the first number, divide by the second."""
 SUSPECT: Final = ("s", "us", "ns", "future")
-"""Results of `detect_unit` on which the policies act."""
+"""Results of `detect_units` on which the policies act."""
 SEEMS: Final = ("", "ms", "negative", *SUSPECT)
-"""All results of `detect_unit`."""
+"""All results of `detect_units`."""
 SLACK_MS: Final = 86_400_000
-"""How far a timestamp may lie after the mtime, since clocks differ."""
+"""The largest distance of a timestamp after the mtime, since clocks differ."""
 EARLIEST_MS: Final = 946_684_800_000
 """The year 2000.
 
@@ -58,11 +57,11 @@ class Believed(NamedTuple):
     evidence: str
     """timestamp (unchanged), entry (another one of the segment), converted, or mtime."""
     unit: str
-    """The result of `detect_unit` for the largest timestamp."""
+    """The result of `detect_units` for the largest timestamp."""
 
 
-def detect_unit(timestamp: int, mtime_ms: int, neighbours: Sequence[int] = ()) -> str:
-    """Return the unit in which a timestamp is plausible.
+def detect_units(timestamps: Ints, mtime_ms: Ints | int, neighbours: Ints | int) -> Ints:
+    """Return the units in which timestamps are plausible, as indexes into SEEMS, shape (n,).
 
         s, us, ns   plausible in this unit, and not in milliseconds
         ms          plausible
@@ -70,29 +69,11 @@ def detect_unit(timestamp: int, mtime_ms: int, neighbours: Sequence[int] = ()) -
         negative    below -1
         ""          no timestamp (-1), or an old one about which nothing can be said
 
-    `neighbours` are timestamps of records written after it, in any unit. They replace an mtime that
-    is wrong itself (before 2000). A timestamp as old as they are is taken as milliseconds.
+    `neighbours` are timestamps of records written after them, in any unit; -1: none. They replace
+    an mtime that is wrong itself (before 2000). A timestamp as old as its neighbour is taken as
+    milliseconds.
     """
-    if timestamp < 0:
-        return "negative" if timestamp < -1 else ""
     latest = _latest(mtime_ms, neighbours) + SLACK_MS
-    if EARLIEST_MS <= timestamp <= latest:
-        return "ms"
-    for unit, (factor, divisor) in UNITS.items():
-        if EARLIEST_MS <= timestamp * factor // divisor <= latest:
-            return unit
-    if timestamp > latest:
-        return "future"
-    return "ms" if any(0 <= other < EARLIEST_MS for other in neighbours) else ""
-
-
-def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
-    """Return `detect_unit` of each row and its one neighbour, as indexes into SEEMS, shape (n,)."""
-    plausible = (neighbours >= EARLIEST_MS) & (neighbours <= LATEST_MS)
-    latest = (
-        np.where(mtime_ms >= EARLIEST_MS, mtime_ms, np.where(plausible, neighbours, LATEST_MS))
-        + SLACK_MS
-    )
     cases = {
         "": timestamps == -1,
         "negative": timestamps < 0,
@@ -103,7 +84,7 @@ def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
         in_ms = timestamps // divisor  # not multiplied by the factor: that could overflow
         cases[unit] = (in_ms >= -(-EARLIEST_MS // factor)) & (in_ms <= latest // factor)
     cases["future"] = timestamps > latest
-    old = (neighbours >= 0) & (neighbours < EARLIEST_MS)
+    old = np.greater_equal(neighbours, 0) & np.less(neighbours, EARLIEST_MS)
     units: Ints = np.select(
         list(cases.values()), list(map(SEEMS.index, cases)), np.where(old, SEEMS.index("ms"), 0)
     )
@@ -111,13 +92,11 @@ def detect_units(timestamps: Ints, mtime_ms: Ints, neighbours: Ints) -> Ints:
 
 
 def unit_shares(timestamps: Ints, mtime_ms: int) -> dict[str, float]:
-    """Return the share of batches per result of `detect_unit`, the largest share first.
+    """Return the share of batches per result of `detect_units`, the largest share first.
 
     `timestamps` are the batches' largest timestamps. Shares add up to 1.
     """
-    seen = detect_units(
-        timestamps, np.full(len(timestamps), mtime_ms), np.full(len(timestamps), -1)
-    )
+    seen = detect_units(timestamps, mtime_ms, -1)
     counts = np.bincount(seen, minlength=len(SEEMS))
     return {
         SEEMS[n]: int(counts[n]) / len(timestamps)
@@ -132,7 +111,7 @@ def believe(
     policy: str,
     *,
     entries: Sequence[int] = (),
-    neighbours: Sequence[int] = (),
+    neighbour: int = -1,
 ) -> Believed:
     """Return the timestamp by which `policy`, report, ignore, mtime or clamp, decides on a segment.
 
@@ -140,7 +119,8 @@ def believe(
     its batches. A segment without timestamps (negative) gets none: Kafka uses its mtime under every
     policy.
     """
-    unit = detect_unit(largest_timestamp, mtime_ms, neighbours)
+    times = np.array([largest_timestamp, *entries], np.int64)
+    unit, *units = (SEEMS[n] for n in detect_units(times, mtime_ms, neighbour))
     if policy == "report" or unit not in SUSPECT:
         return Believed(largest_timestamp, "timestamp" if largest_timestamp >= 0 else "mtime", unit)
     without = (
@@ -149,22 +129,22 @@ def believe(
         else Believed(largest_timestamp, "timestamp", unit)
     )
     if policy == "ignore":
-        others = (each for each in entries if detect_unit(each, mtime_ms, neighbours) == "ms")
-        best = max(others, default=-1)
+        others = zip(entries, units, strict=True)
+        best = max((time for time, seems in others if seems == "ms"), default=-1)
         return Believed(best, "entry", unit) if best >= 0 else without
     factor, divisor = UNITS.get(unit, (0, 1))
     converted = largest_timestamp * factor // divisor
-    if policy == "clamp" and factor and converted <= _latest(mtime_ms, neighbours):
+    if policy == "clamp" and factor and converted <= int(_latest(mtime_ms, neighbour)):
         return Believed(converted, "converted", unit)
     return without
 
 
-def _latest(mtime_ms: int, neighbours: Sequence[int]) -> int:
-    """Return the latest plausible time."""
-    if mtime_ms >= EARLIEST_MS:
-        return mtime_ms
-    plausible = [other for other in neighbours if EARLIEST_MS <= other <= LATEST_MS]
-    return median_low(plausible) if plausible else LATEST_MS
+def _latest(mtime_ms: Ints | int, neighbours: Ints | int) -> Ints:
+    """Return the latest plausible time of each."""
+    plausible = np.greater_equal(neighbours, EARLIEST_MS) & np.less_equal(neighbours, LATEST_MS)
+    otherwise = np.where(plausible, neighbours, LATEST_MS)
+    latest: Ints = np.where(np.greater_equal(mtime_ms, EARLIEST_MS), mtime_ms, otherwise)
+    return latest
 
 
 SHARES: Final = pa.schema([

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from kafkats.config.option import Choice, Option, Options, Size, Time
+from kafkats.config.option import RARE, Choice, Option, Options, Size, Time
 from kafkats.config.options import Export, Now
 from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES
 
@@ -22,6 +22,7 @@ class Retain(Options):
             "--generation",
             param="generation",
             title="Kafka version",
+            section=RARE,
         ),
     ] = DEFAULT_RETENTION_RULE.name
     now: Now = None
@@ -34,6 +35,8 @@ class Retain(Options):
             stored="before_ms",
             unset="by retention.ms and retention.bytes",
             title="Delete before",
+            loses="Lost: records that retention.ms and retention.bytes keep, so that a broker would"
+            " keep them",
         ),
     ] = None
     export: Export = None
@@ -56,11 +59,17 @@ class Retain(Options):
         Option(
             "Also delete the expired first part of a segment that is kept; the rest is rewritten",
             "--inside-segments",
+            loses="Lost: records that a broker keeps until their whole segment has expired",
         ),
     ] = False
     last_segment: Annotated[
         bool,
-        Option("Also delete the last segment of a partition, as a broker does", "--last-segment"),
+        Option(
+            "Also delete the last segment of a partition, as a broker does",
+            "--last-segment",
+            loses="Lost: the newest records of a partition, once they have expired; a broker"
+            " deletes them too, but kafkats keeps them otherwise",
+        ),
     ] = False
 
 

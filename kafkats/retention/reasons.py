@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kafkats.config.durations import setting_text, span_text
+from kafkats.text import PLAN_A_REBUILD
 
 Ints = NDArray[np.int64]
 
@@ -70,7 +71,7 @@ _SENTENCES: Final[Mapping[Code, Callable[[int, int], str]]] = {
     Code.OLD_BY_MTIME: lambda age, limit: _old(age, "mtime", limit),
     Code.PINNED: lambda base, _: f"expired, but kept by the segment at {base} before it",
     Code.EMPTY: lambda *_: "an empty last segment stays",
-    Code.UNTRUSTED: lambda *_: "its time index is wrong or missing, see kafkats plan rebuild",
+    Code.UNTRUSTED: lambda *_: f"its time index is wrong or missing, see {PLAN_A_REBUILD}",
     Code.NOT_EXPIRED: lambda left, _: f"expires in {span_text(left)}",
     Code.NEVER_EXPIRES: lambda limit, _: f"never expires: retention.ms is {limit}",
     Code.BEYOND_MARK: lambda mark, _: f"reaches beyond the high watermark {mark}",

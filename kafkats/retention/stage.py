@@ -10,12 +10,12 @@ from kafkats import paths
 from kafkats.errors import CorruptPlan, Vanished
 from kafkats.logdir.changeset import Change, Remove
 from kafkats.logdir.checkpoints import (
-    EpochStart,
     encode_epochs,
     encode_offsets,
     read_epochs,
     read_offsets,
 )
+from kafkats.logdir.epochs import after
 from kafkats.logdir.families import noted, stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
@@ -102,11 +102,8 @@ def _updated(work: PartitionWork, item: Item) -> bytes | None:
 def _epochs(path: Path, start: int) -> bytes | None:
     """As LeaderEpochFileCache.truncateFromStart: the epoch of the new start begins there."""
     entries = read_epochs(path)
-    covering = [entry for entry in entries if entry.start_offset <= start]
-    if not covering or (len(covering) == 1 and covering[0].start_offset == start):
-        return None
-    later = [entry for entry in entries if entry.start_offset > start]
-    return encode_epochs([EpochStart(covering[-1].epoch, start), *later])
+    kept = after(entries, start)
+    return encode_epochs(kept) if kept != entries else None
 
 
 def _log_starts(path: Path, work: PartitionWork) -> bytes | None:

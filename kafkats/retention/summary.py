@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -83,17 +83,9 @@ def by_topic(rows: Iterable[SummaryRow]) -> list[TopicRow]:
     ]
 
 
-def sums_of(rows: Sequence[SummaryRow]) -> Sums:
+def sums_of(rows: Sequence[Mapping[str, Any]]) -> Sums:
     """Return the sums over rows of `summary_rows`."""
-    return {
-        "segments": sum(row["segments"] for row in rows),
-        "bytes": sum(row["bytes"] for row in rows),
-        "now_bytes": sum(row["now_bytes"] for row in rows),
-        "day_bytes": sum(row["day_bytes"] for row in rows),
-        "week_bytes": sum(row["week_bytes"] for row in rows),
-        "vetoed_bytes": sum(row["vetoed_bytes"] for row in rows),
-        "pinned_bytes": sum(row["pinned_bytes"] for row in rows),
-    }
+    return cast("Sums", {name: sum(row[name] for row in rows) for name in Sums.__annotations__})
 
 
 def summary_rows(verdicts: pa.Table, now_ms: int) -> list[SummaryRow]:
@@ -138,13 +130,7 @@ def summary_rows(verdicts: pa.Table, now_ms: int) -> list[SummaryRow]:
             "log_dir": row["log_dir"],
             "partition_dir": row["partition_dir"],
             "topic": row["topic"],
-            "segments": row["row_count"],
-            "bytes": row["bytes_sum"],
-            "now_bytes": row["now_bytes_sum"],
-            "day_bytes": row["day_bytes_sum"],
-            "week_bytes": row["week_bytes_sum"],
-            "vetoed_bytes": row["vetoed_bytes_sum"],
-            "pinned_bytes": row["pinned_bytes_sum"],
+            **cast("Sums", {"segments": row["row_count"], **{n: row[f"{n}_sum"] for n in counted}}),
             **kept.get(partition_of(row), _NOTHING),
         }
         for row in sums

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kafkats.config.option import Choice, Option, Options
+from kafkats.config.option import RARE, Choice, Option, Options
 from kafkats.config.options import Export, Now
 from kafkats.generations import DEFAULT_ROLL_RULE, ROLL_RULES
 
@@ -22,6 +22,7 @@ class Roll(Options):
             "--generation",
             param="generation",
             title="Kafka version",
+            section=RARE,
         ),
     ] = DEFAULT_ROLL_RULE.name
     now: Now = None

@@ -58,6 +58,7 @@ from kafkats.rolling.options import Roll
 from kafkats.rolling.rules import Active, Due, due, settings_of
 from kafkats.segment.facts import SegmentFacts
 from kafkats.split.items import blocked_item
+from kafkats.text import PLAN_A_REBUILD
 
 OPERATION: Final = "roll"
 
@@ -223,7 +224,7 @@ def _why_not_rolled(segment: SegmentRow, accepted: Collection[str]) -> str:
         if finding["kind"] == MISSING_RECORDS and OFFSETS_LOSS in accepted:
             continue
         if finding["severity"] in {"damage", "danger"} and not _only_not_closed(segment, finding):
-            return f"{finding['file']}: {finding['reason']}; kafkats plan rebuild"
+            return f"{finding['file']}: {finding['reason']}; {PLAN_A_REBUILD}"
     if segment["last_offset"] is None or segment["last_offset"] < segment["base_offset"]:
         return "its log end is not known"
     return ""

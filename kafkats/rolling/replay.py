@@ -84,16 +84,7 @@ class _Open:
     unindexed_bytes: int = 0
 
     def facts(self) -> Active:
-        return Active(
-            self.base_offset,
-            self.bytes,
-            self.first_timestamp,
-            self.largest_timestamp,
-            self.created_ms,
-            self.offset_entries,
-            self.time_entries,
-            self.jitter_ms,
-        )
+        return Active(**{name: getattr(self, name) for name in Active._fields})
 
     def take(self, append: Append, settings: Settings, rule: RollRule) -> None:
         if self.bytes == 0:
@@ -117,20 +108,8 @@ class _Open:
         self.bytes += size
 
     def closed(self, end_offset: int, reason: str) -> Rolled:
-        return Rolled(
-            self.base_offset,
-            end_offset,
-            self.bytes,
-            self.batches,
-            self.first_timestamp,
-            self.largest_timestamp,
-            self.created_ms,
-            self.last_append_ms,
-            self.offset_entries,
-            self.time_entries,
-            self.jitter_ms,
-            reason,
-        )
+        own = {name: value for name, value in vars(self).items() if name in Rolled._fields}
+        return Rolled(**own, end_offset=end_offset, reason=reason)
 
 
 def simulate(

@@ -73,4 +73,4 @@ class Answer(NamedTuple):
     reason: str = "past-end"
     segment: int = -1
     evidence: str = ""
-    """What decided, as text."""
+    """The reason for the answer, as text."""

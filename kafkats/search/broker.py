@@ -336,6 +336,3 @@ def _broker_log_end(partition: Partition) -> int:
         return partition.log_end_offset
     log, base_offset = active.log.source, active.base_offset
     return find_log_end(log, *active.offsets, base_offset, warm=True).offset
-
-
-__all__ = ["FOREVER", "find", "offsets_before", "why"]

@@ -23,7 +23,7 @@ from kafkats.segment.search import LOWEST, Hit
 __all__ = ["Partition", "PartitionUnit", "Segment", "open_unit"]
 
 _KEPT_OPEN: Final = 64
-"""How many segments have open files at a time."""
+"""The number of segments with open files at a time."""
 
 
 class Partition:

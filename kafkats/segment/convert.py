@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkats.errors import CorruptBatch, NotConvertible
-from kafkats.formats.convert import LOSSES, MAX_SEGMENT_BYTES, Target, convert_segment
+from kafkats.formats.build import Target
+from kafkats.formats.convert import MAX_SEGMENT_BYTES, convert_segment
 from kafkats.formats.framing import MAGIC_AT, MIN_LEFT, MIN_SIZE, OVERHEAD, frames
+from kafkats.generations import LOSSES
 from kafkats.hashes import Hash
 from kafkats.kernels import convert_state as k
 from kafkats.kernels.convert import convert
@@ -21,8 +23,6 @@ from kafkats.kernels.crc import crc_addresses
 from kafkats.segment.pack import Packer, bytes_at, lz4_compress_default
 from kafkats.segment.reader import Source
 from kafkats.segment.unpack import Unpacker, address_of, lz4_decompress_safe
-
-__all__ = ["Conversion", "Converter", "Target", "Write", "convert_source"]
 
 _PIECE: Final = 1024 * 1024
 """Bytes per call of `write`, so that the pages of the new file are written in runs.

@@ -61,7 +61,6 @@ class SegmentFacts(NamedTuple):
     batches: int = -1
     records: int = -1
     """-1 if wrappers (compressed magic 0 or 1) were not decompressed."""
-    wrappers: int = -1
     first_offset: int = -1
     """Of the first batch. v2: its base offset.
 

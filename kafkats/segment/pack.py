@@ -25,7 +25,7 @@ import cramjam
 from kafkats.compression import Codec, compress, gzip, snappy, zstd
 from kafkats.compression.checksums import crc32
 from kafkats.primitives import INT32
-from kafkats.segment.unpack import exported, exported_lz4
+from kafkats.segment.unpack import ZSTD, exported, exported_lz4
 
 if TYPE_CHECKING:
     from ctypes import _CArgObject, _NamedFuncPointer
@@ -265,25 +265,17 @@ def zstd_functions() -> Zstd | None:
 
     Returns None if they are not exported or give other bytes.
     """
-    names = ("createCCtx", "freeCCtx", "CCtx_reset", "CCtx_setParameter", "compressStream2")
-    functions = [exported("zstandard._cffi", f"ZSTD_{name}") for name in names]
+    context, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    functions = [
+        exported(ZSTD, "ZSTD_createCCtx", context),
+        exported(ZSTD, "ZSTD_freeCCtx", size, context),
+        exported(ZSTD, "ZSTD_CCtx_reset", size, context, number),
+        exported(ZSTD, "ZSTD_CCtx_setParameter", size, context, number, number),
+        exported(ZSTD, "ZSTD_compressStream2", size, context, context, context, number),
+    ]
     if None in functions:
         return None
     library = Zstd(*functions)  # type: ignore[arg-type]
-    context, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-    for function, result, arguments in zip(
-        functions,
-        (context, size, size, size, size),
-        (
-            [],
-            [context],
-            [context, number],
-            [context, number, number],
-            [context, context, context, number],
-        ),
-        strict=True,
-    ):
-        function.restype, function.argtypes = result, arguments  # type: ignore[union-attr]
     return library if all(_gives_our_zstd(library, trial) for trial in _trials()) else None
 
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import stat
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.errors import BadInput, Changed, CorruptBatch, KafkatsError, storage
+from kafkats.errors import Changed, CorruptBatch, KafkatsError, storage
 from kafkats.formats.framing import MIN_LEFT
 from kafkats.formats.message_set import WRAPPER_CODECS
-from kafkats.segment.reader import Source, Window
+from kafkats.segment.reader import Source, Window, open_regular
 from kafkats.segment.refusal import refused
 from kafkats.segment.unpack import Unpacker
 
@@ -56,15 +55,9 @@ class OpenLog:
         self._buffer = np.empty(0, np.uint8)
         self._whole: Window | None = None
         self._zeros_from: set[int] = set()
-        with storage(path, "open"):
-            # do not block on a FIFO
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            facts = os.fstat(self._fd)
+        self._fd, facts = open_regular(path)
         self.size, self.mtime_ms = facts.st_size, facts.st_mtime_ns // 1_000_000
         self._reads_left = _READS_BEFORE_MAP if mapped and self.size else -1
-        if not stat.S_ISREG(facts.st_mode):
-            self.close()
-            raise BadInput("not a regular file", path=path)
         self.source: Final = Source(
             self.size, self.mtime_ms, self._window, self._read, self._only_zeros
         )

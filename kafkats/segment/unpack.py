@@ -18,7 +18,7 @@ import importlib
 import weakref
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from isal import isal_zlib
@@ -27,8 +27,10 @@ from numpy.typing import NDArray
 from kafkats.compression import Codec, decompress
 
 if TYPE_CHECKING:
-    from ctypes import _NamedFuncPointer
+    from ctypes import _NamedFuncPointer, _SimpleCData
 
+ZSTD: Final = "zstandard._cffi"
+"""The module whose library is libzstd."""
 _ROOM: Final = 4 * 1024 * 1024
 _GZIP_PLAIN: Final = bytes.fromhex("1f8b0800")
 _ISAL_ERROR: Final[type[Exception]] = isal_zlib.error  # type: ignore[assignment]
@@ -141,20 +143,15 @@ class Zstd(NamedTuple):
 @cache
 def zstd_functions() -> Zstd | None:
     """Return functions of the zstandard wheel; None if they are not exported or fail a trial."""
+    pointer, number = ctypes.c_void_p, ctypes.c_size_t
     functions = [
-        exported("zstandard._cffi", f"ZSTD_{name}")
-        for name in ("createDCtx", "decompressDCtx", "freeDCtx")
+        exported(ZSTD, "ZSTD_createDCtx", pointer),
+        exported(ZSTD, "ZSTD_decompressDCtx", number, pointer, pointer, number, pointer, number),
+        exported(ZSTD, "ZSTD_freeDCtx", number, pointer),
     ]
     if None in functions:
         return None
     zstd = Zstd(*functions)  # type: ignore[arg-type]
-    for function, result, arguments in zip(
-        functions,
-        (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t),
-        ([], [ctypes.c_void_p] + [ctypes.c_void_p, ctypes.c_size_t] * 2, [ctypes.c_void_p]),
-        strict=True,
-    ):
-        function.restype, function.argtypes = result, arguments  # type: ignore[union-attr]
     packed = bytes.fromhex("28b52ffd2005290000") + b"kafka"
     room = ctypes.create_string_buffer(16)
     context = zstd.create()
@@ -173,21 +170,26 @@ def address_of(function: Callable[..., int] | None) -> int:
 
 def exported_lz4(name: str) -> _NamedFuncPointer | None:
     """Return `int name(source, destination, size, room)` of liblz4, or None."""
-    function = exported("lz4.block._block", name)
-    if function is not None:
-        function.restype = ctypes.c_int
-        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
-    return function
+    pointer, number = ctypes.c_void_p, ctypes.c_int
+    return exported("lz4.block._block", name, number, pointer, pointer, number, number)
 
 
-def exported(module: str, name: str) -> _NamedFuncPointer | None:
+def exported(
+    module: str,
+    name: str,
+    result: type[_SimpleCData[Any]] | None = None,
+    *arguments: type[_SimpleCData[Any]],
+) -> _NamedFuncPointer | None:
     """Return the C function `name` that the extension module `module` exports, or None.
 
-    A module without a file is a part of Python (zlib in Debian's 3.13): its libraries are those of
-    the process.
+    Without `result` it takes what it is given, and returns an int. A module without a file is a
+    part of Python (zlib in Debian's 3.13): its libraries are those of the process.
     """
     try:
         path = getattr(importlib.import_module(module), "__file__", None)
-        return ctypes.CDLL(path)[name]
+        function = ctypes.CDLL(path)[name]
     except (ImportError, OSError, AttributeError):
         return None
+    if result is not None:
+        function.restype, function.argtypes = result, arguments
+    return function

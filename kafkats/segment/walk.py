@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from kafkats.formats.model import TimestampType
 from kafkats.kernels import walk_state as k
 from kafkats.segment.facts import Cell, SegmentFacts, StopReason
-from kafkats.segment.plain_budget import take_from_budget
-from kafkats.segment.plain_walk import PlainWalk
 from kafkats.segment.reader import Source
 
 Points = NDArray[np.int64]
@@ -99,17 +97,29 @@ def walk(
     `on_points` receives the points of the batches that get an index entry, in chunks. Raises
     Vanished, StorageFailed.
     """
-    state = k.new_state()
-    cells = k.new_table()
+    from kafkats.segment.stored_walk import checksum_addresses, walk_kernel  # reads a file
+
+    kernel, state, cells = walk_kernel(), k.new_state(), k.new_table()
+    points = np.empty((POINTS_AT_ONCE if on_points else 1, k.POINT_COLUMNS), np.int64)
     state[k.BASE_OFFSET], state[k.INTERVAL] = base_offset, interval if on_points else NO_INTERVAL
+    if checksums:
+        state[k.CRC32], state[k.CRC32C] = checksum_addresses()
+    state[k.OFFSET_ENTRIES] = _address(offset_entries)
+    state[k.OFFSET_COUNT] = len(offset_entries) // 8
+    state[k.TIME_ENTRIES], state[k.TIME_COUNT] = _address(time_entries), len(time_entries) // 12
     state[k.POSITION] = start
     end = source.size if end is None else min(end, source.size)
-    entries = offset_entries, time_entries
-    asked = _Asked(source, end, checksums, (state, cells), entries, on_points)
-    if take_from_budget(end - start):
-        _plainly(asked)
-    else:
-        _by_kernel(asked)
+    if end > start:
+        _load(state, source, start, 18, end)
+    while (why := kernel(state, cells, points)) != k.STOPPED:
+        if why == k.POINTS_FULL and on_points:
+            on_points(points)
+            state[k.POINTS] = 0
+            continue
+        needed = int(state[k.NEEDED]) if why == k.NEED_BYTES else 18
+        _load(state, source, int(state[k.POSITION]), needed, end)
+    if on_points and state[k.POINTS]:
+        on_points(points[: state[k.POINTS]])
     found = tuple(_cells(cells))
     return Walked(
         _facts(state, found, source, base_offset, start, checksums),
@@ -121,63 +131,6 @@ def walk(
         found,
         int(state[k.FINGERPRINT]) & (2**64 - 1),
     )
-
-
-_Tables = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""The state of a walk, and the table of its cells."""
-
-
-class _Asked(NamedTuple):
-    """The arguments of a walk."""
-
-    source: Source
-    end: int
-    checksums: bool
-    tables: _Tables
-    entries: tuple[bytes, bytes]
-    """The entries of both indexes."""
-    on_points: Callable[[Points], None] | None
-
-
-def _plainly(asked: _Asked) -> None:
-    """Walk in plain Python, over bytes that are read at once."""
-    source, end, checksums, tables, entries, on_points = asked
-    start = int(tables[0][k.POSITION])
-    plain = PlainWalk(*tables, *entries)
-    if end > start:
-        plain.walk(source.read(start, end - start), start, checksums=checksums)
-    if on_points and plain.points:
-        on_points(np.array(plain.points, np.int64))
-
-
-def _by_kernel(asked: _Asked) -> None:
-    """Walk with the kernel, window by window."""
-    from kafkats.segment.stored_walk import checksum_addresses, walk_kernel  # reads a file
-
-    kernel = walk_kernel()
-    source, end, checksums, tables, (offset_entries, time_entries), on_points = asked
-    state = tables[0]
-    points = np.empty((POINTS_AT_ONCE if on_points else 1, k.POINT_COLUMNS), np.int64)
-    if checksums:
-        state[k.CRC32], state[k.CRC32C] = checksum_addresses()
-    state[k.OFFSET_ENTRIES] = _address(offset_entries)
-    state[k.OFFSET_COUNT] = len(offset_entries) // 8
-    state[k.TIME_ENTRIES], state[k.TIME_COUNT] = _address(time_entries), len(time_entries) // 12
-    state[k.FILE_END] = state[k.LIMIT] = state[k.LOADED] = 0
-    if end > state[k.POSITION]:
-        _load(state, source, int(state[k.POSITION]), 18, end)
-    while True:
-        why = kernel(*tables, points)
-        if why == k.POINTS_FULL and on_points:
-            on_points(points)
-            state[k.POINTS] = 0
-            continue
-        if why == k.STOPPED:
-            break
-        needed = int(state[k.NEEDED]) if why == k.NEED_BYTES else 18
-        _load(state, source, int(state[k.POSITION]), needed, end)
-    if on_points and state[k.POINTS]:
-        on_points(points[: state[k.POINTS]])
 
 
 def _cells(table: NDArray[np.int64]) -> Iterator[Cell]:
@@ -244,7 +197,6 @@ def _facts(
         stop_position=position,
         batches=batches,
         records=-1 if wrappers else records,
-        wrappers=wrappers,
         first_offset=max(s[k.FIRST_OFFSET], -1),
         last_offset=s[k.LAST_OFFSET],
         next_offset=s[k.LAST_OFFSET] + 1 if batches else base_offset,

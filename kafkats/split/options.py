@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from kafkats.config.option import Choice, Option, Options, Size, Time
+from kafkats.config.option import RARE, Choice, Option, Options, Size, Time
 
 SPLITS: Final = ("rolled", "mixed", "expired")
 
@@ -30,6 +30,7 @@ class Split(Options):
             "Needed by rolled, unless a time is given: parts are at most this large",
             "--segment-bytes",
             unset="no limit",
+            section=RARE,
         ),
     ] = None
     segment_ms: Annotated[
@@ -41,6 +42,7 @@ class Split(Options):
             "--segment-ms",
             "MS",
             unset="no limit",
+            section=RARE,
         ),
     ] = None
     earliest: Annotated[
@@ -51,6 +53,7 @@ class Split(Options):
             unset="1970",
             stored="earliest_ms",
             initial="1970-01-01T00:00:00Z",
+            section=RARE,
         ),
     ] = 0
     latest: Annotated[
@@ -68,5 +71,6 @@ class Split(Options):
             "Needed by expired: records before this time have expired",
             "--before",
             stored="expired_before_ms",
+            section=RARE,
         ),
     ] = None

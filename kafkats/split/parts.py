@@ -27,6 +27,7 @@ from kafkats.plans.units import Unit
 from kafkats.segment.reader import Source, open_source
 from kafkats.split.options import SPLITS, Split
 from kafkats.split.points import MOST, NO_LIMIT, Border, as_rolled, expired_head, unmixed
+from kafkats.text import Flag, Text
 
 
 class PartRow(KeyRow):
@@ -95,9 +96,18 @@ def check_options(options: SplitOptions) -> None:
     if options.split not in SPLITS:
         raise UsageError(f"unknown split {options.split!r}; known are {', '.join(SPLITS)}")
     if options.split == "rolled" and not (options.segment_bytes or options.segment_ms):
-        raise UsageError("--where rolled needs --segment-bytes or --segment-ms")
+        raise UsageError(
+            Text(
+                *(Flag("--where"), " rolled needs "),
+                *(Flag("--segment-bytes"), " or ", Flag("--segment-ms")),
+            )
+        )
     if options.split == "expired" and options.expired_before_ms is None:
-        raise UsageError("--where expired needs --before: what is older has expired")
+        raise UsageError(
+            Text(
+                Flag("--where"), " expired needs ", Flag("--before"), ": what is older has expired"
+            )
+        )
     if options.rule not in RULES or not RULES[options.rule].for_brokers:
         raise Refused(f"rule {options.rule} would mislead a broker, or is unknown")
 

@@ -12,7 +12,7 @@ MOST_CELLS: Final = 50_000_000
 """The most cells of one interval for one partition: more than a year of seconds."""
 
 Span = tuple[int, int]
-"""From (ms, inclusive) to (exclusive)."""
+"""The first ms and the end (ms, exclusive)."""
 
 
 def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:

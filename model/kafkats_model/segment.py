@@ -11,9 +11,9 @@ from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from kafkats.errors import CorruptBatch, NotConvertible, NotEqual
-from kafkats.formats.convert import MAX_SEGMENT_BYTES, Target
+from kafkats.formats.build import Target
+from kafkats.formats.convert import MAX_SEGMENT_BYTES, add_losses
 from kafkats.formats.framing import MIN_LEFT, MIN_SIZE, OVERHEAD
-from kafkats.formats.losses import add_losses
 from kafkats.formats.model import Batch, Record
 from kafkats.generations import LOSSES, MAX_RELATIVE_OFFSET
 from kafkats.hashes import Hash

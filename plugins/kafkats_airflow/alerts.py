@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from airflow.configuration import conf
@@ -34,16 +34,9 @@ Notifier = Callable[[Mapping[str, Any]], object]
 _LOG: Final = logging.getLogger(__name__)
 
 
-class Alerts(TypedDict, total=False):
-    """Arguments of a DAG."""
-
-    on_failure_callback: Callable[[Context], None]
-    deadline: list[DeadlineAlert]
-
-
-def of(dag_id: str) -> Alerts:
+def of(dag_id: str) -> dict[str, Any]:
     """Return the arguments of a DAG that make its alerts; none if the deployment has none."""
-    found: Alerts = {}
+    found: dict[str, Any] = {}
     if settings.NOTIFIER:
         found["on_failure_callback"] = run_failed
     if interval := settings.DEADLINES.get(dag_id):

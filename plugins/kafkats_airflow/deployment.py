@@ -17,8 +17,7 @@ submit, on the worker, whatever the params, XComs and states of tasks say:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from airflow.configuration import conf
 from airflow.providers.common.compat.sdk import Context
@@ -48,9 +47,8 @@ def check(context: Context) -> None:
     params = params_of(context)
     _check_fixed("policy", params.get("policy", settings.POLICY), settings.POLICY)
     _check_fixed("folder", params.get("folder", settings.FOLDER), settings.FOLDER)
-    given = cast("Mapping[str, Any]", params)
     for name in ("ledger", "clients", "tables"):
-        if path := given.get(name):
+        if path := params.get(name):
             bounds().check_inside(path, name)
     days = params.get("undo_days", settings.FLOOR_DAYS)
     if days < settings.FLOOR_DAYS:

@@ -15,6 +15,7 @@ from airflow.sdk import get_current_context
 
 from kafkats.errors import Holder, KafkatsError
 from kafkats_airflow import deployment, sentences, settings
+from kafkats_airflow.forms import values
 from kafkats_airflow.forms.values import given_params
 
 FAILURE: Final = "failure"
@@ -38,6 +39,8 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             settings.check()
+            if context := _task_of(args):
+                values.refuse_unknown(context)
             if deployment.hardened():
                 deployment.check(context_of(args))
             return do(*args, **kwargs)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 FRAME: Final = "/plugin/kafkats"
-"""Where Airflow frames the pages: the menu's route. The path of the framed page follows."""
+"""The route of the menu in which Airflow frames the pages. The path of the framed page follows."""
 
 
 def page_of(page: str, dag_id: str, run_id: str) -> str:

@@ -6,13 +6,13 @@ The first line of a failure says what, where and why, and what to do.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Final
+from typing import Any, Final
 
 from kafkats.counts import counted, size_text
 from kafkats.errors import KafkatsError
 from kafkats.progress import Progress
 from kafkats.result import Proved, Ran, Result
-from kafkats_airflow.airflow_words import in_airflow
+from kafkats_airflow.forms.wording import in_form
 
 _AGAIN: Final = "another try can help"
 _SAME: Final = "another try fails again until then"
@@ -40,7 +40,7 @@ has that of its base.
 
 def of(error: KafkatsError, params: Container[str] | None = None) -> str:
     """Return the sentence of an error, and what to do about it. `params` are those of the run."""
-    first, newline, rest = in_airflow(str(error), params).partition("\n")
+    first, newline, rest = in_form(error.text, params).partition("\n")
     names = (one.__name__ for one in type(error).__mro__)
     advice = next((ADVICE[name] for name in names if name in ADVICE), "")
     told = f"; {advice}" if advice and advice.partition(";")[0] not in first else ""
@@ -49,15 +49,30 @@ def of(error: KafkatsError, params: Container[str] | None = None) -> str:
 
 def of_findings(job: str, result: Result, params: Container[str] | None = None) -> str:
     """Return the findings of a job's result that fail its task (`params`: as in `of`)."""
-    return in_airflow(f"{job}: {_of_findings(result)}", params)
+    return f"{job}: {_of_findings(result, params)}"
 
 
-def _of_findings(result: Result) -> str:
+def of_result(result: Result, params: Container[str] | None = None) -> dict[str, Any]:
+    """Return what is told of a result, its sentences in words (`params`: as in `of`)."""
+
+    def worded(value: Any) -> Any:
+        if isinstance(value, str):
+            return in_form(result.text(value), params)
+        if isinstance(value, list):
+            return [worded(one) for one in value]
+        return {k: worded(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+    told: dict[str, Any] = worded(result.told())
+    return told
+
+
+def _of_findings(result: Result, params: Container[str] | None) -> str:
+    errors = [in_form(result.text(one), params) for run in result.runs for one in run.errors]
     if result.verb == "apply":
-        return _not_applied(result.runs[0])
+        return _not_applied(result.runs[0], errors)
     if result.proof and result.proof.not_equal:
         return _not_as_planned(result.proof, (result.found or {}).get("report"))
-    if errors := [error for run in result.runs for error in run.errors]:
+    if errors:
         return f"{_some(errors)}; see this task's log, mend that, then clear the task"
     if unreadable := (result.found or {}).get("unreadable"):
         partitions = counted(unreadable, "partition")
@@ -116,15 +131,14 @@ def duration(seconds: float) -> str:
     return f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"
 
 
-def _not_applied(run: Ran) -> str:
+def _not_applied(run: Ran, errors: Sequence[str]) -> str:
     outcomes = run.outcomes
     left = [f"{outcomes[word]} {word}" for word in ("refused", "failed") if outcomes.get(word)]
     files = f"{' and '.join(left)} of {counted(sum(outcomes.values()), 'file')}"
     partitions = counted(run.partitions, "partition")
     where = f" in {run.left_partitions} of {partitions}" if run.partitions else ""
     undo = "; Undo on the page of the run puts back what was done" if outcomes.get("done") else ""
-    some = _some(run.errors)
-    return f"{files}{where}: {some}; clear the run to make a new plan of the rest{undo}"
+    return f"{files}{where}: {_some(errors)}; clear the run to make a new plan of the rest{undo}"
 
 
 def _not_as_planned(proof: Proved, report: str | None) -> str:

@@ -31,7 +31,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Final, NamedTuple, TypedDict, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kafkats.config import parse_duration
 from kafkats.config.approvers import NAME as APPROVERS_NAME
@@ -144,17 +144,10 @@ DEADLINES: Final = _read(
 )
 
 
-class Submitting(TypedDict):
-    """Arguments of operators."""
-
-    pool: str
-    execution_timeout: timedelta
-
-
-SUBMITTING: Final[Submitting] = {"pool": POOL, "execution_timeout": TIMEOUTS.job}
-"""What every task has that submits to Spark; a mapped one takes it in `partial`."""
+SUBMITTING: Final[dict[str, Any]] = {"pool": POOL, "execution_timeout": TIMEOUTS.job}
+"""The arguments of every task that submits to Spark; a mapped one takes them in `partial`."""
 OWNED: Final = {"owner": "kafka", "retries": 1, "retry_delay": timedelta(minutes=1)}
-"""What every task of a DAG has, unless it says otherwise."""
+"""The arguments of every task of a DAG, unless it names others."""
 
 HARDENED: Final = APPROVERS_NAME in os.environ
 """Whether triggering a DAG is not enough to write."""

@@ -45,10 +45,11 @@ class Asking:
         """The question in Airflow's REST."""
         return f"/api/v2/dags/{DAG}/dagRuns/{self.run}/taskInstances/approve/-1/hitlDetails"
 
-    def send(self, digest: str) -> None:
-        """Approve by REST, naming a digest, and wait until the task has seen that."""
+    def send(self, digest: str | None) -> None:
+        """Approve by REST, naming a digest or none, and wait until the task has seen that."""
         seen = self._processes()
-        given = {"chosen_options": ["Approve"], "params_input": {"digest": digest}}
+        form = {} if digest is None else {"digest": digest}
+        given = {"chosen_options": ["Approve"], "params_input": form}
         self.airflow.api("PATCH", self.path(), given)
         self.airflow.until(lambda: self._processes() > seen, "does not take an answer", 600)
 

@@ -434,13 +434,18 @@ def cleared(airflow: Standalone, browser: Browser, asking: people.Asking) -> peo
 def test_an_answer_to_the_plan_before_a_clear_is_not_taken(
     airflow: Standalone, cleared: people.Asking
 ) -> None:
-    """As from a form of Airflow's own that was open before: the question stays open."""
+    """As from a form of Airflow's own that was open before: the question stays open, and so does
+    the try that asks it, also after an answer without a digest.
+    """
     first = airflow.api("GET", cleared.path())["params"]["digest"]["value"]
     assert first != cleared.question()["digest"], "Airflow keeps the text of the first question"
-    cleared.send(first)
-    assert not cleared.answered
-    now = airflow.asked(people.DAG, cleared.run)
-    assert not now["response_received"]
+    path = cleared.path().removesuffix("/-1/hitlDetails")
+    tried = airflow.api("GET", path)["try_number"]
+    for digest in (first, None):
+        cleared.send(digest)
+        assert not cleared.answered
+        assert not airflow.asked(people.DAG, cleared.run)["response_received"]
+    assert airflow.api("GET", path)["try_number"] == tried
 
 
 @pytest.fixture(scope="module")

@@ -226,7 +226,7 @@ def test_an_instant_is_an_instant_also_where_a_broker_takes_it_for_a_word(
             *["taken-for-a-word"] * 2,
         )
         assert (
-            f"\nts-shuffled-0  {instant} "
+            f"\nts-shuffled-0  {iso} "
             in run(capsys, "lookup", root, "--topics", "ts-shuffled", "--at", at)[1]
         )
         exports = {}

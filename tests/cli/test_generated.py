@@ -58,7 +58,7 @@ def test_values_and_defaults() -> None:
         "at": 1000, "how": "b", "magic": 2, "jobs": None, "bytes": 256 * 2**20, "step": None, "names": (),
         "words": (), "file": None, "deep": False, "prove": None, "runs": (),
     }  # fmt: skip
-    words = "--at 5 --how a --magic 1 --jobs 3 -l 1KiB --step 2m --name x --name y --words p,q --file f --deep --no-proof --runs r s"
+    words = "--at 1970-01-01T00:00:00.005Z --how a --magic 1 --jobs 3 -l 1KiB --step 2m --name x --name y --words p,q --file f --deep --no-proof --runs r s"
     assert run(*words.split()) == {
         "at": 5, "how": "a", "magic": 1, "jobs": 3, "bytes": 1024, "step": 120_000, "names": ("x", "y"),
         "words": ("p", "q"), "file": Path("f"), "deep": True, "prove": False, "runs": ("r", "s"),
@@ -71,12 +71,12 @@ def test_values_and_defaults() -> None:
         ("", "Missing option '--at'"),
         ("", "Which offset was it?"),
         ("--at noon", "is not a time: ISO 8601"),
-        ("--at 5 --how c", "is not one of 'a', 'b'"),
-        ("--at 5 --magic 3", "'3' is not one of '1', '2'"),
-        ("--at 5 --jobs 0", "not in the range x>=1"),
-        ("--at 5 --jobs many", "'many' is not a valid whole number"),
-        ("--at 5 --limit much", "a size such as"),
-        ("--at 5 --form x", "No such option"),
+        ("--at 1970-01-01T00:00:00.005Z --how c", "is not one of 'a', 'b'"),
+        ("--at 1970-01-01T00:00:00.005Z --magic 3", "'3' is not one of '1', '2'"),
+        ("--at 1970-01-01T00:00:00.005Z --jobs 0", "not in the range x>=1"),
+        ("--at 1970-01-01T00:00:00.005Z --jobs many", "'many' is not a valid whole number"),
+        ("--at 1970-01-01T00:00:00.005Z --limit much", "a size such as"),
+        ("--at 1970-01-01T00:00:00.005Z --form x", "No such option"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(words: str, said: str) -> None:
@@ -85,7 +85,7 @@ def test_a_value_that_cannot_be_is_refused(words: str, said: str) -> None:
 
 def test_help_lists_the_values_that_operators_need_and_others_are_accepted() -> None:
     assert "--rule [c|d] " in run("--help", model=Ruled)
-    assert run("--at", "5", "--rule", "e", model=Ruled)["rule"] == "e"
+    assert run("--at", "1970-01-01T00:00:00.005Z", "--rule", "e", model=Ruled)["rule"] == "e"
 
 
 def test_help_has_the_sentence_and_what_holds_without_it() -> None:

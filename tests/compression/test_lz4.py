@@ -6,7 +6,7 @@ import lz4.frame
 import pytest
 
 from kafkats.compression import lz4 as kafka_lz4
-from kafkats.compression.xxhash32 import xxhash32
+from kafkats.compression.lz4 import xxhash32
 from kafkats.errors import CorruptBatch
 
 LIMIT = 16 << 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from kafkats.generations import RULES
-from kafkats.logdir.recovery import recovery_of
+from kafkats.logdir.root import recovered_segments
 from kafkats.segment.reader import open_segment
 from tests.builders.directories import scan_root
 from tests.builders.logs import build
@@ -29,7 +29,7 @@ def recovered(golden: Unpacked, one: Case) -> list[Segment]:
     """The segments of `after` that the restart recovered, as far as they still hold what was recovered."""
     before, after = golden(one, "before"), golden(one, "after")
     root = scan_root(before)
-    start = {p.path.name: recovery_of(root, p).segments for p in root.partitions}
+    start = {p.path.name: recovered_segments(root, p) for p in root.partitions}
     found = []
     for segment in golden.segments_in(one, "after"):
         name = segment.partition.name

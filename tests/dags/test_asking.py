@@ -5,13 +5,16 @@ from __future__ import annotations
 import datetime
 import json
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.api_fastapi.execution_api.datamodels.hitl import HITLDetailRequest
 from airflow.sdk.exceptions import TaskAwaitingInput
+from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
 from kafkats_airflow.approvals import answers
 from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.approvals.guards import NO, NOTHING, YES, GuardApproval
@@ -45,10 +48,17 @@ def context(tmp_path: Path) -> Any:
 
 @pytest.fixture
 def upserts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What Airflow is told to ask."""
+    """What Airflow is told to ask, as its server takes it."""
     told: list[dict[str, Any]] = []
+
+    def upsert(*, ti_id: str, **asked: Any) -> None:
+        sent = asked | {"assigned_users": []}
+        payload = CreateHITLDetailPayload(ti_id=uuid.UUID(int=int(ti_id)), **sent)
+        HITLDetailRequest.model_validate_json(payload.model_dump_json())
+        told.append(asked)
+
     for module in ("airflow.providers.standard.operators.hitl", "kafkats_airflow.approvals.asking"):
-        monkeypatch.setattr(f"{module}.upsert_hitl_detail", lambda **asked: told.append(asked))
+        monkeypatch.setattr(f"{module}.upsert_hitl_detail", upsert)
     return told
 
 
@@ -102,16 +112,18 @@ def test_an_answer_to_another_plan_leaves_the_question_open(
         approval().execute(context)
     hour_later_ns = time.time_ns() + 3_600_000_000_000
     monkeypatch.setattr("kafkats.clock.time.time_ns", lambda: hour_later_ns)
+    with pytest.raises(TaskAwaitingInput):
+        approval().execute_complete(context, answer("Approve", None))
     with pytest.raises(TaskAwaitingInput) as open_still:
         approval().execute_complete(context, answer("Approve", OTHER))
     left = datetime.timedelta(milliseconds=question(context)["until_ms"] - hour_later_ns // 10**6)
     assert open_still.value.timeout == left, "the deadline is that of the question"
-    assert len(upserts) == 2, "the second takes Airflow's record of the answer away"
+    assert len(upserts) == 3, "each after the first takes Airflow's record of the answer away"
     record = Path(context["params"]["folder"], "dag", "run", "approval.json")
     assert not record.exists()
 
-    approval().execute_complete(context, answer("Reject", SHOWN))
-    assert json.loads(record.read_text())["digests"] == []
+    approval().execute_complete(context, answer("Approve", SHOWN))
+    assert json.loads(record.read_text())["digests"] == [SHOWN]
 
 
 def test_a_question_of_an_earlier_version_is_answered_as_before(

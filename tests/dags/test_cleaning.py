@@ -70,6 +70,9 @@ class Scene:
         self.newer = self.root / NEW / "newer"
         self.newer.mkdir()
         shutil.copy2(self.run / "report.json", self.newer)
+        told = json.loads((self.run / "overview.json").read_text())
+        told |= {"run_id": "newer", "written_ms": told["written_ms"] + 1, "undo": []}
+        (self.newer / "overview.json").write_text(json.dumps(told))
         age(self.newer, LONG_AGO + DAY_S)
 
     def __call__(self, **more: Any) -> Kept | None:
@@ -204,9 +207,18 @@ def alone_on_its_volume(scene: Scene) -> None:
     (scene.newer / "report.json").write_text(json.dumps(said | {"volumes": ["/another"]}))
 
 
+def deeper_than_the_newer_one(scene: Scene) -> None:
+    scene.purge()
+    path = scene.newer / "overview.json"
+    told = json.loads(path.read_text())
+    told["volumes"] = [one | {"depth": "tail"} for one in told["volumes"]]
+    path.write_text(json.dumps(told))
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
+        (deeper_than_the_newer_one, "newest"),
         (interrupted, "interrupted"),
         (not_proved, "not proved"),
         (named_in_the_ledger, "ledger"),

@@ -117,6 +117,9 @@ def test_wrong_from_the_start(
         told, seen = report(tmp_path / "reports"), overview(tmp_path / "reports")
         assert told["outcome"] == seen["outcome"] == "not finished"
         assert told["failures"][0].startswith(why)
+        names = {path.name for path in (tmp_path / "reports").rglob("*") if path.is_file()}
+        assert not {one for one in names if one.endswith((".parquet", ".png"))}
+        assert "board.json" not in names, "no page takes it for the newest facts"
         assert seen["failed"] and seen["why"].startswith(why), "the list of runs shows it"
         assert said[-1].startswith(f"AirflowFailException not finished: {FIRST[dag]}: ")
 

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 from kafkats_airflow import settings
 from kafkats_airflow.forms.boxes import boxes, default_in_words
-from kafkats_airflow.forms.catalogue import FORMS, LOSES, RARE, form_of
+from kafkats_airflow.forms.catalogue import FORMS, LOSES, declared_in, form_of
 from kafkats_airflow.forms.writing import (
     DRY_RUN,
     DRY_RUN_SAID,
@@ -25,7 +25,7 @@ from kafkats_airflow.forms.writing import (
 )
 
 from kafkats.config import parse_duration, parse_size
-from kafkats.config.option import FILES, REQUIRED
+from kafkats.config.option import FILES, RARE, REQUIRED
 from kafkats.config.topics import topic_filter
 from kafkats.recovery.rules import start_rule
 
@@ -168,7 +168,8 @@ def test_a_run_by_default_opens_no_section(name: str) -> None:
     """What is folded away has a default; what must be given, and what decides about writing, is seen."""
     shown = boxes(FORMS[name])
     folded_ids = {param for param, box in shown.items() if box.labels.get("section") == RARE}
-    assert folded_ids == set(FORMS[name].rare)
+    rare = {one.param for one in declared_in(FORMS[name]).values() if one.option.section == RARE}
+    assert folded_ids == rare
     assert {box.labels.get("section") for box in shown.values()} <= {None, LOSES, RARE, FILES}
     for param, box in shown.items():
         folded = "section" in box.labels
@@ -229,7 +230,13 @@ def test_the_forms_of_a_deployment_that_writes_by_itself() -> None:
 
 
 def test_options_by_which_more_is_lost_are_fenced_and_say_what() -> None:
-    found = {name: dict(form.loses) for name, form in FORMS.items() if form.loses}
+    found = {
+        name: {
+            one.param: one.option.loses for one in declared_in(form).values() if one.option.loses
+        }
+        for name, form in FORMS.items()
+    }
+    found = {name: loses for name, loses in found.items() if loses}
     assert {name: set(loses) for name, loses in found.items()} == {
         "retain": {"before", "inside_segments", "last_segment"},
         "recover": {"like_kafka"},

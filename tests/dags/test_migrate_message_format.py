@@ -377,7 +377,7 @@ def reached(jobs: Pretended, tmp_path: Path, *wanted: tuple[str, dict[str, Any]]
             for one in work
             if one["convert"]
         ]
-        stages["parity"] = migration.parity(work)
+        stages["parity"] = migration.parity(context, work)
         stages["certify"] = [
             jobs.run(**asked_of(migration.to_certify(one), context, KafkatsJobOperator))
             for one in work

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from kafkats_airflow.reports import overview
-from kafkats_airflow.reports.common import PARTITION, SEGMENT
+from kafkats_airflow.reports.common import PARTITION, SEGMENT, segments_of
 
 from kafkats.cli import cli
 from kafkats.migration.census import CENSUS
-from kafkats.plans.facts import SEGMENTS, read_table, summary
+from kafkats.plans.facts import SEGMENTS, read_table, summary, write_table
 from tests.builders.directories import another_volume
 from tests.golden import case
 
@@ -55,6 +55,7 @@ def test_the_figures_are_those_of_the_files(seen: pa.Table) -> None:
             len({path.parent for path in logs}),
         )
         assert volume.magic_bytes == (0, 0, volume.log_bytes)
+        assert volume.depth == "full"
     assert sum(volume.segments or 0 for volume in volumes) == summary(seen)["segments"]
     assert "damage" not in (volumes[0].kinds or {})
     damage = (volumes[1].kinds or {})["damage"]
@@ -108,3 +109,46 @@ def test_plans_and_censuses_say_how_full_the_disks_were(tmp_path: Path) -> None:
     looks: Any = [{one: {"report": str(tmp_path / one)}} for one in ("seen", "census")]
     found = overview.volumes_of(["/a", "/b", "/c"], looks=[*looks, {}])
     assert [one.disk_free_bytes for one in found] == [7, 7, None]
+
+
+def test_a_log_directory_is_as_deep_as_the_segment_that_was_looked_at_least() -> None:
+    def depth_of(*depths: str | None, worst: str = "") -> str | None:
+        rows = [
+            {"log_dir": "/a", "partition_dir": "t-0", "base_offset": n, "worst": "", "findings": []}
+            | {"depth": depth}
+            for n, depth in enumerate(depths)
+        ]
+        rows[0]["worst"] = worst
+        (found,) = overview.volumes_of([], pa.Table.from_pylist(rows, schema=SEGMENTS))
+        return found.depth
+
+    assert depth_of("full", "deep") == "full"
+    assert depth_of("full", "tail") == "tail"
+    assert depth_of(None, "full") == "stat", "nobody looked at it"
+    assert depth_of(None, "full", worst="damage") == "full", "it could not be read"
+
+
+def test_two_brokers_with_one_path_are_two_volumes_in_a_report(tmp_path: Path) -> None:
+    """Each application of a run sees its own disk at that path; identities are those it saw."""
+    policy = tmp_path / "policy.yaml"
+    lines = [f'- {{broker: "{n}", path: /data, connection: spark_{n}}}' for n in (1, 2)]
+    policy.write_text("volumes:\n" + "\n".join(lines))
+    context: Any = {"params": {"policy": str(policy), "volumes": []}}
+    run, reports = tmp_path / "run", []
+    for n in (1, 2):
+        reports.append(report := run / f"spark_{n}" / "before")
+        report.mkdir(parents=True)
+        row = {"log_dir": "/data", "partition_dir": "t-0", "base_offset": 0, "worst": ""}
+        table = pa.Table.from_pylist([row | {"depth": "full"}] * n, schema=SEGMENTS)
+        write_table(report / "segments.parquet", table)
+        identity = {"cluster_id": "c", "node_id": n, "directory_id": f"d{n}"}
+        (report / "volumes.json").write_text(json.dumps({"/data": identity}))
+    overview.labels_in(context, run)
+    looks: Any = [{"seen": {"report": str(one)}, "log_dirs": ["/data"]} for one in reports]
+    seen = segments_of(reports)
+    found = overview.volumes_of([], seen, looks=looks, params=context["params"])
+    assert [(one.log_dir, one.broker, one.segments, one.identity) for one in found] == [
+        ("/data (broker 1)", "1", 1, ("c", 1, "d1")),
+        ("/data (broker 2)", "2", 2, ("c", 2, "d2")),
+    ]
+    assert set(seen["log_dir"].to_pylist()) == {one.log_dir for one in found}

@@ -73,11 +73,11 @@ def test_a_row_of_the_log_directory_itself_names_it() -> None:
         "partition_dir": ".",
         "file": "recovery-point-offset-checkpoint",
         "action": "update",
-        "reason": "as planned with --like-kafka",
+        "reason": "or plan with --like-kafka",
         "before": None,
         "after_bytes": -1,
     }
     row = questions._row(item)
     assert row[0] == "`/a`", "a dot names nothing"
-    assert row[3] == "`as planned with param like_kafka`"
+    assert row[3] == "`or plan with param like_kafka`"
     assert questions._row(item | {"partition_dir": "t-0"})[0] == "`t-0`"

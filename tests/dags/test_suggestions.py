@@ -44,8 +44,17 @@ guard:
 
 def test_volumes_and_topics() -> None:
     assert suggested(POLICY) == Suggestions(
-        ("1", "/kafka/one", "/kafka/with space"), ("orders-*", "payments", "__consumer_offsets")
+        ("1", "/kafka/one", "2", "/flow/style", "/kafka/with space"),
+        ("orders-*", "payments", "__consumer_offsets"),
     )
+
+
+def test_of_a_policy_in_flow_style() -> None:
+    readme = '- {broker: "1", path: /var/lib/kafka/data, connection: spark_default}'
+    assert suggested(f"volumes:\n{readme}").volumes == ("1", "/var/lib/kafka/data")
+    inline = """volumes: [{'path': '/a b', "broker": 2}, {path: "/c"}]
+topics: {orders: {retention.ms: 1d, x: y}, "*": {cleanup.policy: delete}, 'other-*': {}}"""
+    assert suggested(inline) == Suggestions(("/a b", "2", "/c"), ("orders", "*", "other-*"))
 
 
 def test_of_a_policy_that_a_program_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +158,9 @@ def test_every_dag_is_imported(tmp_path: Path, make: Callable[[Path], None]) -> 
         assert "Known" not in description
     else:
         assert topics == ["*", "orders-*", "payments", "__consumer_offsets"]
-        assert description.endswith("Empty: all. Known: 1, /kafka/one, /kafka/with space")
+        assert description.endswith(
+            "Empty: all. Known: 1, /kafka/one, 2, /flow/style, /kafka/with space"
+        )
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -10,9 +10,11 @@ import pytest
 from kafkats.compression import compress
 from kafkats.errors import CorruptBatch, NotConvertible
 from kafkats.formats import convert, dispatch, v0, v1, v2
+from kafkats.formats.build import Target
 from kafkats.formats.control import ControlType, encode_end_marker
-from kafkats.formats.convert import LOSSES, Converted, Target, convert_batch, convert_segment
+from kafkats.formats.convert import Converted, convert_batch, convert_segment
 from kafkats.formats.model import Codec, Header, Record, TimestampType
+from kafkats.generations import LOSSES
 from tests.formats.logs import NULL, RECORD, nullable, raw_batch, raw_message
 
 T = 1700000000000

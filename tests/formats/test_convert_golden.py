@@ -10,8 +10,8 @@ import pytest
 from kafkats.compression import Codec
 from kafkats.errors import NotConvertible
 from kafkats.formats import dispatch, v0, v2
-from kafkats.formats.convert import Target, convert_segment
-from kafkats.formats.losses import add_losses
+from kafkats.formats.build import Target
+from kafkats.formats.convert import add_losses, convert_segment
 from kafkats.formats.model import NO_TIMESTAMP, Record, TimestampType
 from tests.golden import Case, Segment, Unpacked, cases
 

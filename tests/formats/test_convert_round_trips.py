@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kafkats.compression import Codec
 from kafkats.formats import dispatch, v0, v1, v2
-from kafkats.formats.convert import Target, convert_segment
+from kafkats.formats.build import Target
+from kafkats.formats.convert import convert_segment
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Header, Record, TimestampType
 
 LAYOUTS = (v0, v1, v2)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from kafkats.generations import RULES
 from kafkats.index import offset_index, time_index
 from kafkats.index.build import Built
-from kafkats.index.reference import build_reference
 from kafkats.index.structure import examine_offset_index, examine_time_index
 from kafkats.segment import walk as walk_module
 from tests.builders.logs import build
 from tests.golden import Unpacked
 from tests.index.generated import BASE, damaged_logs, logs
+from tests.index.reference import build_reference
 
 RULE_NAMES = sorted(RULES)
 

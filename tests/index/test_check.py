@@ -17,11 +17,11 @@ from kafkats.errors import BadInput, UsageError, Vanished
 from kafkats.generations import DEFAULT_RULE, RULES, SEGMENT_INDEX_BYTES
 from kafkats.index.build import offset_bytes, time_bytes
 from kafkats.index.check import IndexState, SegmentCheck, check_segment
-from kafkats.index.reference import read_batches, untrue_entries
 from kafkats.segment.walk import walk
 from kafkats_model.memory_source import array_source
 from tests.golden import Segment, Unpacked, case, segments, tree
 from tests.index.generated import BASE, logs
+from tests.index.reference import read_batches, untrue_entries
 
 CLEAN = (
     "matrix",

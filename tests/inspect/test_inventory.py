@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from kafkats.findings import BY_ENDS
 from kafkats.inspect.inventory import group, inventory_units
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.plans.facts import SEGMENTS
-from kafkats.plans.units import list_units
-from tests.golden import case
+from kafkats.plans.units import Unit, list_units
+from tests.golden import case, cases
 
 Golden = Callable[[str, str], Path]
 STOPPED = ["matrix-4.3.1-v2", "matrix-0.10.2.2-v1", "matrix-0.8.2.2-v0", "matrix-2.8.2-v1"]
@@ -73,3 +76,32 @@ def test_timestamps_want_a_time_index_where_nothing_else_shows_a_later_broker(
     timed = segments.filter(pc.greater_equal(segments["max_timestamp"], 0))
     assert timed.num_rows
     assert set(timed["worst"].to_pylist()) == {"damage"}
+
+
+@pytest.mark.slow(50)
+def test_the_kinds_that_the_ends_show_are_those_of_a_full_look(golden: Golden) -> None:
+    """In every log directory that a killed broker or a damaging hand left."""
+    ends: Counter[tuple[str, str]] = Counter()
+    whole: Counter[tuple[str, str]] = Counter()
+    for name in sorted(one.name for one in cases() if one.kind in {"clean-start", "crash"}):
+        units = list(list_units([golden(name, "before")]))
+        batches = [verify_unit(unit, VerifyOptions()) for unit in units]
+        for table, seen in (
+            (pa.Table.from_batches([inventory_units(units)]), ends),
+            (pa.Table.from_batches(batches, schema=SEGMENTS), whole),
+        ):
+            found = (f for some in table["findings"].to_pylist() for f in some or ())
+            seen.update((name, f["kind"]) for f in found if f["kind"] in BY_ENDS)
+    assert ends == whole
+    assert {kind for _, kind in ends} == BY_ENDS
+
+
+def test_a_torn_tail_beside_a_clean_marker_is_the_danger_that_it_is(golden: Golden) -> None:
+    def kinds(units: list[Unit]) -> set[str]:
+        table = pa.Table.from_batches([inventory_units(units)], SEGMENTS)
+        return {f["kind"] for some in table["findings"].to_pylist() for f in some or ()}
+
+    units = list(list_units([golden("torn-append-4.3.1", "before")]))
+    assert "torn-tail-marked-clean" in kinds(units)
+    unclean = kinds([replace(unit, clean=False) for unit in units])
+    assert "torn-tail-marked-clean" not in unclean

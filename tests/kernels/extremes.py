@@ -21,10 +21,10 @@ import numpy as np
 
 from kafkats.errors import Changed, CorruptBatch, KafkatsError, NotConvertible
 from kafkats.formats import dispatch
-from kafkats.formats.convert import Target, convert_segment
+from kafkats.formats.build import Target
+from kafkats.formats.convert import convert_segment
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.build import build_from
-from kafkats.index.reference import build_reference, facts_of, read_batches, untrue_entries
 from kafkats.kernels import cells, convert_state
 from kafkats.kernels import headers as header_kernel
 from kafkats.kernels.convert import convert as convert_kernel
@@ -39,6 +39,7 @@ from kafkats.segment.reader import Source
 from kafkats.segment.search import Searcher
 from kafkats.segment.walk import walk
 from tests.builders.columns import believed, expected, read
+from tests.index.reference import build_reference, facts_of, read_batches, untrue_entries
 from tests.kernels.guarded import Guarded, GuardedNumpy, GuardedSource
 from tests.kernels.inputs import Case, cases, sample
 

@@ -8,7 +8,6 @@ import pytest
 
 from tests.project.references import unreferenced
 
-REFERENCE = "the readable reference that tests hold the kernels and golden files to"
 LIBRARY = "called by programs of others: docs/lookup-tables.md"
 BY_NAME = "called by name, by the framework that loads it"
 MODEL = "the encoding side of a format, which kafkats-model and the tests use"
@@ -16,10 +15,7 @@ ALLOWED = {
     "kafkats.cli.registered.AllCommands.format_commands": BY_NAME,
     "kafkats.cli.startup._NoPandas.find_spec": BY_NAME,
     "kafkats.formats.control.encode_end_marker": MODEL,
-    "kafkats.formats.message_set.check_crc": "v0 and v1 hand it on to dispatch",
     "kafkats.formats.message_set.wrapped": "a wrapper as it is stored, which kafkats-model takes apart",
-    "kafkats.index.reference.build_reference": REFERENCE,
-    "kafkats.index.reference.untrue_entries": REFERENCE,
     "kafkats.tables.store.verify": LIBRARY,
     "kafkats_airflow.kafkats_plugin.KafkatsPlugin": BY_NAME,
     "kafkats_airflow.links.PlanLink.get_link": BY_NAME,

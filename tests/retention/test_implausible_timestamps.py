@@ -15,9 +15,9 @@ from kafkats.retention.implausible_timestamps import (
     SEEMS,
     SLACK_MS,
     SUSPECT,
+    UNITS,
     Believed,
     believe,
-    detect_unit,
     detect_units,
     unit_shares,
 )
@@ -27,6 +27,26 @@ from tests.golden import Unpacked, cases
 POLICIES = ("report", "ignore", "mtime", "clamp")
 WRITTEN = 1_700_000_000_000
 """mtime: 2023."""
+
+
+def unit_of(timestamp: int, mtime_ms: int, neighbour: int = -1) -> str:
+    return SEEMS[int(detect_units(np.array([timestamp]), mtime_ms, neighbour)[0])]
+
+
+def by_hand(timestamp: int, mtime_ms: int, neighbour: int) -> str:
+    """The rule for one timestamp, in numbers that cannot overflow."""
+    if timestamp < 0:
+        return "negative" if timestamp < -1 else ""
+    otherwise = neighbour if EARLIEST_MS <= neighbour <= LATEST_MS else LATEST_MS
+    latest = (mtime_ms if mtime_ms >= EARLIEST_MS else otherwise) + SLACK_MS
+    if EARLIEST_MS <= timestamp <= latest:
+        return "ms"
+    for unit, (factor, divisor) in UNITS.items():
+        if EARLIEST_MS <= timestamp * factor // divisor <= latest:
+            return unit
+    if timestamp > latest:
+        return "future"
+    return "ms" if 0 <= neighbour < EARLIEST_MS else ""
 
 
 @pytest.mark.parametrize(
@@ -47,7 +67,7 @@ WRITTEN = 1_700_000_000_000
         (WRITTEN * 1000, "us"),
         (WRITTEN * 1000 + 999, "us"),
         (WRITTEN * 1_000_000, "ns"),
-        (WRITTEN * 1_000_000_000, "future"),
+        (WRITTEN * 4_000_000, "future"),
         (0, ""),
         (5, ""),
         (-1, ""),
@@ -57,21 +77,21 @@ WRITTEN = 1_700_000_000_000
     ],
 )
 def test_by_digits_and_mtime(timestamp: int, verdict: str) -> None:
-    assert detect_unit(timestamp, WRITTEN) == verdict
+    assert unit_of(timestamp, WRITTEN) == verdict
 
 
 def test_neighbours_stand_in_for_an_mtime_that_cannot_be_right() -> None:
-    neighbours = [WRITTEN - 5, WRITTEN, WRITTEN * 1000, -1]
-    assert detect_unit(WRITTEN + 10 * SLACK_MS, 0, neighbours) == "future"
-    assert detect_unit(WRITTEN + 10 * SLACK_MS, 0) == "ms"
-    assert detect_unit(WRITTEN * 1000, 0, neighbours) == "us"
-    assert detect_unit(WRITTEN * 1000, 0) == "us"
+    assert unit_of(WRITTEN + 10 * SLACK_MS, 0, WRITTEN) == "future"
+    assert unit_of(WRITTEN + 10 * SLACK_MS, 0, WRITTEN * 1000) == "ms"
+    assert unit_of(WRITTEN + 10 * SLACK_MS, 0) == "ms"
+    assert unit_of(WRITTEN * 1000, 0, WRITTEN) == "us"
+    assert unit_of(WRITTEN * 1000, 0) == "us"
 
 
 def test_neighbours_say_that_old_data_is_old() -> None:
-    assert detect_unit(500_000_000_000, WRITTEN) == ""
-    assert detect_unit(500_000_000_000, WRITTEN, [499_000_000_000]) == "ms"
-    assert detect_unit(WRITTEN // 1000, WRITTEN, [WRITTEN // 1000 - 5]) == "s"
+    assert unit_of(500_000_000_000, WRITTEN) == ""
+    assert unit_of(500_000_000_000, WRITTEN, 499_000_000_000) == "ms"
+    assert unit_of(WRITTEN // 1000, WRITTEN, WRITTEN // 1000 - 5) == "s"
 
 
 STAMPS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([
@@ -100,7 +120,7 @@ MTIMES = st.sampled_from([
 def test_units_of_many_at_once(rows: list[tuple[int, int, int]]) -> None:
     found = detect_units(*np.array(rows, np.int64).reshape(-1, 3).T)
     assert [SEEMS[n] for n in found] == [
-        detect_unit(stamp, mtime, (other,)) for stamp, mtime, other in rows
+        by_hand(stamp, mtime, other) for stamp, mtime, other in rows
     ]
 
 
@@ -138,12 +158,10 @@ def test_policies(policy: str, largest: int, entries: tuple[int, ...], believed:
 def test_an_mtime_that_cannot_be_right_decides_nothing(policy: str) -> None:
     """A copy that kept no times: its files are of 1970, and by them everything would go."""
     future, micros = WRITTEN + 10 * SLACK_MS, WRITTEN * 1000
-    assert believe(future, 0, policy, neighbours=(WRITTEN,)) == Believed(
-        future, "timestamp", "future"
-    )
+    assert believe(future, 0, policy, neighbour=WRITTEN) == Believed(future, "timestamp", "future")
     converted = Believed(WRITTEN, "converted", "us")
     kept = Believed(micros, "timestamp", "us")
-    assert believe(micros, 0, policy, neighbours=(WRITTEN,)) == (
+    assert believe(micros, 0, policy, neighbour=WRITTEN) == (
         converted if policy == "clamp" else kept
     )
 
@@ -156,7 +174,7 @@ def test_an_mtime_that_cannot_be_right_decides_nothing(policy: str) -> None:
 def test_what_is_not_suspect_is_believed_and_what_is_never_pins(
     timestamp: int, mtime_ms: int, entries: list[int]
 ) -> None:
-    unit = detect_unit(timestamp, mtime_ms)
+    unit = unit_of(timestamp, mtime_ms)
     for policy in POLICIES:
         found = believe(timestamp, mtime_ms, policy, entries=entries)
         assert found.unit == unit
@@ -180,7 +198,7 @@ def test_a_record_in_microseconds_no_longer_pins() -> None:
             WRITTEN,
             policy,
             entries=(WRITTEN - 100, WRITTEN * 1000),
-            neighbours=(WRITTEN,),
+            neighbour=WRITTEN,
         )
         first = Segment(0, 10, 100, told.timestamp, WRITTEN)
         return [v.deletes for v in decide([first, following], limits, rule, now_ms=now_ms).verdicts]

@@ -15,7 +15,6 @@ from kafkats.compression import Codec
 from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
 from kafkats.formats.model import Batch
-from kafkats.index.reference import read_batches
 from kafkats.segment import reader
 from kafkats.segment.census import take_census
 from kafkats.segment.deep import look_at_records
@@ -24,6 +23,7 @@ from kafkats.segment.walk import Walked, walk
 from kafkats_model.memory_source import array_source
 from tests.golden import Unpacked
 from tests.index.generated import BASE, damaged_logs, frame_starts, logs, reseal
+from tests.index.reference import read_batches
 
 ODD = 0x9E3779B97F4A7C15
 ALL = 2**64 - 1

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from kafkats.compression import Codec, compress
 from kafkats.errors import CorruptBatch, NotConvertible
 from kafkats.formats import dispatch, v0, v1, v2
+from kafkats.formats.build import Target
 from kafkats.formats.control import ControlType, encode_end_marker
-from kafkats.formats.convert import Target, convert_segment
+from kafkats.formats.convert import convert_segment
 from kafkats.formats.model import Header, Record, TimestampType
 from kafkats.segment import convert
 from kafkats.segment.convert import Conversion, convert_source

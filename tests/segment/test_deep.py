@@ -16,7 +16,6 @@ from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch, v1, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.index.check import check_segment
-from kafkats.index.reference import read_batches
 from kafkats.segment import unpack
 from kafkats.segment.deep import Deep, look_at_records
 from kafkats.segment.walk import walk
@@ -24,6 +23,7 @@ from kafkats_model.memory_source import array_source
 from tests.formats.logs import AREAS
 from tests.golden import Unpacked
 from tests.index.generated import BASE, damaged_logs, frame_starts, logs, reseal
+from tests.index.reference import read_batches
 
 
 def deep(log: bytes) -> Deep:
@@ -201,7 +201,7 @@ def test_a_zstd_window_above_128_mib_is_refused(window: int, allowed: bool) -> N
 
 
 def test_without_the_short_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpack, "exported", lambda module, name: None)
+    monkeypatch.setattr(unpack, "exported", lambda *_: None)
     unpack.lz4_decompress_safe.cache_clear()
     unpack.zstd_functions.cache_clear()
     records = [Record(BASE + i, 9, TimestampType.CREATE_TIME, None, b"x" * 99) for i in range(9)]

@@ -67,7 +67,7 @@ def test_every_short_cut_is_taken_here() -> None:
 
 def test_without_the_short_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [pack.lz4_compress_default, pack.deflate_functions, pack.zstd_functions]
-    monkeypatch.setattr(pack, "exported", lambda module, name: None)
+    monkeypatch.setattr(pack, "exported", lambda *_: None)
     monkeypatch.setattr(pack, "exported_lz4", lambda name: None)
     for function in found:
         function.cache_clear()

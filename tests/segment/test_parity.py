@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from kafkats.errors import BadInput, CorruptBatch
 from kafkats.formats import dispatch, v0, v1, v2
-from kafkats.formats.convert import Target, convert_segment
+from kafkats.formats.build import Target
+from kafkats.formats.convert import convert_segment
 from kafkats.formats.model import Codec, Header, Record, TimestampType
 from kafkats.segment.parity import Difference, Parity, digest_records, first_difference
 from kafkats.segment.reader import Source

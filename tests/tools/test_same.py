@@ -118,6 +118,14 @@ def test_what_counts(one: object, other: object, count: int) -> None:
     assert len(list(compare.differences(one, other, "x"))) == count
 
 
+def test_a_row_more_moves_no_other_row() -> None:
+    rows = [{"partition_dir": "t-0", "file": name, "n": 1} for name in ("a", "b", "c")]
+    assert list(compare.differences(rows, rows[1:])) == [".[/t-0/a/]: gone"]
+    changed = [rows[0], rows[2] | {"n": 2}, rows[1]]
+    assert list(compare.differences(rows, changed)) == [".[/t-0/c/].n: 1 != 2"]
+    assert list(compare.differences([rows[0]] * 2, [rows[0]])) == [": 2 != 1 rows"]
+
+
 def test_identity_counts_only_where_both_saw_the_same_file() -> None:
     one, other = {"before": {"inode": 1}}, {"before": {"inode": 2}}
     assert not list(compare.differences(one, other, identity=False))

@@ -25,6 +25,7 @@ def volume(log_dir: str, **more: Any) -> dict[str, Any]:
         "bytes": 4096,
         "log_bytes": 4000,
         "kinds": {},
+        "depth": "full",
     } | more
 
 

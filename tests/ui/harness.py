@@ -24,7 +24,7 @@ if str(ROOT / "plugins") not in sys.path:
     sys.path.insert(0, str(ROOT / "plugins"))
 
 OPERATIONS: Final = {
-    path.stem: re.findall(r'"kafkats:(\w+)"', path.read_text())[0]
+    path.stem: re.findall(r'dag_of\("\w+", "(\w+)"', path.read_text())[0]
     for path in sorted((ROOT / "dags").glob("*.py"))
 }
 """DAG -> its operation, by its tag."""
@@ -110,6 +110,7 @@ def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
         patch.setattr(DagModel, "get_dag_id_to_team_name_mapping", lambda dag_ids: {})
         patch.setattr(rights, "ours", tagged)
         patch.setattr(dags, "deployed", deployed)
+        patch.setattr(dags, "over", lambda asked: frozenset())
         outer = FastAPI()
         outer.mount("/kafkats", Pages())
         outer.mount(endpoint.PREFIX, endpoint.Metrics())

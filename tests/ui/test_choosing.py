@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.golden import Unpacked
+from tests.ui.folders import HOUR_MS, ended, write
 from tests.ui.golden_runs import (
     LOOKED_UP,
     REBUILT,
@@ -35,6 +37,18 @@ def test_the_newest_run_of_those_that_the_person_may_read(
     assert "manual__retention" not in seen
     both = client.get(f"/kafkats/{mine.headers['location']}").text
     assert "manual__retention" in both
+
+
+def test_a_run_that_failed_before_it_read_anything_is_not_the_newest(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    """Earlier versions wrote tables without facts for it."""
+    write_retention(folder, golden)
+    at_ms = time.time_ns() // 1_000_000 + HOUR_MS
+    failed = ended(folder, at_ms, dag="apply_retention", failed=True, outcome="not finished")
+    write(failed / "board.json", {"now_ms": 0, "topics": [], "partitions": []})
+    led = client.get("/kafkats/retention", follow_redirects=False)
+    assert led.headers["location"] == f"run-retention?{RETAINED}"
 
 
 @pytest.mark.parametrize("path", ["index-health", "retention"])

@@ -14,7 +14,7 @@ from kafkats.rebuild.health import CELLS, DAMAGED, health_of
 from tests.builders.findings import finding, segments
 from tests.builders.operations import inventoried
 from tests.golden import Unpacked
-from tests.ui.folders import HOSTILE
+from tests.ui.folders import HOSTILE, ended, volume
 from tests.ui.golden_runs import REBUILT, hostile_rows, write_health
 
 VIEWER = {"Authorization": "Bearer viewer"}
@@ -153,3 +153,13 @@ def test_a_report_without_segments(client: Any, folder: Path) -> None:
     found = client.get(f"/kafkats/data/health?{REBUILT}").json()
     assert (found["names"], found["starts"], cells_of(found)) == ([], [0], b"")
     assert "This run saw no segment." in client.get(f"/kafkats/health?{REBUILT}").text
+
+
+def test_a_look_at_the_ends_says_that_it_saw_no_more(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    made = write_health(folder, golden)
+    ended(folder, 1, volume("/a", depth="full"), run=made.name)
+    assert "Only their ends were read" not in client.get(f"/kafkats/health?{REBUILT}").text
+    ended(folder, 2, volume("/a"), volume("/b", depth="tail"), run=made.name)
+    assert "Only their ends were read" in client.get(f"/kafkats/health?{REBUILT}").text

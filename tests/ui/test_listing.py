@@ -36,7 +36,7 @@ def rows(folder: Path) -> Any:
     from kafkats_airflow.reading import runs
     from kafkats_airflow.ui.reading import listing
 
-    return listing.rows_of(runs.runs_in(folder, [DAG]), NOW)
+    return listing.rows_of(runs.runs_in(folder, [DAG]), NOW, lambda asked: ())
 
 
 def question(run: Path, until_ms: int) -> None:
@@ -232,7 +232,7 @@ def test_the_question_about_a_canary_waits_after_the_report(client: Any, folder:
         from kafkats_airflow.ui.reading import listing
 
         write(run / "canary-question.json", asked | more)
-        [row] = listing.rows_of(runs.runs_in(folder, [dag]), now_ms)
+        [row] = listing.rows_of(runs.runs_in(folder, [dag]), now_ms, lambda asked: ())
         return str(row.state)
 
     assert state(task_id="approve_canary") == "asks"

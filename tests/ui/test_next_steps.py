@@ -53,8 +53,7 @@ def test_a_rebuild_mends_the_kinds_of_indexes_in_docs() -> None:
     ],
 )
 def test_the_steps_about_defects(folder: Path, kinds: Any, steps: list[str]) -> None:
-    from kafkats_airflow.reading import runs
-    from kafkats_airflow.ui.reading import volumes
+    from kafkats_airflow.reading import runs, volumes
     from kafkats_airflow.ui.reading.next_steps import steps_of
 
     ended(folder, now_ms(), volume("/a", kinds=kinds))

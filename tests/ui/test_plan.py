@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 from kafkats_airflow.ui.reading.plan_rows import find, table_of
 
+from kafkats import paths
 from kafkats.cli import main
+from kafkats.plans.facts import write_table
 from kafkats.plans.plan import ITEMS, make_plan, read_plan, write_plan
 from kafkats.plans.rows import Totals
 from tests.calls import calls
@@ -136,6 +138,25 @@ def test_a_volume_that_changed_since_is_said(
     assert says in page(client)
 
 
+def test_an_updated_file_has_the_size_that_it_has_now(root: Path, folder: Path) -> None:
+    """A plan does not note files that all partitions change: they were there before it."""
+    made = many(folder, 2)
+    plan = read_plan(made)
+    rows = plan.items.to_pylist()
+    names = (f"{paths.RECOVERY_POINT}", "no-such-checkpoint")
+    for row, name in zip(rows, names, strict=True):
+        row |= {"log_dir": str(root), "partition_dir": ".", "file": name, "action": "update"}
+    items = pa.Table.from_pylist(rows, schema=ITEMS)
+    write_table(made / "items.parquet", items)
+    table = table_of(made)
+    assert isinstance(table, pa.Table)
+    size = (root / paths.RECOVERY_POINT).stat().st_size
+    assert [(row.before, row.now) for row in find(table).rows] == [(size, ""), (None, "")]
+    assert [row.before for row in find(table, live=False).rows] == [-1, -1], "it was applied"
+    root.rename(root.with_name("elsewhere"))
+    assert [row.before for row in find(table).rows] == [-1, -1], "not seen from here"
+
+
 def test_a_volume_that_is_not_seen_from_here_is_said(
     client: Any, planned: Path, root: Path
 ) -> None:
@@ -201,6 +222,24 @@ def test_a_migration_says_which_phase_it_is(client: Any, planned: Path) -> None:
     question(planned, started={"phase": "canary"})
     assert "<dt>Phase</dt><dd>canary</dd>" in page(client)
     assert "<dt>Phase</dt><dd>canary</dd>" in client.get("/kafkats/run", params=ASK).text
+
+
+def test_a_run_that_airflow_says_is_over_asks_nobody(
+    client: Any, planned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Marked or deleted while it asked: Airflow would not know where to put an answer."""
+    from kafkats_airflow.ui import dags
+
+    asked = question(planned)
+    query = ASK | {"digest": asked["digest"]}
+    assert client.get("/kafkats/data/question", params=query).status_code == 200
+    monkeypatch.setattr(dags, "over", lambda asked: frozenset(asked) & {(DAG, RUN)})
+    assert client.get("/kafkats/data/question", params=query).status_code == 409
+    assert 'data-standing="closed"' in page(client) and "data-option=" not in page(client)
+    assert "A plan waits for an answer" not in client.get("/kafkats/volumes").text
+    assert "while it asked" in client.get("/kafkats/run", params=ASK).text
+    runs = client.get("/kafkats/runs").text
+    assert "while it asked" in runs and "See the plan and answer" not in runs
 
 
 def test_a_question_of_an_earlier_version_has_no_buttons(client: Any, planned: Path) -> None:

@@ -18,8 +18,7 @@ DAGS = ["apply_retention", "migrate_message_format", "rebuild_time_indexes"]
 
 
 def board(folder: Path, listed: dict[str, str] | None = None, now_ms: int = NOW) -> Any:
-    from kafkats_airflow.reading import runs
-    from kafkats_airflow.ui.reading import volumes
+    from kafkats_airflow.reading import runs, volumes
 
     return volumes.board(runs.runs_in(folder, DAGS), listed or {}, now_ms)
 
@@ -64,6 +63,113 @@ def test_a_run_about_some_topics_has_no_figures_of_the_log_directory(
     ended(folder, now_ms, volume("/a", bytes=3), run="all after it")
     (row,) = board(folder, now_ms=now_ms).rows
     assert (row.seen.volume.bytes, row.partly, row.states(now_ms)) == (3, None, ["sound"])
+
+
+def test_defects_stay_until_a_look_at_least_as_deep_finds_none(client: Any, folder: Path) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    inside = {"damage": {"bad-crc": 3, "missing-index": 2}}
+    ended(folder, now_ms - 3 * HOUR_MS, volume("/a", kinds=inside, depth="full"), run="whole")
+    torn = {"danger": {"torn-tail-marked-clean": 1}}
+    ends = volume("/a", kinds=torn, depth="tail", bytes=7)
+    ended(folder, now_ms - 2 * HOUR_MS, ends, dag="apply_retention", run="ends")
+    (row,) = board(folder, now_ms=now_ms).rows
+    assert (row.states(now_ms), row.seen.volume.bytes) == (["danger", "damage"], 7)
+    assert [(told.volume.depth, told.defects) for told in row.looks] == [
+        ("tail", {"torn-tail-marked-clean": 1}),
+        ("full", {"bad-crc": 3}),
+    ], "whether an index is missing the ends tell, too"
+    text = client.get("/kafkats/volumes").text
+    assert "its ends were read" in text and "read whole" in text
+    assert "remove .kafka_cleanshutdown" in text, "the cure of the danger"
+    ended(folder, now_ms - HOUR_MS, volume("/a", depth="tail"), run="tail")
+    (row,) = board(folder, now_ms=now_ms).rows
+    assert row.states(now_ms) == ["damage"], "the newer look at the ends was as deep"
+    ended(folder, now_ms - 1, volume("/a", depth="full"), run="mended")
+    (row,) = board(folder, now_ms=now_ms).rows
+    assert (row.states(now_ms), len(row.looks)) == (["sound"], 1)
+    ended(folder, now_ms, volume("/a", depth="tail"), dag="apply_retention", run="later")
+    (row,) = board(folder, now_ms=now_ms).rows
+    assert [told.volume.depth for told in row.looks] == ["tail", "full"], "known to which depth"
+
+
+def test_a_look_at_some_topics_clears_no_other(folder: Path) -> None:
+    ended(folder, NOW - 2, volume("/a", kinds={"damage": {"bad-crc": 1}}), run="all")
+    ended(folder, NOW - 1, volume("/a", depth="deep"), topics="some-*", run="some")
+    (row,) = board(folder).rows
+    assert row.states(NOW) == ["damage"]
+
+
+def test_a_report_of_an_earlier_version_does_not_tell_its_depth(folder: Path) -> None:
+    """Its defects may be those of a look at everything, its silence that of a look at the ends."""
+    old = volume("/a", kinds={"damage": {"bad-crc": 1}}) | {"depth": None}
+    ended(folder, NOW - 3, old, run="old")
+    for n, later in enumerate((volume("/a", depth="tail"), volume("/a") | {"depth": None})):
+        ended(folder, NOW - 2 + n, later, run=f"later {n}")
+        (row,) = board(folder).rows
+        assert row.states(NOW) == ["damage"]
+    ended(folder, NOW, volume("/a", depth="full"), run="full")
+    (row,) = board(folder).rows
+    assert row.states(NOW) == ["sound"]
+
+
+def test_brokers_with_one_path_have_their_own_rows(client: Any, folder: Path) -> None:
+
+    labels = {f"/data (broker {n})": str(n) for n in (1, 2)}
+    one, two = (volume(label, broker=broker) for label, broker in labels.items())
+    bad = two | {"kinds": {"danger": {"bad-offset": 1}}}
+    run = ended(folder, NOW - 2, one, bad, started={"volumes": labels})
+    kept = change(run, "ab" * 32, {"/data (broker 2)": 5}, None)
+    ended(folder, NOW - 2, one, bad, run=run.name, undo=[kept], started={"volumes": labels})
+    asked = {
+        "plans": [{"plan": "p", "digest": "d", "totals": {"files": 1}, "log_dirs": [*labels][:1]}]
+    }
+    asked |= {"options": {}, "asked_ms": NOW, "until_ms": NOW + 1, "started": {"volumes": labels}}
+    write(folder / "apply_retention" / "asks" / "question.json", asked)
+    found = board(folder, labels | {"/data (broker 3)": "3"}).rows
+    assert [
+        (row.log_dir, row.broker, row.states(NOW), len(row.asks), row.undo_bytes()) for row in found
+    ] == [
+        ("/data (broker 2)", "2", ["danger"], 0, 5),
+        ("/data (broker 3)", "3", ["unseen"], 0, 0),
+        ("/data (broker 1)", "1", ["sound"], 1, 0),
+    ]
+
+
+def test_a_volume_is_known_by_its_identity(folder: Path) -> None:
+    """A disk that took the place of another has none of its defects; one that moved keeps them."""
+    bad = {"kinds": {"damage": {"bad-crc": 1}}}
+    ended(folder, NOW - 4, volume("/a", identity=["c", 1, "first"], **bad), run="first")
+    ended(folder, NOW - 3, volume("/a", identity=["c", 1, "second"]), run="second")
+    ended(folder, NOW - 2, volume("/old", identity=["c", 1, "moved"], **bad), run="old")
+    ended(folder, NOW - 1, volume("/new", identity=["c", 1, "moved"], depth="tail"), run="new")
+    assert [(row.log_dir, row.states(NOW)) for row in board(folder).rows] == [
+        ("/new", ["damage"]),
+        ("/a", ["sound"]),
+    ]
+    named = [volume(f"/copy {n}", name=str(n), identity=["c", 2, "same"]) for n in (1, 2)]
+    ended(folder, NOW, *named, run="named")
+    assert len(board(folder).rows) == 4, "a name in the policy tells copies apart"
+
+
+def test_an_earlier_report_without_a_broker_counts_for_no_one_of_several(folder: Path) -> None:
+    bad = volume("/data", kinds={"damage": {"bad-crc": 1}})
+    ended(folder, NOW - 1, bad, run="old")
+    (row,) = board(folder, {"/data": "1"}).rows
+    assert (row.broker, row.states(NOW)) == ("1", ["damage"])
+    both = {"/data (broker 1)": "1", "/data (broker 2)": "2"}
+    found = board(folder, both).rows
+    assert {(row.log_dir, row.states(NOW)[0]) for row in found} == {
+        ("/data", "damage"),
+        ("/data (broker 1)", "unseen"),
+        ("/data (broker 2)", "unseen"),
+    }
+
+
+def test_a_census_is_no_report_of_an_earlier_version(folder: Path) -> None:
+    census = volume("/a", magic_bytes=[0, 40, 60]) | {"kinds": None, "depth": None}
+    ended(folder, NOW, census, dag="migrate_message_format")
+    (row,) = board(folder).rows
+    assert row.states(NOW) == ["unchecked"]
 
 
 def test_formats_are_those_of_the_newest_run_that_knows_about_all_bytes(folder: Path) -> None:

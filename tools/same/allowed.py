@@ -10,6 +10,7 @@ RENAMED: Final[dict[str, str]] = {}
 _FAR: Final = "a checkpoint far above all else that is known is likely wrong itself (one judgement of a log's end)"
 _KNOWN: Final = "verify, preflight and plan recover have one judgement of a log's end, and count what lies below it"
 _NEXT: Final = "after a recovery the next steps are preflight, the start, and purge"
+_MARKER: Final = "the plan removes a marker that a torn tail makes untrue; then a broker recovers every partition, and so does the plan"
 _GAPS: Final = "preflight names the gaps between segments that a broker's start does not repair"
 
 ALLOWED: Final[list[tuple[str, str]]] = [
@@ -28,8 +29,21 @@ ALLOWED: Final[list[tuple[str, str]]] = [
     ("*preflight*: *.zero_bytes: new", _KNOWN),
     ("dags: *.params.mend_magic: new", "plan recover mends whole batches of an unknown magic"),
     ("*preflight*: *.known_end: * != *", _KNOWN),
+    ("clean-start-*: *plan recover kafka*", _MARKER),
+    (
+        "clean-start-*recover*: * the marker is not true, but without it a broker recovers *",
+        _MARKER,
+    ),
     ("*: *'offsets * but *-checkpoint says *' != 'offsets * but *index says *'", _KNOWN),
-    ("*preflight*: *.findings: 0 != 1 rows", _GAPS),
+    ("*preflight*: *.findings: ? != ? rows", _GAPS),
+    ("*preflight*: *.findings.*: new", _GAPS),
+    ("*preflight*: *: new *: offset* missing: the log ends at offset *", _GAPS),
+    ("*preflight*: *: new *lost at least: offset*", _GAPS),
+    ("*preflight*: *: new 'next: kafkats plan recover *", _GAPS),
+    ("*recover*: *.remarks: new '*: offset * is missing: the log ends at offset *", _GAPS),
+    ("*recover*: *: new '*: offset * is missing: the log ends at offset *", _GAPS),
+    ("*recover said: printed: gone 'blocked *: offset * is missing: *", _GAPS),
+    ("*wrong preflight: error: * '--kafka'*.\" != *", "a missing option is explained"),
     ("*preflight*: *: new '*: log * to *, high watermark *'", _GAPS),
     ("*preflight*: *: gone '  lost at least: offsets *", _FAR),
     ("*preflight said 0.10.2: printed: '  cuts * from * partitions' != *", _KNOWN),

@@ -25,6 +25,8 @@ IDENTITY: Final = frozenset({"inode", "ctime_ns", "directory_ctime_ns"})
 """Keys that differ when the file was written once more, by undo for example."""
 
 
+_ROW: Final = ("log_dir", "partition_dir", "file", "finding")
+"""The columns that name a row of a plan or a report."""
 WORDED: Final = "worded in another way: "
 
 
@@ -45,6 +47,8 @@ def differences(one: Any, other: Any, where: str = "", *, identity: bool = True)
         yield from _mappings(one, other, where, identity=identity)
     elif _is_texts(one) and _is_texts(other):
         yield from _texts("\n".join(one), "\n".join(other), where)
+    elif (keyed := _keyed(one)) and (others := _keyed(other)):
+        yield from _mappings(keyed, others, where, identity=identity)
     elif isinstance(one, list) and isinstance(other, list):
         if len(one) != len(other):
             yield f"{where}: {len(one)} != {len(other)} rows"
@@ -68,6 +72,16 @@ def _mappings(
             yield f"{at}: new"
         else:
             yield from differences(renamed[name], other[name], at, identity=identity)
+
+
+def _keyed(rows: Any) -> dict[str, Any] | None:
+    """Return the rows of a plan by their file, None for other lists: a row more moves no other."""
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        return None
+    named = [tuple(str(row.get(name, "")) for name in _ROW) for row in rows]
+    if len({*named}) < len(named) or not any("".join(name[1:]) for name in named):
+        return None
+    return {f"[{'/'.join(name)}]": row for name, row in zip(named, rows, strict=True)}
 
 
 def _is_texts(value: Any) -> bool:

@@ -44,6 +44,7 @@ class Comparison:
         self.same_digests: Counter[bool] = Counter()
         self.found: defaultdict[str, list[str]] = defaultdict(list)
         self.wanted: Counter[str] = Counter()
+        self.alike: Counter[str] = Counter()
         self.began_ns = time.time_ns()
 
     @property
@@ -61,6 +62,14 @@ class Comparison:
                 self.wanted[why] += 1
             else:
                 self.found[step].append(line)
+                self._show(line)
+
+    def _show(self, line: str) -> None:
+        """Print the first difference of each kind at once: a whole run takes hours."""
+        kind = _alike(line)
+        self.alike[kind] += 1
+        if self.alike[kind] == 1:
+            print(line if len(line) < _WIDTH else line[:_WIDTH] + "...", flush=True)
 
     def both(self, state: str, step: words.Step, data: Path, *, files: bool = True) -> None:
         """Run a step on both sides at the same time, and compare code, output and folders."""
@@ -242,20 +251,15 @@ def report(found: Comparison, seconds: float) -> int:
     for group, count in groups.items():
         table.add_row(group, str(count), str(wrong[group]))
     console.print(table)
-    lines = [line for lines in found.found.values() for line in lines]
-    alike = Counter(_alike(line) for line in lines)
-    shown: set[str] = set()
-    for line in lines:
-        if (kind := _alike(line)) not in shown:
-            shown.add(kind)
-            print(f"{alike[kind]:6} x {line if len(line) < _WIDTH else line[:_WIDTH] + '...'}")
+    for kind, count in found.alike.items():
+        print(f"{count:6} x {kind}")
     for why, count in found.wanted.items():
         print(f"{count} differences are wanted: {why}")
     print(
-        f"{sum(found.compared.values())} comparisons, {len(lines)} differences;"
+        f"{sum(found.compared.values())} comparisons, {found.alike.total()} differences;"
         f" {found.same_digests[True]} of {found.same_digests.total()} plans have the same digest; {seconds:.0f} s"
     )
-    return int(bool(lines))
+    return int(bool(found.alike))
 
 
 def _alike(line: str) -> str:

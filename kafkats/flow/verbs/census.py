@@ -13,6 +13,7 @@ from kafkats.inspect.options import Census
 from kafkats.migration.census import group_census, summarize, zero_copy
 from kafkats.plans.disks import keep_disks
 from kafkats.plans.files import write_json
+from kafkats.plans.volumes import note_volumes
 
 
 def perform(work: Work) -> None:
@@ -31,6 +32,7 @@ def perform(work: Work) -> None:
         done.reports["report"] = str(report)
         write_json(report / "zero-copy.json", {"topics": zero_copy(table)})
         keep_disks(log_dirs, report)
+        note_volumes(report, map(str, log_dirs))
     count_groups(work, table, asked.by)
 
 

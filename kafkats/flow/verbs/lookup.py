@@ -34,6 +34,7 @@ from kafkats.request import PolicyContent, Request
 from kafkats.search import PartitionUnit, Target
 from kafkats.tables import Busiest, build, table_in
 from kafkats.tables.spans import check_interval
+from kafkats.text import Flag, Text
 
 _OF_BROKERS: Final = {
     "rule": "--generation",
@@ -80,19 +81,31 @@ def _check_times(request: Request, search: Lookup) -> None:
     """Raise UsageError for options of times, tables and plots that do not go together."""
     table = request.of(Table)
     if bool(request.of(Times).times) == (table.every is not None):
-        raise UsageError("name times with --at, or a table's step with --every")
+        raise UsageError(
+            Text("name times with ", Flag("--at"), ", or a table's step with ", Flag("--every"))
+        )
     if table.every is None and (table.begins, table.until, table.output) != (None, None, None):
-        raise UsageError("--from, --until and -o are for a table, with --every")
+        raise UsageError(
+            Text(
+                Flag("--from"),
+                ", ",
+                Flag("--until"),
+                " and -o are for a table, with ",
+                Flag("--every"),
+            )
+        )
     if search.around is not None and (table.every is not None or search.report is None):
-        raise UsageError("--around goes with --at and --report")
+        raise UsageError(
+            Text(Flag("--around"), " goes with ", Flag("--at"), " and ", Flag("--report"))
+        )
 
 
 def _check_search(request: Request, search: Lookup) -> None:
     """Raise UsageError for options that a search in log directories does not have."""
     if request.of(Logs).logs:
-        raise UsageError("--logs goes with a TABLE only")
+        raise UsageError(Text(Flag("--logs"), " goes with a TABLE only"))
     if search.how != "safe" and search.margin:
-        raise UsageError("--margin is for --how safe")
+        raise UsageError(Text(Flag("--margin"), " is for ", Flag("--how"), " safe"))
     if request.of(Table).every is not None:
         refuse_named(named_in(request), None)
 
@@ -104,9 +117,18 @@ def _check_table(table: Path, request: Request, search: Lookup) -> None:
             "a table is built from log directories, and has the exact answers only", path=table
         )
     if search.margin:
-        raise UsageError("--margin goes with --how safe, and a table has exact answers")
+        raise UsageError(
+            Text(
+                Flag("--margin"),
+                " goes with ",
+                Flag("--how"),
+                " safe, and a table has exact answers",
+            )
+        )
     if search.report is not None:
-        raise UsageError("--report is for log directories, not for a table", path=table)
+        raise UsageError(
+            Text(Flag("--report"), " is for log directories, not for a table"), path=table
+        )
     refuse_named(named_in(request), table)
 
 
@@ -159,15 +181,33 @@ def _to_table(work: Work, search: Lookup) -> bool:
     """Add an interval to a table. Return whether cells are unreadable, or of another log."""
     request, table, exact = work.request, work.request.of(Table), search.depth != "tail"
     if request.of(Dialect).dialect is not None:
-        raise UsageError("--dialect is for --at: a table has answers of Kafka's own formats")
+        raise UsageError(
+            Text(
+                Flag("--dialect"),
+                " is for ",
+                Flag("--at"),
+                ": a table has answers of Kafka's own formats",
+            )
+        )
     if search.depth == "deep":
-        raise UsageError("--depth deep is for --at: a table is built at depth tail or full")
+        raise UsageError(
+            Text(
+                Flag("--depth"),
+                " deep is for ",
+                Flag("--at"),
+                ": a table is built at depth tail or full",
+            )
+        )
     units = partitions_of(request, "search", none_is_fine=search.go_on)
     begins, until, step, output = table.begins, table.until, table.every, table.output
     if step is None or begins is None or until is None or output is None:
-        raise UsageError("a table needs --from, --until and -o TABLE")
+        raise UsageError(
+            Text("a table needs ", Flag("--from"), ", ", Flag("--until"), " and -o TABLE")
+        )
     if search.how != "exact":
-        raise UsageError(f"a table has the exact answers, not those of --how {search.how}")
+        raise UsageError(
+            Text("a table has the exact answers, not those of ", Flag("--how"), f" {search.how}")
+        )
     check_interval(begins, until, step)
     report = search.report
     busy = Busiest() if report is not None else None

@@ -31,9 +31,11 @@ from kafkats.plans.options import PlanFolder
 from kafkats.plans.plan import Plan, sum_of
 from kafkats.plans.run import read_actions, read_run
 from kafkats.plans.units import Unit, topics_of
+from kafkats.plans.volumes import note_volumes
 from kafkats.reserving import Planning, planning
 from kafkats.result import PlanMade, ReservationMade
 from kafkats.retention.options import Beyond
+from kafkats.text import Flag, Text
 
 
 class _Planning(NamedTuple):
@@ -85,9 +87,13 @@ def _check_migration(given: Given, work: Work) -> None:
     step, back = given.of(Step), given.of(Back)
     asked = work.request.reservation
     if step.ledger and asked and asked.skip:
-        raise UsageError("--ledger records whole brokers: leave --skip-reserved out")
+        raise UsageError(
+            Text(
+                Flag("--ledger"), " records whole brokers: leave ", Flag("--skip-reserved"), " out"
+            )
+        )
     if back.certificate_folder and not back.only_newer:
-        raise UsageError("--certify goes with --only-newer")
+        raise UsageError(Text(Flag("--certify"), " goes with ", Flag("--only-newer")))
     check_step(step.ledger, step.phase, step.broker, given.of(Topics).topics)
 
 
@@ -154,6 +160,7 @@ def _write(under_way: _Planning, planned: Planned) -> None:
     done.found = keep_segments(planned.segments, folder.report)
     if folder.report is not None:
         keep_disks(map(Path, ours.log_dirs), folder.report)
+        note_volumes(folder.report, map(str, ours.log_dirs))
 
 
 def _write_plan(

@@ -9,6 +9,7 @@ from kafkats.migration.options import UndoCertify
 from kafkats.plans.run import read_run
 from kafkats.request import Folder
 from kafkats.result import Ran
+from kafkats.text import Flag, Text
 
 
 def perform(work: Work) -> None:
@@ -21,9 +22,18 @@ def perform(work: Work) -> None:
     if not options.certified and (
         options.max_magic is not None or options.output or options.report
     ):
-        raise UsageError("--max-magic, -o and --report go with --certify")
+        raise UsageError(
+            Text(
+                Flag("--max-magic"),
+                ", -o and ",
+                Flag("--report"),
+                " go with ",
+                Flag("--certify"),
+            )
+        )
+    done = work.done
     digests = [digest_of(run) for run in request.runs]
-    work.deployment.check_approval(request.record, digests)
+    done.note_approval(work.deployment.check_approval(request.record, digests))
     for run, digest in zip(request.runs, digests, strict=True):
         ended = undo(work.executor, run.folder, holder=request.holder or "", by=request.by)
         note_end(work, Ran(folder=str(run.folder), digest=digest), ended)

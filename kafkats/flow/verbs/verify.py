@@ -17,6 +17,7 @@ from kafkats.inspect.verify import VerifyOptions
 from kafkats.migration.options import Step
 from kafkats.plans.depths import depth_totals
 from kafkats.plans.units import Unit
+from kafkats.text import Flag, Text
 
 
 def perform(work: Work) -> None:
@@ -32,15 +33,23 @@ def perform(work: Work) -> None:
     proves = bool(proof.of_plan or proof.of_run)
     if depth == "tail" and (deep or step.ledger or proves):
         raise UsageError(
-            "--depth tail does not read whole segments: --deep, --ledger, --of-plan and --of-run"
-            " need --depth full"
+            Text(
+                *(Flag("--depth"), " tail does not read whole segments: "),
+                *(Flag("--deep"), ", ", Flag("--ledger"), ", ", Flag("--of-plan"), " and "),
+                *(Flag("--of-run"), " need ", Flag("--depth"), " full"),
+            )
         )
     policy = request.settings()
     options = VerifyOptions(rule=request.of(IndexSettings).rule, deep=deep, policy=policy)
     check_written(proof)
     units = units_of(work, policy=policy, proves=proves)
     if proves and step.ledger:
-        raise UsageError("--ledger records whole brokers: leave --of-plan and --of-run out")
+        raise UsageError(
+            Text(
+                *(Flag("--ledger"), " records whole brokers: leave "),
+                *(Flag("--of-plan"), " and ", Flag("--of-run"), " out"),
+            )
+        )
     if proves:
         _prove(work, proof, units, options)
     else:

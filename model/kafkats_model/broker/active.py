@@ -131,9 +131,14 @@ class ActiveSegment:
         )
 
     def _first_timestamp(self) -> int:
-        """Return what a broker reads of a segment that it has opened: that of the first batch."""
+        """Return what a broker reads of a segment that it has opened: that of the first batch.
+
+        By the earliest timestamp it reads all messages.
+        """
         known = self.generation.reader
-        if self.first_timestamp is None and self.size and self.generation.dialect:
+        if self.first_timestamp is None and self.size and self.generation.earliest:
+            self.first_timestamp = self._earliest(files.read(self.path(paths.LOG)))
+        elif self.first_timestamp is None and self.size and self.generation.dialect:
             data = files.read(self.path(paths.LOG))
             self.first_timestamp = next(known.batches(data, verify=False)).max_timestamp
         elif self.first_timestamp is None and self.size:
@@ -141,13 +146,27 @@ class ActiveSegment:
                 self.first_timestamp = next(places(source, 0)).max_timestamp
         return known.no_timestamp if self.first_timestamp is None else self.first_timestamp
 
+    def _earliest(self, data: bytes) -> int:
+        """Return the earliest timestamp of the messages in `data`. Raises CorruptBatch."""
+        known = self.generation.reader
+        times = (
+            record.timestamp
+            for batch in known.batches(data, verify=False)
+            for record in known.records(data, batch)
+        )
+        return min((t for t in times if t > known.no_timestamp), default=known.no_timestamp)
+
     def write(self, data: bytes, append: Append, units: list[Unit], settings: Settings) -> None:
         """Append `data`, which has the batches of `units`.
 
         Raises Rejected, after the log was written, for an index entry that is not above the last
         one; StorageFailed.
         """
-        if self.size == 0:
+        if self.generation.earliest:
+            none = self.generation.reader.no_timestamp
+            times = {self._first_timestamp(), self._earliest(data)} - {none}
+            self.first_timestamp = min(times, default=none)
+        elif self.size == 0:
             by_batch = self.generation.roll.since == "first-batch"
             self.first_timestamp = (append.batches[0] if by_batch else append).max_timestamp
         files.append(self.path(paths.LOG), data, append.now_ms)
@@ -297,7 +316,9 @@ def cut(active: ActiveSegment, offset: int, position: int, now_ms: int) -> None:
     files.cut(active.path(paths.LOG), position, now_ms)
     active.size, active.closed = position, False
     if position == 0:
-        active.created_ms, active.first_timestamp = now_ms, None
+        active.created_ms = now_ms
+    if position == 0 or active.generation.earliest:
+        active.first_timestamp = None
     _read_entries(active)
 
 

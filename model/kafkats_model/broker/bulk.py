@@ -144,7 +144,7 @@ def _enter(
 ) -> int:
     """Append the first units to the active segment, as long as none may roll it: their number."""
     active, settings, rule = log.active, log.topic.rolling, log.generation.roll
-    if rule.since == "largest":
+    if rule.since == "largest" or log.generation.earliest:
         return 0
     now = rolling.Append((rolling.Batch(0, active.base_offset, 0, -1),), now_ms)
     facts = active.facts()
@@ -246,7 +246,7 @@ def append_fetch(log: PartitionLog, data: Buffer, *, now_ms: int) -> int:
 def _follow(log: PartitionLog, data: Buffer, now_ms: int) -> int | None:
     """Append a common fetch, and return its bytes. None: nothing was done."""
     settings, rule = log.topic.rolling, log.generation.roll
-    if log.generation.dialect:
+    if log.generation.dialect or log.generation.earliest:
         return None
     room = len(view(data)) // _SMALLEST + 1 if rule.batches else 1
     units, state = np.empty((room, c.ROW_SLOTS), np.int64), np.zeros(k.FOLLOW_SLOTS, np.int64)

@@ -3,9 +3,11 @@
     .log      messages and wrappers (formats/enriched.py)
     .index    offset, timestamp and position in one entry (index/enriched_index.py)
 
-A leader writes offset, time and checksum of what it receives, and opens nothing. Tag 32 tells how
-many offsets a wrapper takes. The relative offsets inside are trusted, because only a reader opens
-them. Source: the proposal "Kafka Enriched Message Metadata"; rolling as in Kafka 0.8.
+A leader writes offset, time and checksum of what it receives. Tag 32 tells how many offsets a
+wrapper takes. The proposal's leader opens nothing, so relative offsets with holes would reach into
+the next set, and an offset would be given twice. This one opens a wrapper whose relative offsets
+are honored, and rejects holes. It appends what it cannot open: no reader can. Source: the proposal
+"Kafka Enriched Message Metadata"; rolling as in Kafka 0.8.
 """
 
 from __future__ import annotations
@@ -52,8 +54,9 @@ class Judged(NamedTuple):
 def judge(data: bytes, *, now_ms: int, offset: int, compacted: bool) -> Judged:
     """Return the set `data` as a leader appends it at `offset`, at `now_ms` by its clock.
 
-    No wrapper is decompressed. Raises Rejected with the position for a batch that is not whole, a
-    wrapper without tag 32, and in a compacted topic for what says that it lacks a key.
+    Nothing is compressed again. Raises Rejected with the position for a batch that is not whole, a
+    wrapper without tag 32 or with holes in its honored offsets, and in a compacted topic for what
+    says that it lacks a key.
     """
     batches = whole_batches(data, reader(ENRICHED), INVALID_RECORD)
     parts, ends = [], []
@@ -63,6 +66,8 @@ def judge(data: bytes, *, now_ms: int, offset: int, compacted: bool) -> Judged:
         reason = ""
         if count < 1:
             reason = f"a wrapper whose tag {_MESSAGES_TAG} does not say how many messages it has"
+        elif _has_holes(data, batch, tags):
+            reason = "the honored offsets in a wrapper are not 0, 1, 2 ..."
         elif compacted and not batch.control and _keyless(data, batch, tags):
             reason = "a message without a key, and the topic is compacted"
         if reason:
@@ -73,6 +78,16 @@ def judge(data: bytes, *, now_ms: int, offset: int, compacted: bool) -> Judged:
         offset += count
         ends.append(offset - 1)
     return Judged(b"".join(parts), (*ends,))
+
+
+def _has_holes(data: bytes, batch: Batch, tags: enriched.Tags) -> bool:
+    if batch.codec == Codec.NONE or not tags.honored:
+        return False
+    with suppress(CorruptBatch):
+        records = enriched.decode_records(data, batch)
+        relative = [record.offset - batch.base_offset for record in records]
+        return relative != list(range(len(relative)))
+    return False
 
 
 def _keyless(data: bytes, batch: Batch, tags: enriched.Tags) -> bool:

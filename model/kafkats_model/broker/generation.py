@@ -32,6 +32,10 @@ KIPS: Final = "kip"
 """The name of the generation that follows the texts of KIP-31, KIP-32 and KIP-33."""
 KIP_32: Final = "kip32"
 """As KIPS, but a segment rolls as KIP-32 says: by its largest timestamp and the clock."""
+KIP_32_EARLIEST: Final = "kip32-earliest"
+"""As KIPS, but rolling counts from a segment's earliest timestamp: option 4 of KIP-32's table."""
+TEXTS: Final = frozenset({KIPS, KIP_32, KIP_32_EARLIEST})
+"""The generations that follow texts, and no release."""
 
 
 class Versions(NamedTuple):
@@ -59,6 +63,8 @@ class Generation(NamedTuple):
     list_offsets: Versions
     dialect: str | None = None
     """One of generations.DIALECTS: its logs are in a format that never shipped."""
+    earliest: bool = False
+    """Rolling counts from the earliest timestamp of a segment, not from its first one."""
 
     @property
     def reader(self) -> Reader:
@@ -108,6 +114,8 @@ def generation(kafka: str) -> Generation:
         )
     if kafka == KIP_32:
         return generation(KIPS)._replace(kafka=KIP_32, roll=ROLL_RULES["largest"])
+    if kafka == KIP_32_EARLIEST:
+        return generation(KIPS)._replace(kafka=KIP_32_EARLIEST, earliest=True)
     if kafka == KIP228:
         return _of_kip228()
     if kafka == ENRICHED:  # the rest of its rules is Kafka 0.8's

@@ -1,4 +1,4 @@
-"""What a broker knows of one producer: its last batches, and what a batch or a marker changes.
+"""One producer as a broker knows it: its last batches, and the change by a batch or a marker.
 
 Source: ProducerIdEntry and ProducerAppendInfo of Kafka 0.11, ProducerStateEntry of 1.0 to 4.3.
 """

@@ -1,4 +1,4 @@
-"""How the leaders of each Kafka generation judge and build a message set before they append it.
+"""The rules by which leaders of each Kafka generation judge and build a set before they append it.
 
 Source: LogValidator (before 0.11 ByteBufferMessageSet), and the texts of KIP-31, KIP-32, KIP-228.
 """

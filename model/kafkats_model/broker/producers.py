@@ -49,7 +49,7 @@ from kafkats_model.memory_source import array_source
 
 
 class Judged(NamedTuple):
-    """What an append changes."""
+    """The producers that an append changes."""
 
     changed: dict[int, Producer]
     """By producer."""

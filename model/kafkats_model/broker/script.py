@@ -31,7 +31,7 @@ from kafkats.logdir.text import read_given
 from kafkats.search.answers import taken_for_a_word
 
 MOST_RECORDS: Final = 100_000
-"""Of one message set: a script of few bytes can ask for any number."""
+"""The limit of one message set: a script of few bytes can ask for any number."""
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _INT16: Final = 2**15 - 1
 _INT32: Final = 2**31 - 1
@@ -106,7 +106,7 @@ class SentRecord(_Part):
     key: str | None = None
     value: str | None = None
     count: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
-    """How many of it are sent."""
+    """The number of copies that are sent."""
 
     @property
     def content(self) -> tuple[bytes | None, bytes | None]:
@@ -136,7 +136,7 @@ class SentBy(_Part):
     id: Offset
     epoch: Annotated[int, Field(ge=0, le=_INT16, strict=True)] = 0
     sequence: Count
-    """Of the set's first record."""
+    """The sequence number of the set's first record."""
     transactional: Flag = False
 
     @property

@@ -62,7 +62,7 @@ class SetJudge:
         self._topic, self._rule = topic, rule
         self._unpacker = Unpacker()
         self._plain = np.empty(0, np.uint8)
-        """What the kernel reads must live until it returns."""
+        """Kept here because the kernel reads it until it returns."""
         self._room = np.empty(_ROOM, np.uint8)
         self._converter: Converter | None = None
         target = topic.target

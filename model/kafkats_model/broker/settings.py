@@ -18,7 +18,7 @@ from kafkats.formats.model import Codec, TimestampType
 from kafkats.generations import ENRICHED, PRODUCER
 from kafkats.retention.rules import Limits
 from kafkats.rolling.rules import Settings, settings_of
-from kafkats_model.broker.generation import KIP_32, KIPS, Generation
+from kafkats_model.broker.generation import TEXTS, Generation
 from kafkats_model.broker.generation import generation as generation_of
 from kafkats_model.broker.leader_rules import LeaderRule
 
@@ -81,7 +81,7 @@ class Topic:
     """The format on disk, and the codec; None keeps that of the producer."""
     timestamp_type: TimestampType
     before_max_ms: int
-    """How far before the broker's clock a CreateTime may lie."""
+    """The largest distance of a CreateTime before the broker's clock."""
     after_max_ms: int
     rolling: Settings
     retention_ms: int
@@ -109,12 +109,12 @@ def fetch_version_of(config: Config, generation: Generation) -> int | None:
     text = str(config[PROTOCOL])
     if generation.fetch.lowest > 0 or generation.fetch.highest < 1:
         raise UsageError(f"{PROTOCOL}: Kafka {generation.kafka} has no such setting")
-    if text == INTERNAL_VERSION and generation.kafka in {KIPS, KIP_32}:
+    if text == INTERNAL_VERSION and generation.kafka in TEXTS:
         return generation.fetch.highest
     asked = generation_of(re.sub(r"-IV[0-9]+$", "", text))
     version, own = asked.fetch.highest, generation.kafka
-    later = own not in {KIPS, KIP_32} and _release(asked.kafka) > _release(own)
-    if later or version > generation.fetch.highest or text in {KIPS, KIP_32, ENRICHED}:
+    later = own not in TEXTS and _release(asked.kafka) > _release(own)
+    if later or version > generation.fetch.highest or text in {*TEXTS, ENRICHED}:
         raise UsageError(f"{PROTOCOL} {text}: Kafka {generation.kafka} does not know it")
     return version
 

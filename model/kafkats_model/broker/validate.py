@@ -48,7 +48,7 @@ from kafkats_model.formats.produce import Assigned, MessageSet, contiguous
 from kafkats_model.formats.readers import Reader, reader
 
 MOST_RECORDS: Final = 1 << 20
-"""Of one batch: a few KB of zstd can hold tens of millions, which take minutes to judge."""
+"""The limit of one batch: a few KB of zstd can hold tens of millions."""
 _CRC_AT: Final = OVERHEAD
 
 

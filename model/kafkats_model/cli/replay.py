@@ -28,7 +28,7 @@ _COLUMNS = (
     "time",
     "cpu_us",
 )
-"""Of the table: it fits into 100 columns for short names. JSON has all fields of a row."""
+"""The columns of the table, which fit into 100 columns. JSON has all fields of a row."""
 
 
 @click.command()

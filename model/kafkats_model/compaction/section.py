@@ -22,7 +22,7 @@ class SegmentFacts(NamedTuple):
 
     base_offset: int
     bytes: int
-    """Of its log."""
+    """The size of its log."""
     offset_index_bytes: int
     time_index_bytes: int
     mtime_ms: int

@@ -35,7 +35,7 @@ Row: TypeAlias = Sequence[int]
 
 
 class Appends:
-    """What stays of the cleaner's reads: each is one append, which before 3.9.1 is one unit."""
+    """The batches that each read of the cleaner keeps: one append, before 3.9.1 one unit."""
 
     def __init__(self, cleaned: CleanedSegment, topic: Topic, now_ms: int) -> None:
         """`now_ms` is the broker's clock."""

@@ -26,8 +26,7 @@ from kafkats.errors import BadInput, CorruptBatch, NotConvertible
 from kafkats.formats import dispatch, v1
 from kafkats.formats.build import Target, append_time, build, target_codec
 from kafkats.formats.control import ControlType, decode_control_type
-from kafkats.formats.convert import Converted
-from kafkats.formats.losses import count_losses
+from kafkats.formats.convert import Converted, count_losses
 from kafkats.formats.model import NO_TIMESTAMP, Batch, Codec, Record, TimestampType
 from kafkats.generations import LOSSES
 from kafkats.primitives import Buffer

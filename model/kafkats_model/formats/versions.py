@@ -1,4 +1,6 @@
-"""What brokers take from a produce of each version (kafkats.formats.versions has what it carries).
+"""The formats that brokers accept in a produce of each version.
+
+kafkats.formats.versions has those that each version carries.
 
 Brokers judge the format of a produce from version 3 on. Before, they take each one that they know.
 
@@ -13,7 +15,7 @@ from kafkats.formats.model import Codec
 from kafkats.formats.versions import BATCHES_SINCE
 
 ZSTD_SINCE: Final = 7
-"""Of produce."""
+"""The first produce version that carries zstd."""
 
 
 def carries(version: int, magic: int) -> bool:

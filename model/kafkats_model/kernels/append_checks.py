@@ -1,4 +1,4 @@
-"""What a leader checks in message sets before it appends them, for `appends` and `append_builds`.
+"""The checks of a leader on message sets before it appends them, for `appends` and `append_builds`.
 
 The checks are those of `broker.validate` for sets that are common and right. What a check declines
 is left to `broker.validate`, which also says what is wrong.

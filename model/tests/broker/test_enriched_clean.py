@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats_model.broker import files
 from kafkats_model.broker.enriched_clean import clean, compact
-from kafkats_model.broker.enriched_log import create
+from kafkats_model.broker.enriched_log import EnrichedLog, create
 from kafkats_model.broker.enriched_log import start as restarted
 from kafkats_model.broker.enriched_steps import topic
 from kafkats_model.broker.generation import generation
@@ -42,21 +42,25 @@ def at(minute: int) -> str:
     return f"2024-01-01T{minute // 60:02}:{minute % 60:02}:00Z"
 
 
+def just_after(minute: int) -> str:
+    return at(minute).replace("Z", ".001Z")
+
+
 class TestCompaction:
     def test_consecutive_wrappers_become_one(self, play: Play, dump: Dump) -> None:
         """It lies at the first offset that stays; the relative offsets have holes."""
         done = play(
             *start(config=COMPACTED),
             produce("ab"),
-            produce("ca"),
+            produce("cad"),
             produce("bd"),
             step("retain"),
             step("fetch", version=1, offset=0),
         )
-        assert done.rows[-2]["outcome"] == "3 batches into 1, 2 records deleted"
-        assert done.rows[-1]["offsets"] == "2 3 4 5"
+        assert done.rows[-2]["outcome"] == "3 batches into 1, 3 records deleted"
+        assert done.rows[-1]["offsets"] == "2 3 5 6"
         (batch,) = of_kind(dump(done.log()), "batch")
-        assert (batch["base_offset"], batch["last_offset"], batch["count"]) == (2, 5, 4)
+        assert (batch["base_offset"], batch["last_offset"], batch["count"]) == (2, 6, 4)
         assert batch["tags"]["honored"]
 
     def test_holes_inside(self, play: Play, dump: Dump) -> None:
@@ -204,21 +208,27 @@ class TestCleaning:
         done = play(
             *start(config=HOUR | {"index.interval.bytes": 100}),
             *sets,
-            step("retain", at=at(85)),
+            *(step("retain", at=time) for time in (at(70), just_after(70), at(80), just_after(80))),
             step("fetch", version=1, offset=6),
         )
-        # At 01:25 the sets of 00:00, 00:10, 00:20 are old: the first segment, and a half.
-        row = done.rows[-2]
-        assert row["outcome"].startswith("1 segment deleted, ")
-        assert row["first_offset"] == 6
+        # What is exactly an hour old stays: the segment that ends at 00:10, then the set of 00:20.
+        size = done.rows[2]["bytes"]
+        assert [(row["outcome"], row["first_offset"]) for row in done.rows[-5:-1]] == [
+            (f"0 segments deleted, {size} bytes cut from the head of the next", 2),
+            ("1 segment deleted", 4),
+            ("0 segments deleted", 4),
+            (f"0 segments deleted, {size} bytes cut from the head of the next", 6),
+        ]
         assert done.rows[-1]["offsets"] == "6 7"
         files = sorted(path.name for path in done.log().parent.glob("*.log"))
         assert [int(name[:20]) for name in files] == [6, 8, 12]
 
     def test_the_active_segment_is_no_exception(self, play: Play, dump: Dump) -> None:
         """Cleaning does not wait until the log rolls (KAFKA-979)."""
-        rows = self.played(play, range(0, 50, 10), step("retain", at=at(75))).rows
-        assert (rows[-1]["first_offset"], rows[-1]["log_end_offset"]) == (4, 10)
+        later = (step("retain", at=at(minute)) for minute in (75, 200))
+        rows = self.played(play, range(0, 50, 10), *later).rows
+        assert (rows[-2]["first_offset"], rows[-2]["log_end_offset"]) == (4, 10)
+        assert (rows[-1]["outcome"], rows[-1]["first_offset"]) == ("1 segment deleted", 10)
         assert not any(row.get("rolled") for row in rows)
 
     def test_everything_is_old(self, play: Play) -> None:
@@ -241,6 +251,24 @@ class TestCleaning:
         one, two = done.rows[-2:]
         assert (one["outcome"], one["first_offset"]) == (two["outcome"], two["first_offset"])
         assert one["first_offset"] == 4
+
+    def test_the_head_ends_where_the_index_leads(
+        self, play: Play, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The log is read from the last entry before the horizon, of 00:30, and not from its begin."""
+        read: list[tuple[int, int]] = []
+        batches = EnrichedLog.batches
+
+        def noted(log: EnrichedLog, base: int, position: int = 0) -> Any:
+            read.append((base, position))
+            return batches(log, base, position)
+
+        config = HOUR | {"index.interval.bytes": 0}
+        sets = [produce("ab", at=at(minute)) for minute in range(0, 60, 10)]
+        monkeypatch.setattr(EnrichedLog, "batches", noted)
+        done = play(*start(config=config), *sets, step("retain", at=at(100)))
+        size = done.rows[2]["bytes"]
+        assert (done.rows[-1]["first_offset"], read) == (8, [(0, 5 * size), (0, 3 * size)])
 
     def test_the_index_of_what_stays(self, play: Play, dump: Dump) -> None:
         done = self.played(play, range(0, 50, 10), step("retain", at=at(75)))

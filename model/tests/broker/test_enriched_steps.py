@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import struct
 import zlib
@@ -12,6 +13,8 @@ import pytest
 from kafkats.compression import compress
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats_model.broker.enriched_log import create
+from kafkats_model.broker.enriched_log import start as restarted
+from kafkats_model.broker.enriched_steps import mirror as mirrored
 from kafkats_model.broker.enriched_steps import topic
 from kafkats_model.broker.generation import generation
 from kafkats_model.errors import Rejected
@@ -41,13 +44,13 @@ CODECS = ("gzip", "snappy", "lz4")
 NULL = b"\xff\xff\xff\xff"
 
 
-def wrapper(*records: Record, tags: Tags) -> str:
-    """The hex of a gzip wrapper with any tags."""
+def wrapper(*records: Record, tags: Tags, level: int | None = None) -> str:
+    """The hex of a gzip wrapper with any tags; `level`: not compressed as kafkats does it."""
     inner = b"".join(
         enriched.encode_message(r.offset, MessageType.NORMAL, r.key, r.value, Tags())
         for r in records
     )
-    value = compress(Codec.GZIP, inner)
+    value = wrapped(inner) if level is None else gzip.compress(inner, level, mtime=1)
     return enriched.encode_message(0, MessageType.GZIP, None, value, tags).hex()
 
 
@@ -246,9 +249,11 @@ class TestOffsets:
         ]
         assert offsets(rows) == [0, 1, 2, 3, 4]
 
-    def test_a_leader_writes_the_offset_and_opens_nothing(self, play: Play, dump: Dump) -> None:
+    def test_a_leader_writes_the_offset_and_compresses_nothing(
+        self, play: Play, dump: Dump
+    ) -> None:
         """The value keeps its bytes; only offset, time and checksum are the broker's."""
-        sent = wrapper(record(0), record(1), tags=Tags(messages=2))
+        sent = wrapper(record(0), record(1), tags=Tags(messages=2), level=1)
         done = play(*start(), *[step("produce", version=1, set=sent)] * 2)
         assert [row["outcome"] for row in done.rows[2:]] == ["in place", "in place"]
         value = bytes.fromhex(sent)[-read_length(sent) :]
@@ -266,7 +271,7 @@ class TestOffsets:
         assert offsets(dump(done.log())) == [0, 1, 2, 3, 4]
 
     def test_a_leader_appends_what_it_could_not_open(self, play: Play) -> None:
-        """The proof that it opens nothing: a value that is not gzip is found by its reader only."""
+        """Its offsets come from tag 32: a value that is not gzip is found by its reader only."""
         junk = enriched.encode_message(0, MessageType.GZIP, None, b"junk", Tags(messages=4))
         done = play(
             *start(),
@@ -304,20 +309,43 @@ class TestOffsets:
         assert [row["log_end_offset"] for row in (cut, most)] == [5, 0]
         assert done.log("2").stat().st_size > 0
 
+    @pytest.mark.parametrize("given", [(0, 3, 7), (1, 2, 3), (0, 0, 1), (1, 0)])
+    def test_a_leader_rejects_holes_that_are_honored(
+        self, given: tuple[int, ...], play: Play
+    ) -> None:
+        """Tag 32 counts the messages: offset 3 or 7 of such a set would be the next set's, too."""
+        sets = [
+            wrapper(*map(record, given), tags=Tags(messages=len(given), honored=honored))
+            for honored in (True, False)
+        ]
+        done = play(
+            *start(),
+            *(step("produce", version=1, set=sent) for sent in sets),
+            produce("a", "none"),
+            step("fetch", version=1, offset=0),
+        )
+        rejected, counted, plain, fetched = done.rows[2:]
+        assert rejected["outcome"] == "rejected" and rejected["log_end_offset"] == 0
+        assert rejected["error"].startswith("INVALID_RECORD: the honored offsets in a wrapper")
+        assert (counted["outcome"], plain["first_offset"]) == ("in place", len(given))
+        assert fetched["offsets"] == " ".join(map(str, range(len(given) + 1)))
+
     def test_consumers_add_or_count(self, play: Play) -> None:
         """Start + relative offset with the flag, start + number of the message without it."""
         holes = (record(0), record(3), record(4))
         sent = wrapper(*holes, tags=Tags(messages=3, honored=False))
         unhonored = step("produce", "2", version=1, set=sent)
         done = play(
-            *start(),
+            *start(config={"cleanup.policy": "compact"}),
             *other_cluster(),
-            step("produce", version=1, set=wrapper(*holes, tags=Tags(messages=3))),
+            produce("abc"),
+            produce("bd"),
+            step("compact"),
             step("fetch", version=1, offset=0),
             unhonored | {"partition": "m-0"},
             step("fetch", "2", version=1, offset=0) | {"partition": "m-0"},
         )
-        assert [row["offsets"] for row in done.rows if row["do"] == "fetch"] == ["0 3 4", "0 1 2"]
+        assert [row["offsets"] for row in done.rows if row["do"] == "fetch"] == ["0 2 3 4", "0 1 2"]
 
     def test_a_fetch_begins_inside_a_wrapper(self, play: Play) -> None:
         done = play(*start(), produce("abcd"), step("fetch", version=1, offset=2))
@@ -344,22 +372,54 @@ class TestMirror:
         ]  # fmt: skip
 
     def test_unopened_its_offsets_are_counted(self, play: Play, dump: Dump) -> None:
-        """Holes of the source close: the flag is reset, and no byte of the value changes."""
-        holes = wrapper(record(0), record(3), record(4), tags=Tags(messages=3, unkeyed=True))
+        """The flag is reset, and no byte of the value changes."""
         done = play(
             *start(),
             *other_cluster(),
             produce("x", "none", "2") | {"partition": "m-0"},
-            step("produce", version=1, set=holes),
+            produce("..."),
             mirror(),
             step("fetch", "2", version=1, offset=0) | {"partition": "m-0"},
         )
         assert (done.rows[-2]["opened"], done.rows[-2]["unopened"]) == (0, 1)
         assert done.rows[-1]["offsets"] == "0 1 2 3"
-        assert offsets(dump(done.log("1"))) == [0, 3, 4]
         rows = dump(done.log("2", partition="m-0"))
         assert [b["tags"]["honored"] for b in of_kind(rows, "batch")] == [True, False]
-        assert bytes.fromhex(holes)[-20:] == done.log("2", partition="m-0").read_bytes()[-20:]
+        assert done.log().read_bytes()[-80:] == done.log("2", partition="m-0").read_bytes()[-80:]
+
+    def test_holes_of_the_source_close(self, play: Play) -> None:
+        """A leader takes the set from the mirror, and would reject it from its producer."""
+        holes = wrapper(record(0), record(3), record(4), tags=Tags(messages=3, unkeyed=True))
+        sent = mirrored(bytes.fromhex(holes)).data.hex()
+        done = play(
+            *start(),
+            produce("x", "none"),
+            step("produce", version=1, set=sent),
+            step("fetch", version=1, offset=0),
+        )
+        assert done.rows[-1]["offsets"] == "0 1 2 3"
+
+    @pytest.mark.parametrize("key", [None, b"k"])
+    def test_what_is_compressed_again_may_be_too_large(self, key: bytes | None, play: Play) -> None:
+        """Unopened a set fits where it came from another broker; opened and compressed again it is lost."""
+        records = [record(n, key) for n in range(100)]
+        sent = wrapper(*records, tags=Tags(messages=100, unkeyed=key is None))
+        target = other_cluster()
+        target[1]["config"] = {"segment.bytes": len(sent) // 2 + 16}
+        done = play(
+            *start(),
+            *target,
+            step("produce", version=1, set=sent),
+            produce("a", "none"),
+            *(mirror(offset=offset, bytes=1) for offset in (0, 100)),
+        )
+        first, second = done.rows[-2:]
+        assert second["outcome"] == "in place"
+        if key is None:
+            assert (first["unopened"], second["log_end_offset"]) == (1, 101)
+        else:
+            assert first["error"].startswith("RECORD_LIST_TOO_LARGE: ")
+            assert second["log_end_offset"] == 1, "100 records are lost"
 
     def test_control_messages_stay_in_their_cluster(self, play: Play) -> None:
         done = play(
@@ -488,17 +548,18 @@ class TestLog:
 
     @pytest.mark.parametrize("lie", [2**40, -(2**40)])
     def test_offsets_out_of_range_in_a_wrapper_do_not_move_the_log_end(
-        self, lie: int, play: Play
+        self, lie: int, tmp_path: Path
     ) -> None:
-        sent = wrapper(record(lie), tags=Tags(messages=1))
-        done = play(
-            *start(config={"index.interval.bytes": 0}),
-            produce("a"),
-            step("produce", version=1, set=sent),
-            {"do": "restart", "broker": "1", "clean": False},
-            produce("a"),
-        )
-        assert done.rows[-1]["first_offset"] == 2
+        """A follower appends what a leader would have rejected."""
+        rules = generation("enriched")
+        log = create(tmp_path / "t-0", topic({"index.interval.bytes": 0}, rules), rules, 0)
+        log.append_as_leader(enriched.encode_batch([record(0)]), now_ms=0)
+        sent = bytes.fromhex(wrapper(record(lie), tags=Tags(messages=1)))
+        (batch,) = enriched.batches(sent)
+        log.append_as_follower(enriched.assign(sent, batch, 1), now_ms=0)
+        assert log.log_end_offset == 2
+        again = restarted(log, log.topic, 0)
+        assert again.append_as_leader(enriched.encode_batch([record(0)]), now_ms=0).ends == (2,)
 
     def test_a_search_by_time(self, play: Play) -> None:
         done = play(

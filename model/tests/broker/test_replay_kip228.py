@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafkats.compression.checksums import crc32c
 from tests.builders.commands import objects, run
 from tools import demo_kip228
 
@@ -71,13 +72,14 @@ def time_of(capsys: Capture, tmp_path: Path, **wanted: str | None) -> str:
 
 
 PRODUCERS = {
-    # who sends what, to which broker: what the broker records
-    ("none-of-an-old-producer-0", "old"): NONE,
-    ("none-of-an-old-producer-0", "new"): EXTENDED,
-    ("none-of-a-new-producer-0", "old"): NONE,  # the text: "Error or", see the next test
-    ("none-of-a-new-producer-0", "new"): EXTENDED,
-    ("minus-1-ms-0", "old"): NONE,
-    ("minus-1-ms-0", "new"): MINUS_1,
+    # who sends what, to which broker: what the broker records; bit 6, first and largest timestamp
+    ("none-of-an-old-producer-0", "old"): (NONE, (False, -1, -1)),
+    ("none-of-an-old-producer-0", "new"): (EXTENDED, (True, LONG_MIN, LONG_MIN)),
+    # the text: "Error or", see the next test
+    ("none-of-a-new-producer-0", "old"): (NONE, (False, LONG_MIN, -1)),
+    ("none-of-a-new-producer-0", "new"): (EXTENDED, (True, LONG_MIN, LONG_MIN)),
+    ("minus-1-ms-0", "old"): (NONE, (True, -1, -1)),
+    ("minus-1-ms-0", "new"): (MINUS_1, (True, -1, -1)),
 }
 
 
@@ -85,8 +87,12 @@ PRODUCERS = {
 def test_a_cell_of_the_producers(
     partition: str, broker: str, tmp_path: Path, capsys: Capture
 ) -> None:
+    """The broker says what it records, and the batch on its disk has it."""
     told = time_of(capsys, tmp_path, do="produce", partition=partition, broker=broker)
-    assert told == PRODUCERS[partition, broker]
+    data = (tmp_path / f"out/broker-{broker}/{partition}/{0:020d}.log").read_bytes()
+    _, _, _, _, _, attributes, _, first, newest, *_ = PRINTED.unpack_from(data)
+    stored = bool(attributes & 0b100_0000), first, newest
+    assert (told, stored) == PRODUCERS[partition, broker]
 
 
 @pytest.mark.parametrize("time", [None, SPUTNIK])
@@ -117,6 +123,14 @@ def test_a_cell_of_the_consumers(
 ) -> None:
     told = time_of(capsys, tmp_path, do="fetch", partition=partition, broker=broker, dialect=dialect)  # fmt: skip
     assert told == CONSUMERS[partition, broker, dialect]
+
+
+@pytest.mark.parametrize("partition", ["minus-1-ms-0", "none-of-a-new-producer-0"])
+def test_a_row_of_the_consumers(partition: str, tmp_path: Path, capsys: Capture) -> None:
+    """An old and a new consumer read one record of a new broker."""
+    for n, dialect in enumerate((None, "kip228")):
+        told = time_of(capsys, tmp_path / str(n), do="fetch", partition=partition, broker="new", dialect=dialect)  # fmt: skip
+        assert told == CONSUMERS[partition, "new", dialect]
 
 
 def test_a_converted_fetch_has_no_timestamp_for_long_min(tmp_path: Path, capsys: Capture) -> None:
@@ -184,17 +198,23 @@ def test_an_old_broker_and_the_bit(
 def test_the_bit_is_1_for_all_new_records(
     codec: str, version: int, tmp_path: Path, capsys: Capture
 ) -> None:
-    """And -1 of an old producer is converted to Long.MIN_VALUE, in each format that it may send."""
+    """And -1 of an old producer is converted to Long.MIN_VALUE, in each format that it may send.
+
+    A batch that stays in place gets the bit, too.
+    """
     times = (None, 7, None) if version else (None, None)
-    rows = played(capsys, tmp_path, sent(*times, dialect=None, version=version, codec=codec))
-    assert rows[0]["outcome"] == ("converted" if version < 3 else "recompressed")
+    sets = [sent(*times, dialect=None, version=version, codec=codec)]
+    sets += [sent(8, dialect=None, codec=codec), sent(9, codec=codec)]
+    rows = played(capsys, tmp_path, *sets)
+    built = "converted" if version < 3 else "recompressed"
+    assert [row["outcome"] for row in rows] == [built, "in place", "in place"]
     batches = dumped(capsys, tmp_path / "out", "batch", f"{0:020d}.log", "--dialect", "kip228")
-    assert all(batch["timestamp_extended"] for batch in batches)
-    assert batches[0]["codec"] == codec and batches[0]["crc_valid"]
+    assert [batch["timestamp_extended"] for batch in batches] == [True] * 3
+    assert all(batch["codec"] == codec and batch["crc_valid"] for batch in batches)
     deep = dumped(capsys, tmp_path / "out", "record", f"{0:020d}.log", "--deep")
     assert [record["timestamp"] for record in deep] == [
-        LONG_MIN if time is None else time for time in times
-    ]
+        *(LONG_MIN if time is None else time for time in times), 8, 9,
+    ]  # fmt: skip
     assert batches[0]["max_timestamp"] == (7 if version else LONG_MIN)
 
 
@@ -222,6 +242,14 @@ def test_the_threshold_counts_for_negative_times_too(tmp_path: Path, capsys: Cap
     rows = played(capsys, tmp_path, sent(SPUTNIK), sent(None), **config)
     assert [row["outcome"] for row in rows] == ["rejected", "in place"]
     assert rows[0]["error"].startswith("INVALID_TIMESTAMP: timestamp -386380800000 of record 0")
+
+
+@pytest.mark.parametrize("kafka", ["kip228", "2.8.2"])
+def test_days_count_from_1970(kafka: str, tmp_path: Path, capsys: Capture) -> None:
+    """2004-09-16 is 12 677 days after 1970: 12 677 x 86 400 = 1 095 292 800 s."""
+    played(capsys, tmp_path, sent("2004-09-16T00:00:00Z", dialect=None), kafka=kafka)
+    (record,) = dumped(capsys, tmp_path / "out", "record", f"{0:020d}.log", "--deep")
+    assert record["timestamp"] == 12_677 * DAY == 1_095_292_800 * 1000
 
 
 @pytest.mark.parametrize("kafka", ["kip228", "2.8.2", "4.3"])
@@ -252,17 +280,24 @@ PRINTED = struct.Struct(">qiibIhiqqqhii")
 @pytest.mark.parametrize(("codec", "bits"), [("none", 0), ("gzip", 1), ("snappy", 2), ("lz4", 3)])
 def test_the_batch_is_as_printed(codec: str, bits: int, tmp_path: Path, capsys: Capture) -> None:
     """Bits 0 to 2 are the codec, then come the timestamp type, isTransactional, isControlBatch and isTimestampExtended."""
-    played(capsys, tmp_path, sent(5), sent(-9, -7, codec=codec))
+    producer = {"id": 77, "epoch": 3, "sequence": 0, "transactional": True}
+    first, second = sent(5), sent(9, 7, codec=codec, dialect=None, producer=producer, epoch=4)
+    played(capsys, tmp_path, first, second, sent(-9, -7, codec=codec))
     data = (tmp_path / f"out/broker-1/t-0/{0:020d}.log").read_bytes()
-    first = 12 + PRINTED.unpack_from(data)[1]
-    base, length, epoch, magic, _, attributes, delta, begin, newest, producer, *_ = (
-        PRINTED.unpack_from(data, first)
-    )
-    assert (base, length, epoch, magic, delta) == (1, len(data) - first - 12, 0, 2, 1)
-    assert (begin, newest, producer) == (-9, -7, -1)
-    assert attributes == 0b100_0000 | bits
+    ends = [0]
+    while ends[-1] < len(data):
+        ends.append(ends[-1] + 12 + PRINTED.unpack_from(data, ends[-1])[1])
+    assert ends[-1] == len(data) and len(ends) == 4
+    base, _, epoch, magic, crc, attributes, *fields = PRINTED.unpack_from(data, ends[1])
+    assert (base, epoch, magic, attributes) == (1, 4, 2, 0b101_0000 | bits)
+    assert crc == crc32c(data[ends[1] + 21 : ends[2]])
+    assert fields == [1, 9, 9, 77, 3, 0, 2]
+    base, _, _, _, _, attributes, *fields = PRINTED.unpack_from(data, ends[2])
+    assert (base, attributes) == (3, 0b100_0000 | bits)
+    assert fields == [1, -9, -7, -1, -1, -1, 2]
     batches = dumped(capsys, tmp_path / "out", "batch", f"{0:020d}.log", "--dialect", "kip228")
-    assert (batches[1]["codec"], batches[1]["timestamp_extended"]) == (codec, True)
+    assert [batch["codec"] for batch in batches] == ["none", codec, codec]
+    assert all(batch["timestamp_extended"] for batch in batches)
 
 
 # ---------------------------------------------------------------- indexed, searched, rolled, retained

@@ -56,12 +56,12 @@ def test_the_interval_bounds_the_density(play: Played) -> None:
     )  # fmt: skip
     sparse, dense = play.times(), play.times(name="u-0")
     size = play.path(0, "log").stat().st_size
-    assert len(dense) == 199 and len(sparse) <= size // 400 + 1 < len(dense)
+    assert len(dense) == 199 and size // 500 < len(sparse) <= size // 400 + 1 < len(dense)
 
 
-def test_all_later_messages_lie_behind_the_entry(play: Played) -> None:
+@pytest.mark.parametrize("times", [(50, 10, 90, 20, 80, 95, 30, 97), (10, 20, 30, 40, 50)])
+def test_all_later_messages_lie_behind_the_entry(times: tuple[int, ...], play: Played) -> None:
     """(T, offset): in this segment any message whose timestamp is greater than T comes after offset."""
-    times = [50, 10, 90, 20, 80, 95, 30, 97]
     play(*begin(**DENSE), *(send(time) for time in times))
     entries = play.times()
     assert len(entries) >= 3
@@ -85,22 +85,29 @@ def test_a_rejected_message_has_no_entry(play: Played) -> None:
 
 
 def test_magic_0_has_no_entries_and_counts_by_the_file(play: Played) -> None:
-    """The largest timestamp begins at -1, and stays: retention takes the time of the last write."""
+    """The largest timestamp begins at -1, and stays: retention takes the time of the last write.
+
+    Also for a producer that sends timestamps: format 0 has none.
+    """
     config = {"message.format.version": "0.9.0", "retention.ms": DAY, **DENSE}
     rows = play(
-        *begin(**config), old(), old(at=HOUR), step("roll"), old(at=2 * HOUR),
+        *begin(**config), old(), old(at=HOUR), step("roll"), old(at=2 * HOUR), send(90),
         step("retain", at=T + DAY + HOUR), step("retain", at=T + DAY + HOUR + 1),
     )  # fmt: skip
     assert [row["outcome"] for row in rows if row["do"] == "retain"] == [
         "0 segments deleted",
         "1 segment deleted",
     ]
-    assert play.times(2) == []
+    assert play.times(2) == [] and play.path(2, "index").stat().st_size == 8
 
 
-def test_a_closed_segment_without_timestamps_has_no_entry(play: Played) -> None:
-    play(*begin(**{"message.format.version": "0.9.0", **DENSE}), old(), old(), step("roll"))
-    assert play.path(0).stat().st_size == 0
+@pytest.mark.parametrize("version", ["0.9.0", "0.10.0"])
+def test_a_closed_segment_without_timestamps_has_no_entry(version: str, play: Played) -> None:
+    """Its largest timestamp is -1, which is no time: a segment of 1970 would be deleted."""
+    config = {"message.format.version": version, "retention.ms": DAY, **DENSE}
+    rows = play(*begin(**config), old(), old(), step("roll"), old(), step("retain"))
+    assert play.path(0).stat().st_size == 0 < play.path(0, "index").stat().st_size
+    assert rows[-1]["outcome"] == "0 segments deleted"
 
 
 def test_later_segments_may_have_smaller_timestamps(play: Played) -> None:
@@ -112,8 +119,8 @@ def test_later_segments_may_have_smaller_timestamps(play: Played) -> None:
 
 
 def test_a_start_takes_the_largest_timestamp_from_the_last_entry(play: Played) -> None:
-    play(*begin(**DENSE), send(50), send(90), restart(), send(60), send(70), send(95))
-    assert play.times() == [(90, 2), (95, 5)], "60 and 70 are not above 90"
+    play(*begin(**DENSE), send(40), send(50), send(90), restart(), send(60), send(70), send(95))
+    assert play.times() == [(50, 2), (90, 3), (95, 6)], "60 and 70 are not above 90"
 
 
 @pytest.mark.parametrize(("version", "deleted"), [("0.10.0", 1), ("0.9.0", 0)])
@@ -177,6 +184,23 @@ def test_a_start_rebuilds_only_after_a_hard_failure(
     assert play.times() == entries
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_wrong_index_is_kept_by_a_clean_start(clean: bool, play: Played) -> None:
+    """The entries of the log are (30, 2) and (40, 3); one of a negative offset goes only after a hard failure."""
+    play(*begin(**DENSE), send(20), send(30), send(40))
+    before = play.root.rename(play.folder / "before")
+    wrong = (T + 35).to_bytes(8, "big") + b"\xff" * 4
+    (before / "t-0" / play.path().name).write_bytes(wrong)
+    if not clean:
+        (before / ".kafka_cleanshutdown").unlink()
+        (before / "recovery-point-offset-checkpoint").unlink()
+    play.out = play.folder / "again"
+    play.root = play.out / "broker-1"
+    create = step("create", config=DENSE)
+    play(begin()[0], create | {"from": str(before / "t-0")}, step("roll"))
+    assert play.times() == ([(35, -1), (40, 3)] if clean else [(30, 2), (40, 3)])
+
+
 def test_segments_of_only_the_old_format_go_by_their_file(play: Played) -> None:
     """After the migration: the entry of the first start has the time of the last write."""
     times = [5 + 7 * DAY, 6 + 7 * DAY]
@@ -208,10 +232,10 @@ def test_truncation_cuts_the_entries_of_cut_messages(play: Played) -> None:
 def test_truncation_reads_the_largest_timestamp_again(play: Played) -> None:
     """From the offset of the last time index entry to the log end."""
     play(
-        *begin(**{"index.interval.bytes": 90}), *(send(time) for time in (10, 20, 30, 90, 40, 50)),
-        step("truncate", offset=3), step("roll"),
+        *begin(**{"index.interval.bytes": 60}), *(send(time) for time in (10, 20, 30, 35, 90, 40, 50)),
+        step("truncate", offset=4), step("roll"),
     )  # fmt: skip
-    assert play.times()[-1] == (30, 3), "90 was cut, 30 lies behind the last entry"
+    assert play.times() == [(30, 3), (35, 4)], "90 and its entry were cut, 35 lies behind the last"
 
 
 # ---------------------------------------------------------------- retention and rolling
@@ -220,17 +244,22 @@ def test_truncation_reads_the_largest_timestamp_again(play: Played) -> None:
 def test_retention_goes_by_the_time_index(play: Played) -> None:
     """A message of 8 days ago that was appended now expires, as its file would not."""
     rows = play(
-        *begin(**{"retention.ms": 7 * DAY}), send(-8 * DAY), step("roll"), send(0), step("retain")
-    )
-    assert rows[-1]["outcome"] == "1 segment deleted" and play.bases() == [1]
+        *begin(**{"retention.ms": 7 * DAY}), send(-8 * DAY), step("roll"),
+        send(-8 * DAY), send(-6 * DAY), step("roll"), send(0), step("retain"),
+    )  # fmt: skip
+    assert rows[-1]["outcome"] == "1 segment deleted" and play.bases() == [1, 3]
 
 
-def test_retention_stops_at_the_first_segment_that_is_not_expired(play: Played) -> None:
+@pytest.mark.parametrize("early", [0, 1])
+def test_retention_stops_at_the_first_segment_that_is_not_expired(early: int, play: Played) -> None:
+    """It begins at the oldest, and a segment expires when it is older than retention.ms, by 1 ms."""
     rows = play(
-        *begin(**{"retention.ms": 7 * DAY}), send(-9 * DAY), step("roll"), send(-DAY), step("roll"),
+        *begin(**{"retention.ms": 7 * DAY}), send(-9 * DAY), step("roll"),
+        send(-7 * DAY - early), step("roll"), send(-DAY), step("roll"),
         send(-9 * DAY), step("roll"), send(0), step("retain"),
     )  # fmt: skip
-    assert rows[-1]["outcome"] == "1 segment deleted" and play.bases() == [1, 2, 3]
+    outcome, kept = ("2 segments deleted", [2, 3, 4]) if early else ("1 segment deleted", [1, 2, 3, 4])  # fmt: skip
+    assert rows[-1]["outcome"] == outcome and play.bases() == kept
 
 
 @pytest.mark.parametrize(("after", "rolls"), [(HOUR, ""), (HOUR + 1, "yes")])
@@ -241,11 +270,23 @@ def test_a_message_rolls_by_its_own_time(after: int, rolls: str, play: Played) -
     assert [row["rolled"] for row in rows[2:]] == ["", "", rolls]
 
 
-@pytest.mark.parametrize(("at", "rolls"), [(HOUR, ""), (HOUR + 1, "yes")])
-def test_without_a_first_timestamp_the_creation_counts(at: int, rolls: str, play: Played) -> None:
-    rows = play(*begin(**{"segment.ms": HOUR}), old(), send(at, at=at))
+@pytest.mark.parametrize(("at", "time", "rolls"), [(HOUR, DAY, ""), (HOUR + 1, 0, "yes")])
+def test_without_a_first_timestamp_the_creation_counts(
+    at: int, time: int, rolls: str, play: Played
+) -> None:
+    """And the clock, not the timestamp of the message that is appended."""
+    rows = play(*begin(**{"segment.ms": HOUR}), old(), send(time, at=at))
     assert rows[-1]["rolled"] == rolls
     assert rows[2]["outcome"] == "converted", "-1 is filled in"
+
+
+def test_rolling_goes_by_timestamps_once_there_is_one(play: Played) -> None:
+    """A first message of 0.9: by the creation. The next segment begins with one of 0.10: by its time."""
+    rows = play(
+        *begin(**{"segment.ms": HOUR}), old(), send(-DAY, at=HOUR), send(-DAY, at=HOUR + 1),
+        send(-DAY + HOUR, at=DAY), send(-DAY + HOUR + 1),
+    )  # fmt: skip
+    assert [row["rolled"] for row in rows[2:]] == ["", "", "yes", "", "yes"]
 
 
 def test_largest_timestamp_minus_1(play: Played) -> None:
@@ -293,6 +334,20 @@ def test_a_search_misses_no_later_message(play: Played) -> None:
         assert all(n >= answer for n, one in enumerate(times) if one > time)
         earlier += sum(one <= time for one in times[answer:])
     assert earlier > 0
+
+
+def test_messages_of_the_searched_time_may_lie_before_the_answer(play: Played) -> None:
+    """The text: "any message before this offset has a timestamp < T". Its rule keeps to it but at T itself."""
+    times = [10, 20, 30, 40, 35, 60, 70, 80]
+    asked = range(0, 85, 5)
+    rows = play(*begin(**DENSE), *SEGMENTS, *(listed(time) for time in asked))
+    answers = [row["first_offset"] for row in rows[-len(asked) :]]
+    assert answers.pop() == -1, "nothing is later than 80, which lies before no answer"
+    passed = []
+    for time, answer in zip(asked, answers, strict=False):
+        assert all(one <= time for one in times[:answer])
+        passed += [one for one in times[:answer] if one == time]
+    assert passed == [20, 30, 40, 60], "the timestamps of entries, but the last one"
 
 
 def test_version_0_answers_with_a_sequence(play: Played) -> None:

@@ -89,6 +89,17 @@ def test_a_bulk_load_into_a_log_append_time_topic_is_said(play: Played) -> None:
     assert "LogAppendTimes" not in run(play.capsys, *asked, "--topics", "t")[1]
 
 
+def test_what_is_old_is_left_out_of_a_bulk_load(play: Played) -> None:
+    """The text's remedy for LogAppendTimes: who wants three of ten days loads no more than these."""
+    create = {"do": "create", "broker": "1", "partition": "u-0", "config": LAT}
+    load = [send(-day * DAY, at=10 - day) for day in range(10, 0, -1)]
+    wanted = [step | {"partition": "u-0", "at": T + 10} for step in load[-3:]]
+    rows = play(*begin("2.8.2", **LAT), create, *load, *wanted)
+    (whole, filtered), _ = lookup(play, -3 * DAY)
+    assert (rows[-4]["log_end_offset"], rows[-1]["log_end_offset"]) == (10, 3)
+    assert (whole["offset"], filtered["offset"]) == (0, 0), "seven of ten are read in vain"
+
+
 def clusters(tmp_path: Path, capsys: Capsys) -> tuple[Path, Path, Path]:
     """Tables of two clusters to which m1 (0 s) and m2 (5 s) came in different order, and what a group read in the second."""
     later = [send(20_000, at=20_000), send(40_000, at=40_000)]
@@ -131,9 +142,28 @@ def test_m1_and_m2(margin: str, offset: int, missed: bool, tmp_path: Path, capsy
     assert (offset > 0) == missed, "m1 is at offset 0 of cluster 1"
 
 
+@pytest.mark.parametrize(("margin", "missed"), [("8s", False), ("4s", True)])
+def test_a_failover_by_the_largest_latency(
+    margin: str, missed: bool, tmp_path: Path, capsys: Capsys
+) -> None:
+    """From any offset that cluster 2 has read; MaxLatencyOfCluster is 8 s, that of m1 there."""
+    first, second, committed = clusters(tmp_path, capsys)
+    order = {1: (0, 5000, 20_000, 40_000), 2: (5000, 0, 20_000, 40_000)}
+    lost, again = set[int](), 0
+    for offset in range(1, 5):
+        committed.write_text(f"t,0,{offset}\n")
+        words = ("--group", "g", "--committed", committed, "--margin", margin)
+        code, out, err = run(capsys, "failover", second, first, *words)
+        assert code == 0, err
+        answer, read = int(out.splitlines()[-1].split(",")[2]), order[2][:offset]
+        lost |= set(order[1][:answer]) - set(read)
+        again += sum(time in read for time in order[1][answer:])
+    assert (bool(lost), again > 0) == (missed, True)
+
+
 def test_latency_of_a_create_time_topic(play: Played) -> None:
     """System.currentTimeMillis - CT: the broker's clock at the append is the file's time."""
-    play(*begin("2.8.2"), send(0, at=1500))
+    play(*begin("2.8.2"), send(900, at=1000), send(0, at=1500))
     code, out, _ = run(play.capsys, "latency", play.root, "--json")
     row, _ = objects(out)
     assert code == 0 and (row["source"], row["most_ms"]) == ("mtime", 1500)
@@ -164,6 +194,19 @@ def test_lag_by_time(play: Played, tmp_path: Path) -> None:
     row, _ = objects(out)
     assert code == 0, err
     assert (row["lag"], row["lag_ms"]) == (2, 60_000)
+
+
+def test_lag_by_time_is_not_of_create_times(play: Played, tmp_path: Path) -> None:
+    """A message that was created long ago and came late has the lag of its creation."""
+    create = {"do": "create", "broker": "1", "partition": "u-0", "config": LAT}
+    sends = [send(0, at=0), send(-DAY, at=30_000), send(0, at=90_000)]
+    play(*begin("2.8.2"), create, *(step | {"partition": p} for step in sends for p in ("t-0", "u-0")))  # fmt: skip
+    committed = tmp_path / "committed.csv"
+    committed.write_text("t,0,1\nu,0,1\n")
+    words = ("--committed", committed, "--group", "g", "--json")
+    code, out, err = run(play.capsys, "lag", play.root, *words)
+    assert code == 0, err
+    assert {row["topic"]: row["lag_ms"] for row in objects(out)[:-1]} == {"t": DAY, "u": 60_000}
 
 
 # ---------------------------------------------------------------- rejected indexes

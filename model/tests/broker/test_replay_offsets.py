@@ -29,6 +29,7 @@ from model.tests.builders.replays import (
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3}
 HOLES = (0, 3, 4)
+STAMPED = {"message_timestamp_type": "LogAppendTime"}
 V0 = struct.Struct(">qiIbb")
 V1 = struct.Struct(">qiIbbq")
 
@@ -68,7 +69,7 @@ def test_the_layout_of_a_message(magic: int, null: str, replay: Replay) -> None:
     record = {"timestamp": BEGIN, "key": "key", "value": "value", null: None}
     replay(
         broker(), create(message_format_version=str(magic)),
-        produce(magic + 1), step("produce", version=magic + 1, records=[record]),
+        produce(magic + 1), step("produce", version=magic + 1, records=[record]), produce(magic + 1, "gzip"),
     )  # fmt: skip
     key, value = (b"" if null == name else name.encode() for name in ("key", "value"))
     lengths = [-1 if null == name else len(name) for name in ("key", "value")]
@@ -76,7 +77,12 @@ def test_the_layout_of_a_message(magic: int, null: str, replay: Replay) -> None:
     body += struct.pack(">i", lengths[0]) + key + struct.pack(">i", lengths[1]) + value
     message = struct.pack(">I", zlib.crc32(body)) + body
     data = replay.file().read_bytes()
-    assert data.endswith(struct.pack(">qi", 3, len(message)) + message)
+    value = compressed(data, 4)
+    body = struct.pack(">bb", magic, 1) + (struct.pack(">q", BEGIN) if magic else b"")
+    body += struct.pack(">ii", -1, len(value)) + value
+    outer = struct.pack(">I", zlib.crc32(body)) + body
+    ends = struct.pack(">qi", 3, len(message)) + message, struct.pack(">qi", 6, len(outer)) + outer
+    assert data.endswith(b"".join(ends))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -108,28 +114,34 @@ def test_a_wrapper_has_relative_offsets(codec: str, replay: Replay) -> None:
     assert [row["offset"] for row in of_kind(rows, "record")] == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_producer_leaves_the_offset_of_a_wrapper_blank(replay: Replay) -> None:
+@pytest.mark.parametrize("config", [{}, STAMPED])
+def test_a_producer_leaves_the_offset_of_a_wrapper_blank(
+    config: dict[str, str], replay: Replay
+) -> None:
     """The leader sets it without compressing again: the compressed bytes are the producer's."""
     blank = at_offset(wrapper(0, 1, 2), 0)
-    rows = replay(broker(), create(), produce(2), sent(blank))
-    assert (rows[1]["outcome"], rows[1]["last_offset"]) == ("in place", 5)
-    data = replay.file().read_bytes()
-    assert data[-len(blank) :] == at_offset(blank, 5)
-    assert compressed(data, 3) == compressed(blank)
+    rows = replay(broker(), create(**config), produce(2), sent(blank), sent(at_offset(blank, 2)))
+    told = [(row["outcome"], row["last_offset"]) for row in rows[1:]]
+    assert told == [("in place", 5), ("in place", 8)]
+    data, size = replay.file().read_bytes(), len(blank)
+    assert compressed(data, 3) == compressed(data, 4) == compressed(blank)
+    assert [data[at:][:8] for at in (-2 * size, -size)] == [struct.pack(">q", n) for n in (5, 8)]
+    assert config or data[-size:] == at_offset(blank, 8)
 
 
-@pytest.mark.parametrize("fault", [0, 1])
-def test_a_wrong_checksum_in_a_wrapper_is_rejected(fault: int, replay: Replay) -> None:
-    """The leader decompresses to verify it; nothing is appended."""
+@pytest.mark.parametrize("number", [None, 0, 1])
+def test_a_wrong_checksum_in_a_wrapper_is_rejected(number: int | None, replay: Replay) -> None:
+    """The leader decompresses to verify that of each message; nothing is appended."""
     messages = [
         v1.encode_batch([Record(n, BEGIN, TimestampType.CREATE_TIME, None, b"x")]) for n in (0, 1)
     ]
     broken = bytearray(b"".join(messages))
-    broken[12 + 3] ^= fault  # the CRC of the first message
+    if number is not None:
+        broken[number * len(messages[0]) + 12 + 3] ^= 1  # the CRC of that message
     (row,) = replay(broker(), create(), sent(repacked(bytes(broken))))
-    if fault:
+    if number is not None:
         assert row["outcome"] == "rejected" and row["log_end_offset"] == 0
-        assert row["error"].startswith("CORRUPT_MESSAGE: CRC-32 of message 0 in a wrapper")
+        assert row["error"].startswith(f"CORRUPT_MESSAGE: CRC-32 of message {number} in a wrapper")
     else:
         assert row["outcome"] == "in place" and row["log_end_offset"] == 2
 
@@ -183,8 +195,7 @@ def test_the_wrapper_has_the_latest_timestamp_of_its_messages(codec: str, replay
 
 def test_the_broker_assigns_the_timestamp_and_discards_a_mirrors(replay: Replay) -> None:
     source = at_offset(wrapper(0, 1), 0)
-    config = {"message_timestamp_type": "LogAppendTime"}
-    rows = replay(broker(), create(**config), {**sent(source), "at": BEGIN + 777})
+    rows = replay(broker(), create(**STAMPED), {**sent(source), "at": BEGIN + 777})
     assert rows[0]["timestamp"] == BEGIN + 777
     found = of_kind(replay.dump(replay.file()), "record")
     assert [row["timestamp"] for row in found] == [BEGIN + 777] * 2
@@ -201,13 +212,27 @@ def test_a_segment_rolls_by_the_timestamp_of_its_first_message(replay: Replay) -
 
 
 def test_a_segment_is_deleted_by_the_timestamp_of_its_last_message(replay: Replay) -> None:
-    """Not by its file's time: two segments are written at one moment, and the later messages stay."""
+    """The broker's times count, as in the old text, and no producer's: the last is the latest."""
     rows = replay(
-        broker(), create(retention_ms=10_000), produce(2, "none", BEGIN - 60_000), step("roll"),
-        produce(2, "none", BEGIN - 60_000, BEGIN - 9_000), step("roll"), produce(2, "none", BEGIN),
-        step("retain", at=BEGIN + 500),
+        broker(), create(retention_ms=10_000, **STAMPED), {**produce(2, "none", BEGIN + 10**9), "at": BEGIN},
+        {**produce(2, "none", BEGIN - 10**9), "at": BEGIN + 51_000}, step("roll"),
+        {**produce(2, "none", BEGIN), "at": BEGIN + 60_000}, step("retain", at=BEGIN + 61_000), step("retain", at=BEGIN + 61_001),
     )  # fmt: skip
-    assert (rows[-1]["outcome"], rows[-1]["first_offset"]) == ("1 segment deleted", 1)
+    assert [(row["outcome"], row["first_offset"]) for row in rows[-2:]] == [
+        ("0 segments deleted", 0), ("1 segment deleted", 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
+def test_the_messages_of_a_wrapper_share_the_brokers_timestamp(codec: str, replay: Replay) -> None:
+    """Whatever the producer wrote in each: contiguous offsets, and one time for all."""
+    times = (BEGIN + 5, BEGIN + 9, BEGIN)
+    sets = [{**produce(2, codec, *times), "at": BEGIN + at} for at in (70, 80)]
+    replay(broker(), create(**STAMPED), *sets)
+    found = of_kind(replay.dump(replay.file()), "record")
+    assert [(row["offset"], row["timestamp"] - BEGIN) for row in found] == [
+        (0, 70), (1, 70), (2, 70), (3, 80), (4, 80), (5, 80),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -210,7 +210,7 @@ def test_the_timestamp_that_a_consumer_sees(
 def test_a_search_skips_no_later_message(replay: Replay) -> None:
     """All messages from the searched time on are behind the answer; earlier ones may be."""
     times = [BEGIN + n * 1000 - (4500 if n % 5 == 4 else 0) for n in range(20)]
-    asked = range(BEGIN - 500, BEGIN + 19_500, 1000)
+    asked = range(BEGIN - 1, BEGIN + 19_500, 500)
     rows = replay(
         broker(), create(index_interval_bytes=60, segment_bytes=400),
         *(produce("none", time) for time in times),
@@ -259,8 +259,62 @@ def test_a_segment_rolls_when_nothing_came_for_long(replay: Replay) -> None:
     assert [row["rolled"] for row in rows] == ["", "", "", "yes"]
 
 
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("between", [(), (restart(),), (step("truncate", offset=3),)])
+def test_rolling_counts_from_the_earliest_timestamp(
+    between: tuple[Step, ...], codec: str, replay: Replay
+) -> None:
+    """In memory; a start scans the messages of the active segment for it. `kip` takes the first one."""
+    rolled, folder = {}, replay.folder
+    for kafka in ("kip32-earliest", "kip"):
+        replay.folder = folder / kafka
+        replay.folder.mkdir()
+        rows = replay(
+            broker(kafka=kafka), create(segment_ms=1000), produce(codec, BEGIN + 600, BEGIN + 700),
+            produce(codec, BEGIN + 300), produce(codec, BEGIN + 500), produce(codec, BEGIN + 100), step("truncate", offset=4),
+            *between, produce(codec, BEGIN + 1300), produce(codec, BEGIN + 1301),
+        )  # fmt: skip
+        rolled[kafka] = [row["rolled"] for row in rows if row["do"] == "produce"]
+    assert rolled == {"kip32-earliest": [*[""] * 5, "yes"], "kip": [""] * 6}
+
+
+def test_a_follower_finds_the_earliest_timestamp_in_a_wrapper(replay: Replay) -> None:
+    """The wrapper has the largest one."""
+    kafka, config = "kip32-earliest", {"segment_ms": 1000}
+    rows = replay(
+        broker("1", kafka), broker("2", kafka), create("1", **config), create("2", **config),
+        produce("gzip", BEGIN + 300, BEGIN + 900), step("replicate", "2", leader="1"),
+        produce("none", BEGIN + 1301), step("replicate", "2", leader="1"),
+    )  # fmt: skip
+    assert rows[2]["rolled"] == "yes"
+    assert replay.file(name="2", base=2).exists()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_a_mirror_maker_is_a_producer(kind: str, codec: str, replay: Replay) -> None:
+    """It sends what it has read of another cluster's disk, and the broker treats it as the application's own."""
+    replay(broker(), create(), produce("none", BEGIN), produce(codec))
+    read = replay.file().read_bytes()
+    read = read[12 + int.from_bytes(read[8:12], "big") :]
+    replay.folder = replay.folder / "target"
+    replay.folder.mkdir()
+    config = {"message_timestamp_type": kind}
+    rows = replay(
+        broker(), create(partition="a-0", **config), create(partition="m-0", **config),
+        {**produce(codec, at=LATER), "partition": "a-0"},
+        step("produce", partition="m-0", version=2, set=read.hex()),
+    )  # fmt: skip
+    assert rows[0]["timestamp"] == rows[1]["timestamp"]
+    logs = [replay.file(partition=name).read_bytes() for name in ("a-0", "m-0")]
+    assert logs[0] == logs[1]
+    assert timestamps(replay, partition="m-0") == (
+        [*TIMES] if kind == "CreateTime" else [LATER] * 3
+    )
+
+
 def test_a_start_reads_the_first_timestamp_of_the_active_segment(replay: Replay) -> None:
-    """In memory only: after a start the broker scans for it, and rolls as it would have."""
+    """By KIP-33. In memory only: after a start the broker reads it, and rolls as it would have."""
     steps = (create(segment_ms=1000), produce("none", BEGIN + 500), produce("none", BEGIN + 400))
     rolled = {}
     for name, between in (("running", ()), ("started", (restart(),))):

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from kafkats.errors import CorruptBatch, NotConvertible
 from kafkats.formats import dispatch
 from kafkats.formats.build import Target, build
-from kafkats.formats.convert import Converted
-from kafkats.formats.losses import add_losses
+from kafkats.formats.convert import Converted, add_losses
 from kafkats.formats.model import Codec, Header, Record, TimestampType
 from kafkats.primitives import Buffer
 from kafkats_model.formats import enriched

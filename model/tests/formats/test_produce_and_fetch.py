@@ -7,8 +7,8 @@ import pytest
 from kafkats.compression import compress
 from kafkats.errors import CorruptBatch, NotConvertible
 from kafkats.formats import dispatch, v0, v1, v2
+from kafkats.formats.build import Target
 from kafkats.formats.control import ControlType, encode_end_marker
-from kafkats.formats.convert import Target
 from kafkats.formats.model import Batch, Codec, Header, Record, TimestampType
 from kafkats_model.formats.fetch import fetch
 from kafkats_model.formats.produce import produce

@@ -156,6 +156,25 @@ def test_by_append_time_nothing_is_deleted_early(pattern: str, option: str, play
     assert row["early"] == "" and float(row["late"]) <= 5
 
 
+def test_what_the_document_prefers_for_retention(played: Played) -> None:
+    """Pattern 1: either. 2: CreateTime, by which nothing is older than the others. 3 and wrong: LogAppendTime."""
+    chosen = {}
+    for pattern in ("1", "2", "3", "wrong"):
+        created, appended = (
+            played("Retention", pattern, o) for o in ("CreateTime", "LogAppendTime")
+        )
+        assert created["prefers"] == appended["prefers"]
+        chosen[pattern] = created["prefers"]
+        early = created["early"] and float(created["early"]) > 1
+        if pattern == "1":
+            assert not early and created["age"] == appended["age"]
+        elif pattern == "2":
+            assert float(created["age"].split()[0]) < float(appended["age"].split()[0])
+        else:
+            assert (early or "never" in created["leader"]) and not appended["early"]
+    assert chosen == {"1": "CT or LAT", "2": "CT", "3": "LAT", "wrong": "LAT"}
+
+
 def test_by_create_time_retention_follows_the_age(played: Played) -> None:
     """Pattern 2, for which the document prefers CreateTime: after 12 h, and 6 h early on the disk."""
     row = played("Retention", "2", "CreateTime")
@@ -232,10 +251,23 @@ def test_a_new_leader_never_goes_back(shown: Shown) -> None:
 
 def test_append_time_only_in_the_index(shown: Shown) -> None:
     rows, text = next(v for k, v in shown("walks").items() if k.startswith("LogAppendTime only"))
-    leader, follower, truncated = (row["entries: second, offset"] for row in rows)
+    leader, follower, truncated, _ = (row["entries: second, offset"] for row in rows)
     assert leader == "0: 0, 60: 2, 170: 4, 175: 5" and follower == "the same"
     assert truncated == "0: 0, 60: 2, 90: 3"
-    assert "add 48 bytes" in text and "12.0 h after" in text and "13.0 h" in text
+    assert "add 48 bytes to the response to a follower" in text
+
+
+def test_append_time_only_in_the_index_after_a_recovery(shown: Shown) -> None:
+    """The messages have no LogAppendTime: all entries have that of the rebuild."""
+    rows, text = next(v for k, v in shown("walks").items() if k.startswith("LogAppendTime only"))
+    assert rows[-1]["entries: second, offset"] == "3775: 0, 3775: 5"
+    assert "12.0 h after the last message" in text and "121 min after the first one" in text
+    assert "by the rebuilt index 13.0 h and 183 min." in text
+
+
+def test_only_followers_fetch_entries(shown: Shown) -> None:
+    _, text = next(v for k, v in shown("walks").items() if k.startswith("LogAppendTime only"))
+    assert "48 bytes to the response to a follower, and 0 to a consumer's" in text
 
 
 def test_the_map_of_minutes(shown: Shown) -> None:

@@ -28,6 +28,7 @@ from kafkats_airflow.forms.values import params_of
 from kafkats_airflow.results import Answer, PlanName, PlanResult, User
 from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.started import Started, started_of
+from kafkats_airflow.runs.volumes import labels_of
 
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.hitl import HITLUser
@@ -105,7 +106,7 @@ def ask(
                 "plan": one["plan"],
                 "digest": one["digest"],
                 "totals": one["totals"],
-                "log_dirs": one["log_dirs"],
+                "log_dirs": _labels(context, one),
                 "operation": (operation := _operation(context, one)),
                 "on_disk": None if one.get("undo") or not operation else on_disk(Path(one["plan"])),
             }
@@ -121,11 +122,16 @@ def ask(
         "dag_id": context["dag"].dag_id,
         "run_id": context["run_id"],
         "started": started_of(
-            context, [one for plan in every.values() for one in plan["log_dirs"]]
+            context, [one for plan in every.values() for one in _labels(context, plan)]
         ),
     }
     write_json(path, {**asked, "started": asked["started"].model_dump(mode="json")})
     return asked
+
+
+def _labels(context: Context, plan: PlanResult) -> list[str]:
+    labels = labels_of(params_of(context), Path(plan["plan"]))
+    return [labels.get(log_dir, log_dir) for log_dir in plan["log_dirs"]]
 
 
 def _operation(context: Context, plan: PlanResult) -> str:
@@ -133,7 +139,7 @@ def _operation(context: Context, plan: PlanResult) -> str:
     from kafkats.plans.files import read_json
 
     if plan.get("undo"):
-        return params_of(context).get("verb", UNDO)
+        return str(params_of(context).get("verb", UNDO))
     with suppress(KafkatsError):
         return str(read_json(Path(plan["plan"], "plan.json")).get("operation") or "")
     return ""

@@ -93,8 +93,8 @@ class RecordedQuestion(HITLOperator):
 
 def go_on_waiting(task: HITLOperator, context: Context, until_ms: int) -> NoReturn:
     """Wait for another answer until the deadline of the question, epoch ms."""
-    upsert_hitl_detail(  # it removes the answer, and keeps the text
-        ti_id=context["task_instance"].id, options=task.options, subject=task.subject
+    upsert_hitl_detail(  # it removes the answer, and keeps the text; the server refuses None
+        ti_id=context["task_instance"].id, options=task.options, subject=task.subject, params={}
     )
     left = timedelta(milliseconds=until_ms - clock.now_ms())
     raise TaskAwaitingInput(method_name="execute_complete", timeout=max(left, _SHORTEST))

@@ -20,9 +20,10 @@ from kafkats.counts import counted, size_text
 from kafkats.errors import CorruptPlan, KafkatsError, storage
 from kafkats.operations import OPERATIONS
 from kafkats.recovery.words import UNMARKED
-from kafkats_airflow.airflow_words import in_airflow
-from kafkats_airflow.approvals.stakes import Stake, together
+from kafkats.text import of_row
+from kafkats_airflow.approvals.stakes import Stake, size_now, together
 from kafkats_airflow.forms.values import params_of
+from kafkats_airflow.forms.wording import in_form
 from kafkats_airflow.links import page_of
 from kafkats_airflow.results import PlanResult
 
@@ -294,12 +295,15 @@ def _operation(plan: PlanResult) -> str:
 def _row(item: Item) -> list[str]:
     before, after = item["before"], item["after_bytes"]
     gone = item["action"] == "remove"
+    size = before["size"] if before else None
+    if item["action"] == "update":
+        size = size_now(Path(item["log_dir"], item["partition_dir"], item["file"]))
     return [
         code(item["log_dir"] if item["partition_dir"] in {"", "."} else item["partition_dir"]),
         code(item["file"]),
         item["action"],
-        code(in_airflow(item["reason"])),
-        size_text(before["size"]) if before else "no file",
+        code(in_form(of_row(item["reason"]))),
+        "no file" if size is None else "not seen from here" if size < 0 else size_text(size),
         "gone" if gone else size_text(after) if after >= 0 else "known when it is built",
     ]
 

@@ -5,6 +5,7 @@ Questions and pages say it in the same words.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,6 +27,18 @@ class Stake(NamedTuple):
     operation: str
     totals: Mapping[str, object]
     on_disk: int | None
+
+
+def size_now(path: Path) -> int | None:
+    """Return the size of a file that a plan updates, None if there is none, -1 if that is not seen
+    from here: a plan does not note what all partitions of a log directory change.
+    """
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return None if os.path.isdir(path.parent) else -1  # noqa: PTH112  # it may not be entered
+    except (OSError, ValueError):
+        return -1
 
 
 def together(stakes: Sequence[Stake]) -> str:

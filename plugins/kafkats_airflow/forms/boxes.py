@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, Required, TypedDict
+from typing import Any, Final, NamedTuple
 
-from kafkats.config.option import FILES, REQUIRED, Declared, Parsed, Worded
-from kafkats_airflow.forms.catalogue import DEPLOYMENT, LOSES, RARE, Form, declared_in
+from kafkats.config.option import FILES, RARE, REQUIRED, Declared, Parsed, Worded
+from kafkats_airflow.forms.catalogue import DEPLOYMENT, LOSES, Form, declared_in
 from kafkats_airflow.forms.writing import DRY_RUN, NEED_APPROVAL, by_default
 
 _SECTIONS: Final = ("", LOSES, RARE, FILES)
 _EXAMPLES: Final = {"TIME": "2026-01-31T10:00:00Z", "SIZE": "1GiB", "DURATION": "10m"}
 """How a value of a type is written, by the type's word."""
-
-
-class Labels(TypedDict, total=False):
-    """Keys of a schema, as Airflow's form reads them."""
-
-    title: Required[str]
-    section: str
-    examples: list[str]
 
 
 class Box(NamedTuple):
@@ -28,12 +20,13 @@ class Box(NamedTuple):
     """REQUIRED if there is none."""
     schema: dict[str, Any]
     description: str
-    labels: Labels
+    labels: dict[str, Any]
+    """Keys of the schema that Airflow's form reads: title, section, examples."""
 
 
 def boxes(form: Form) -> dict[str, Box]:
     """Return what a form shows, by id, in its order: those with a section come last."""
-    found = {name: _box(one, form) for name, one in declared_in(form).items()}
+    found = {name: _box(one) for name, one in declared_in(form).items()}
     first = next((name for name in (DRY_RUN, NEED_APPROVAL) if name in found), None)
     if first:
         box, dry, asks = found[first], found.get(DRY_RUN), found.get(NEED_APPROVAL)
@@ -44,7 +37,7 @@ def boxes(form: Form) -> dict[str, Box]:
     )
 
 
-def _box(one: Declared, form: Form) -> Box:
+def _box(one: Declared) -> Box:
     option, default = one.option, one.default
     if one.param in DEPLOYMENT:
         default = DEPLOYMENT[one.param]
@@ -57,28 +50,27 @@ def _box(one: Declared, form: Form) -> Box:
         schema["type"] = schema["type"][-1]
     if option.choices:
         schema["enum"] = list(option.choices)
-    said = _description(one, form.loses.get(one.param, ""), required=default is REQUIRED)
-    return Box(default, schema, said, _labels(one, form))
+    said = _description(one, required=default is REQUIRED)
+    return Box(default, schema, said, _labels(one))
 
 
-def _labels(one: Declared, form: Form) -> Labels:
-    labels: Labels = {"title": one.title}
-    folded = LOSES if one.param in form.loses else RARE if one.param in form.rare else ""
-    if section := one.option.section or folded:
+def _labels(one: Declared) -> dict[str, Any]:
+    labels: dict[str, Any] = {"title": one.title}
+    if section := LOSES if one.option.loses else one.option.section:
         labels["section"] = section
     if one.option.examples:
         labels["examples"] = list(one.option.examples)
     return labels
 
 
-def _description(one: Declared, loses: str, *, required: bool) -> str:
-    """Return the sentences below a box; `loses` says what is lost by it."""
+def _description(one: Declared, *, required: bool) -> str:
+    """Return the sentences below a box."""
     option, text = one.option, one.option.sentence
     word = one.kind.text.metavar if isinstance(one.kind.text, Parsed | Worded) else ""
     if word in _EXAMPLES and not option.examples and option.initial is None:
         text += f"{'' if text.endswith('?') else '.'} Written such as {_EXAMPLES[word]}"
-    if loses:
-        text += f". {loses}"
+    if option.loses:
+        text += f". {option.loses}"
     if one.kind.many:
         text += ". One per line"
     if empty := option.empty or option.unset:

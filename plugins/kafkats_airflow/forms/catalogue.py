@@ -5,8 +5,7 @@ The options of the operations are declared in `kafkats/<room>/options.py` (kafka
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kafkats.config.option import Declared, Options, declared
@@ -35,8 +34,6 @@ from kafkats_airflow.forms.writing import DRY_RUN, NEED_APPROVAL
 
 DEPLOYMENT: Final = {"policy": settings.POLICY, "folder": settings.FOLDER}
 """Params whose default a deployment sets, in the variable KAFKATS_<PARAM>."""
-RARE: Final = "Rarely needed"
-"""The section of options that most runs leave as they are."""
 LOSES: Final = "Deletes or loses more"
 """The section of options by which a run deletes or loses what it would keep without them."""
 
@@ -44,174 +41,63 @@ LOSES: Final = "Deletes or loses more"
 class Form(NamedTuple):
     """The form of a DAG: `ids` in the order that a person sees.
 
-    `models` declare the options. Of two options with the same id the first one counts. `rare` ones
-    are folded away, in a section of their own, and so are those in `loses`: options by which more
-    is deleted or lost, each with a sentence on that. Every form of a run that writes begins with
-    `dry_run` and `need_approval`.
+    `models` declare the options. Of two options with the same id the first one counts. Every form
+    of a run that writes begins with `dry_run` and `need_approval`.
     """
 
     models: tuple[type[Options], ...]
     ids: tuple[str, ...]
-    rare: tuple[str, ...] = ()
-    loses: Mapping[str, str] = MappingProxyType({})
 
 
-_WRITING: Final = (DRY_RUN, NEED_APPROVAL)
-_WHERE: Final = ("policy", "volumes", "topics")
+def _writing(*models: type[Options], own: Sequence[str]) -> Form:
+    """Return the form of a run that may write: what every one has, and its `own` options."""
+    ids = (DRY_RUN, NEED_APPROVAL, "policy", "volumes", "topics", *own, "folder")
+    every: tuple[type[Options], ...] = (*models, Settings)
+    known = {one.param for model in every for one in declared(model)}
+    return Form(every, tuple(one for one in ids if one in known))
 
+
+_ROLL: Final = (
+    *("generation", "as_of", "simulate", "split"),
+    *("segment_bytes", "segment_ms", "earliest", "before", "undo_days"),
+)
+_RETAIN: Final = (
+    *("generation", "as_of", "before", "free"),
+    *("inside_segments", "last_segment", "undo_days"),
+)
+_MIGRATE: Final = (
+    *("phase", "from_magic", "to_magic", "compression_type", "rule"),
+    *("accept_loss", "attested_by", "clients", "ledger"),
+)
+_TABLE: Final = (
+    *("policy", "volumes", "topics", "step", "exact", "high_watermark"),
+    *("from", "to", "tables", "folder"),
+)
+_EXPORT: Final = (
+    *("time", "topics", "format", "until", "margin", "missing", "group"),
+    *("high_watermark", "source", "policy", "volumes", "tables", "folder"),
+)
+_END: Final = (NEED_APPROVAL, "verb", "of_dag", "of_run", "digest", "policy", "folder")
 FORMS: Final[Mapping[str, Form]] = {
-    "rebuild": Form(
-        (RebuildingRun, Rebuild, Topics, Settings),
-        (
-            *_WRITING,
-            "policy",
-            "volumes",
-            "topics",
-            "rule",
-            "depth",
-            "only_after_unclean_stop",
-            "recover",
-            "folder",
-        ),
-        rare=("rule", "only_after_unclean_stop"),
+    "rebuild": _writing(
+        RebuildingRun,
+        Rebuild,
+        Topics,
+        own=("rule", "depth", "only_after_unclean_stop", "recover"),
     ),
-    "recover": Form(
-        (RecoveringRun, Recover, Topics, Settings),
-        (
-            *_WRITING,
-            "policy",
-            "volumes",
-            "topics",
-            "rule",
-            "like_kafka",
-            "kafka",
-            "copy_readable",
-            "mend_magic",
-            "folder",
-        ),
-        rare=("rule", "mend_magic"),
-        loses={
-            "like_kafka": "Lost: every record behind the first corrupt batch of a log, also those"
-            " that can be read",
-        },
+    "recover": _writing(
+        RecoveringRun,
+        Recover,
+        Topics,
+        own=("rule", "like_kafka", "kafka", "copy_readable", "mend_magic"),
     ),
-    "migrate": Form(
-        (MigrationRun, Migration, Migrate, ClientMix, Step, Settings),
-        (
-            *_WRITING,
-            "policy",
-            "volumes",
-            "phase",
-            "from_magic",
-            "to_magic",
-            "compression_type",
-            "rule",
-            "accept_loss",
-            "attested_by",
-            "clients",
-            "ledger",
-            "folder",
-        ),
-        rare=("compression_type", "rule"),
-        loses={
-            "accept_loss": "Lost: what each word names, in every record that has it; it comes back"
-            " only by an undo, before the old files are purged",
-        },
-    ),
-    "retain": Form(
-        (RetentionRun, Retain, Topics, Settings),
-        (
-            *_WRITING,
-            "policy",
-            "volumes",
-            "topics",
-            "generation",
-            "as_of",
-            "before",
-            "free",
-            "inside_segments",
-            "last_segment",
-            "undo_days",
-            "folder",
-        ),
-        rare=("generation", "as_of", "undo_days"),
-        loses={
-            "before": "Lost: records that retention.ms and retention.bytes keep, so that a broker"
-            " would keep them",
-            "inside_segments": "Lost: records that a broker keeps until their whole segment has"
-            " expired",
-            "last_segment": "Lost: the newest records of a partition, once they have expired; a"
-            " broker deletes them too, but kafkats keeps them otherwise",
-        },
-    ),
-    "roll": Form(
-        (SplittingRun, Roll, Simulation, Split, Topics, Settings),
-        (
-            *_WRITING,
-            "policy",
-            "volumes",
-            "topics",
-            "generation",
-            "as_of",
-            "simulate",
-            "split",
-            "segment_bytes",
-            "segment_ms",
-            "earliest",
-            "before",
-            "undo_days",
-            "folder",
-        ),
-        rare=(
-            "generation",
-            "as_of",
-            "segment_bytes",
-            "segment_ms",
-            "earliest",
-            "before",
-            "undo_days",
-        ),
-    ),
+    "migrate": _writing(MigrationRun, Migration, Migrate, ClientMix, Step, own=_MIGRATE),
+    "retain": _writing(RetentionRun, Retain, Topics, own=_RETAIN),
+    "roll": _writing(SplittingRun, Roll, Simulation, Split, Topics, own=_ROLL),
     "clean": Form((CleaningRun,), (DRY_RUN, "keep_days", "folder")),
-    "end": Form(
-        (EndingRun, Settings),
-        (NEED_APPROVAL, "verb", "of_dag", "of_run", "digest", "policy", "folder"),
-    ),
-    "table": Form(
-        (ReadingRun, Table, Search, Topics, Settings),
-        (
-            "policy",
-            "volumes",
-            "topics",
-            "step",
-            "exact",
-            "high_watermark",
-            "from",
-            "to",
-            "tables",
-            "folder",
-        ),
-        rare=("exact", "high_watermark", "from", "to"),
-    ),
-    "export": Form(
-        (ReadingRun, Export, Search, Topics, Settings),
-        (
-            "time",
-            "topics",
-            "format",
-            "until",
-            "margin",
-            "missing",
-            "group",
-            "high_watermark",
-            "source",
-            "policy",
-            "volumes",
-            "tables",
-            "folder",
-        ),
-        rare=("margin", "high_watermark", "source"),
-    ),
+    "end": Form((EndingRun, Settings), _END),
+    "table": Form((ReadingRun, Table, Search, Topics, Settings), _TABLE),
+    "export": Form((ReadingRun, Export, Search, Topics, Settings), _EXPORT),
 }
 
 
@@ -220,8 +106,8 @@ def form_of(name: str) -> Form:
     if name in FORMS:
         return FORMS[name]
     models = OPERATIONS[name].models
-    own = (one.param for model in models for one in declared(model) if one.option.flags)
-    return Form((WritingRun, *models, Topics, Settings), (*_WRITING, *_WHERE, *own, "folder"))
+    own = [one.param for model in models for one in declared(model) if one.option.flags]
+    return _writing(WritingRun, *models, Topics, own=own)
 
 
 def declared_in(form: Form) -> dict[str, Declared]:

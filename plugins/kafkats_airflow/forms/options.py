@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kafkats.config.option import FILES, Choice, Option, Options
+from kafkats.config.option import FILES, RARE, Choice, Option, Options
 from kafkats.migration.options import PHASES
 from kafkats.split.options import SPLITS
 from kafkats_airflow import settings
@@ -37,13 +37,15 @@ class ReadingRun(Run):
         Option(
             "Read all batch headers and checksums instead of the time indexes: slower",
             title="Read all batches",
+            section=RARE,
         ),
     ] = False
     source: Annotated[
         str,
         Choice(("volumes", "tables")),
         Option(
-            "volumes: search the log directories; tables: read the table of build_lookup_tables"
+            "volumes: search the log directories; tables: read the table of build_lookup_tables",
+            section=RARE,
         ),
     ] = "volumes"
     tables: Annotated[
@@ -133,6 +135,7 @@ class RollingRun(WritingRun):
         Option(
             "Purge runs that ended at least this many days ago; they cannot be undone any more",
             title="Days to undo",
+            section=RARE,
         ),
     ] = settings.UNDO_DAYS
     dry_run: Annotated[bool, writing_options.dry_run(". On unless KAFKATS_RETENTION=apply")] = (

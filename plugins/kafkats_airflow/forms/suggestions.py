@@ -1,9 +1,9 @@
 """Suggestions for forms: the volumes and topic globs that the deployment's policy names.
 
 They are read when a DAG is imported, so nothing here may fail, or take long: at most LARGEST_BYTES
-are read, for at most SECONDS, and only lines in block style are looked at. A YAML parser needs
-minutes for some texts. A policy that cannot be read, or is written otherwise, gives no suggestions:
-the tasks of a run say what is wrong with it.
+are read, for at most SECONDS, and one line at a time is looked at, in block or flow style. A YAML
+parser needs minutes for some texts. A policy that cannot be read, or is written otherwise, gives no
+suggestions: the tasks of a run say what is wrong with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ SECONDS: Final = 1.0
 MOST: Final = 20
 """Suggestions of a kind: more are no help in a form."""
 LONGEST: Final = 120
-_TOP: Final = re.compile(r"^([a-z]+):\s*(#.*)?$")
+_TOP: Final = re.compile(r"^([a-z]+):(?:\s+([\[{].*)|\s*(?:#.*)?)$")
+_WORD: Final = r"\"[^\"\\]+\"|'[^']+'|[^\s\"'#:,{}\[\]&!|>%@`][^\s:,{}\[\]]*"
+_FLOW: Final = re.compile(rf"[{{,]\s*[\"']?(?:path|broker)[\"']?:\s+({_WORD})")
+_KEY: Final = re.compile(rf"({_WORD}):\s|([{{\[])|([}}\]])")
 _TOPIC: Final = re.compile(r"^( +)(\"[^\"\\]+\"|'[^']+'|[^\s\"'#:{}&!|>%@`][^\s:]*):(\s|$)")
 _VOLUME: Final = re.compile(
     r"^\s*(?:- +)?(path|broker):\s+(\"[^\"\\]+\"|'[^']+'|[^\s\"'#{}\[\]&!|>%@`]\S*)\s*(#.*)?$"
@@ -64,6 +67,13 @@ def suggested(text: str) -> Suggestions:
         if line[:1].strip() and line[0] not in "#-":
             top = _TOP.match(line)
             section, indent = top[1] if top else "", ""
+            flow = (top[2] if top else "") or ""
+            if section == "topics":
+                topics += _keys(flow)
+        else:
+            flow = line
+        if section == "volumes" and (words := _FLOW.findall(flow)):
+            volumes += map(_plain, words)
         elif section == "volumes" and (volume := _VOLUME.match(line)):
             volumes.append(_plain(volume[2]))
         elif section == "topics" and (topic := _TOPIC.match(line)):
@@ -71,6 +81,15 @@ def suggested(text: str) -> Suggestions:
             if topic[1] == indent:
                 topics.append(_plain(topic[2]))
     return Suggestions(tuple(_few(volumes)), tuple(_few(topics)))
+
+
+def _keys(flow: str) -> Iterator[str]:
+    """Yield the keys of a mapping in flow style, without those of mappings in it."""
+    depth = 0
+    for found in _KEY.finditer(flow):
+        depth += bool(found[2]) - bool(found[3])
+        if found[1] and depth == 1:
+            yield _plain(found[1])
 
 
 def _plain(word: str) -> str:

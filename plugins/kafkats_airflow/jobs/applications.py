@@ -7,9 +7,9 @@ broker at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 from airflow.providers.common.compat.sdk import Context
 
@@ -95,13 +95,12 @@ def options_of(operation: str, params: RunParams, form: str = "") -> Given:
     `form` is that of another operation. Raises UsageError.
     """
     boxes = declared_in(form_of(form or operation))
-    values = cast("Mapping[str, object]", params)
     found: Given = {}
     for model in models_of("plan", operation):
         for one in declared(model):
             if (box := boxes.get(one.param)) and box.option == one.option:
                 # A run that was made before the form had the option takes what it begins with.
-                value = values.get(one.param, one.option.initial)
+                value = params.get(one.param, one.option.initial)
                 if not (value is None or value is False or value in ("", [])):
                     given = _read(one, one.param, value)
                     found.setdefault(model.__name__, {})[one.name] = given

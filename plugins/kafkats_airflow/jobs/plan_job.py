@@ -27,7 +27,7 @@ from kafkats_airflow.results import (
     PhaseApplication,
     PlanResult,
 )
-from kafkats_airflow.runs.folders import holder_of, run_of
+from kafkats_airflow.runs.folders import holder_of, is_active, run_of
 from kafkats_airflow.settings import TIMEOUTS
 
 LONGEST: Final = timedelta(days=365)
@@ -131,16 +131,10 @@ def _ended(context: Context, holders: Iterable[str], known: Sequence[str]) -> tu
             dag_id
             and holder not in known
             and holder != holder_of(context)
-            and not _active(context, dag_id, run_id)
+            and not is_active(context, dag_id, run_id)
         ):
             found.append(holder)
     return tuple(found)
-
-
-def _active(context: Context, dag_id: str, run_id: str) -> bool:
-    return bool(
-        context["ti"].get_dr_count(dag_id=dag_id, run_ids=[run_id], states=["queued", "running"])
-    )
 
 
 def _until_ms() -> int:

@@ -192,7 +192,7 @@ class KafkatsJobOperator(BaseOperator):
             raise failed(sentence, retryable=True, context=context)
         if result.error is not None:
             raise result.error.as_error()
-        told: Any = result.told()
+        told: Any = sentences.of_result(result, params_of(context))
         if result.exit_code:
             self.log.info("%s found: %s", self.job, json.dumps(told))
             sentence = sentences.of_findings(self.job, result, params_of(context))

@@ -7,7 +7,7 @@ the epoch, so that an age is `time() - METRIC`. No sample has a timestamp of its
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from kafkats_airflow.metrics.reading import Facts, Snapshot, partitions, snapshot
+from kafkats_airflow.metrics.reading import Snapshot, partitions, snapshot
+from kafkats_airflow.reading.volumes import Row
 from kafkats_airflow.runs.overview import Overview
 
 OUTCOMES: Final = ("success", "dry_run", "rejected", "failed")
@@ -29,8 +30,10 @@ class Metric(NamedTuple):
     text: str
 
 
-_OF_VOLUME: Final = ("volume",)
-_OF_PARTITION: Final = ("volume", "partition")
+_OF_VOLUME: Final = ("volume", "broker")
+_OF_PARTITION: Final = ("volume", "broker", "partition")
+UNKNOWN: Final = "unknown"
+"""The label `broker` of a volume whose broker no policy and no meta.properties names."""
 METRICS: Final = (
     Metric("kafkats_folder_readable", (), "1 if the folder of all runs can be listed, else 0"),
     Metric(
@@ -47,7 +50,8 @@ METRICS: Final = (
         "kafkats_last_outcome",
         ("dag",
         "outcome"), "1 for how the newest report of a DAG ended: success, dry_run, "
-        "rejected or failed; else 0",
+        "rejected or failed; failed until a later run ends well, where a dry run does not count "
+        "for one that was to write; else 0",
     ),
     Metric(
         "kafkats_volume_timestamp_seconds",
@@ -59,9 +63,15 @@ METRICS: Final = (
     Metric("kafkats_volume_segments", _OF_VOLUME, "Segments"),
     Metric(
         "kafkats_defects",
-        ("volume",
-        "severity", "kind"), "Findings of severity damage or danger; absent for kinds "
-        "without one",
+        ("volume", "broker",
+        "severity", "kind"), "Findings of severity damage or danger, until a look at least as "
+        "deep finds none; absent for kinds without one",
+    ),
+    Metric(
+        "kafkats_look_timestamp_seconds",
+        ("volume", "broker",
+        "depth"), "When a run last looked for defects at all topics to a depth: tail (the ends "
+        "of files), full or deep; absent once a later look was at least as deep",
     ),
     Metric("kafkats_reclaimable_bytes", _OF_VOLUME, "Bytes that retention deletes now"),
     Metric(
@@ -115,10 +125,11 @@ class Reports(Collector):
             seen = snapshot(self.folder)
             gauges = _Gauges()
             _of_folder(gauges, seen)
-            for log_dir, facts in sorted(seen.volumes.items()):
-                _of_volume(gauges, log_dir, facts)
+            for row in seen.volumes:
+                volume = _Volume(gauges, row)
+                _of_volume(volume, row)
                 if self.by_partition:
-                    _of_partitions(gauges, log_dir, facts)
+                    _of_partitions(volume, row, self.folder)
         yield from gauges.families.values()
 
 
@@ -135,8 +146,41 @@ class _Gauges:
             one.name: GaugeMetricFamily(one.name, one.text, labels=one.labels) for one in METRICS
         }
 
+        self.named: set[tuple[str, str]] = set()
+        """The volumes that have samples, by path and broker."""
+
     def add(self, name: str, value: float, *labels: str) -> None:
         self.families[name].add_metric([_printable(label) for label in labels], value)
+
+
+class _Volume:
+    """The gauges of one volume: as of 0.2 with its broker, and for one release without it, too.
+
+    Volumes with one path have one series without a broker: that of the one in most trouble.
+    """
+
+    def __init__(self, gauges: _Gauges, row: Row) -> None:
+        self.families = gauges.families
+        path, owner = row.place.path, _owner(row)
+        while (path, owner) in gauges.named:  # of another cluster, or without any name
+            owner += f" {row.place.directory_id or 'too'}"
+        self.labels = [{"volume": path, "broker": owner}]
+        if (path, "") not in gauges.named:
+            self.labels.append({"volume": path})
+        gauges.named |= {(path, owner), (path, "")}
+
+    def add(self, name: str, value: float, **more: str) -> None:
+        family = self.families[name]
+        for labels in self.labels:
+            every = {key: _printable(label) for key, label in (labels | more).items()}
+            family.add_sample(name, every, value)
+
+
+def _owner(row: Row) -> str:
+    """Return the name of a volume's broker: that of the policy, else its node id."""
+    place = row.place
+    node = place.identity.node_id if place.identity else None
+    return place.broker or place.name or (UNKNOWN if node is None else str(node))
 
 
 def _printable(label: str) -> str:
@@ -148,11 +192,27 @@ def _of_folder(gauges: _Gauges, seen: Snapshot) -> None:
     gauges.add("kafkats_folder_readable", float(seen.readable))
     for state, count in seen.reports.items():
         gauges.add("kafkats_reports", count, state)
-    for dag_id, overview in sorted(seen.dags.items()):
-        gauges.add("kafkats_report_timestamp_seconds", overview.written_ms / 1000, dag_id)
-        ended = outcome_of(overview)
+    for dag_id, overviews in sorted(seen.dags.items()):
+        written_ms, ended = overviews[0].written_ms, last_outcome(overviews)
+        gauges.add("kafkats_report_timestamp_seconds", written_ms / 1000, dag_id)
         for outcome in OUTCOMES:
             gauges.add("kafkats_last_outcome", float(outcome == ended), dag_id, outcome)
+
+
+def last_outcome(overviews: Sequence[Overview]) -> str:
+    """Return how the runs of a DAG ended, the newest first, as one of OUTCOMES.
+
+    As on the page of all runs: a failure lasts until a later run ends well, and that of a run which
+    was to write until a later one does that was to write.
+    """
+    well = written = False
+    for one in overviews:
+        ended = outcome_of(one)
+        if ended == "failed" and not (well if one.dry_run else written):
+            return ended
+        well = well or ended != "failed"
+        written = written or (ended != "failed" and not one.dry_run)
+    return outcome_of(overviews[0])
 
 
 def outcome_of(overview: Overview) -> str:
@@ -164,32 +224,39 @@ def outcome_of(overview: Overview) -> str:
     return "rejected" if overview.outcome.startswith("rejected") else "success"
 
 
-def _of_volume(gauges: _Gauges, log_dir: str, facts: Facts) -> None:
-    if facts.written_ms:
-        gauges.add("kafkats_volume_timestamp_seconds", facts.written_ms / 1000, log_dir)
-    if (seen := facts.seen) is not None:
-        gauges.add("kafkats_volume_bytes", seen.bytes or 0, log_dir)
-        gauges.add("kafkats_volume_partitions", seen.partitions or 0, log_dir)
-        gauges.add("kafkats_volume_segments", seen.segments or 0, log_dir)
-        for severity in ("damage", "danger"):
-            for kind, count in (seen.kinds or {}).get(severity, {}).items():
-                gauges.add("kafkats_defects", count, log_dir, severity, kind)
-    if facts.reclaimable is not None:
-        gauges.add("kafkats_reclaimable_bytes", facts.reclaimable.now_bytes, log_dir)
-        gauges.add("kafkats_pinned_bytes", facts.reclaimable.pinned_bytes, log_dir)
-    if facts.magic_bytes is not None:
-        old, every = sum(facts.magic_bytes[:2]), sum(facts.magic_bytes)
-        gauges.add("kafkats_old_magic_ratio", old / every if every else 0.0, log_dir)
-    gauges.add("kafkats_undo_runs", len(facts.undo), log_dir)
-    gauges.add("kafkats_undo_bytes", sum(size for _, size in facts.undo), log_dir)
-    if facts.undo:
-        oldest = min(ended_ms for ended_ms, _ in facts.undo)
-        gauges.add("kafkats_undo_oldest_timestamp_seconds", oldest / 1000, log_dir)
+def _of_volume(volume: _Volume, row: Row) -> None:
+    if row.mentioned is not None and not row.older:
+        at_ms = row.mentioned.written_ms
+        volume.add("kafkats_volume_timestamp_seconds", at_ms / 1000)
+    if row.seen is not None:
+        seen = row.seen.volume
+        volume.add("kafkats_volume_bytes", seen.bytes or 0)
+        volume.add("kafkats_volume_partitions", seen.partitions or 0)
+        volume.add("kafkats_volume_segments", seen.segments or 0)
+    for severity in ("damage", "danger"):
+        for kind, count in row.kinds(severity).items():
+            volume.add("kafkats_defects", count, severity=severity, kind=kind)
+    for told in row.looks:
+        if told.topics == "*" and (depth := told.volume.depth):
+            at_ms = told.source.written_ms
+            volume.add("kafkats_look_timestamp_seconds", at_ms / 1000, depth=depth)
+    deleted = row.reclaimable.volume.reclaimable if row.reclaimable else None
+    if deleted is not None:
+        volume.add("kafkats_reclaimable_bytes", deleted.now_bytes)
+        volume.add("kafkats_pinned_bytes", deleted.pinned_bytes)
+    if row.formats is not None and row.formats.volume.is_whole:
+        magics = row.formats.volume.magic_bytes or (0, 0, 0)
+        old, every = sum(magics[:2]), sum(magics)
+        volume.add("kafkats_old_magic_ratio", old / every if every else 0.0)
+    volume.add("kafkats_undo_runs", len(row.undo))
+    volume.add("kafkats_undo_bytes", row.undo_bytes())
+    if row.undo:
+        oldest = min(one.undo.ended_ms for one in row.undo)
+        volume.add("kafkats_undo_oldest_timestamp_seconds", oldest / 1000)
 
 
-def _of_partitions(gauges: _Gauges, log_dir: str, facts: Facts) -> None:
-    for one in partitions(facts, log_dir):
-        where = (log_dir, one.name)
-        gauges.add("kafkats_partition_bytes", one.bytes, *where)
-        gauges.add("kafkats_partition_reclaimable_bytes", one.reclaimable_bytes, *where)
-        gauges.add("kafkats_partition_pinned_bytes", one.pinned_bytes, *where)
+def _of_partitions(volume: _Volume, row: Row, folder: Path) -> None:
+    for one in partitions(row, folder):
+        volume.add("kafkats_partition_bytes", one.bytes, partition=one.name)
+        volume.add("kafkats_partition_reclaimable_bytes", one.reclaimable_bytes, partition=one.name)
+        volume.add("kafkats_partition_pinned_bytes", one.pinned_bytes, partition=one.name)

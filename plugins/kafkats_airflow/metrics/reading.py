@@ -1,6 +1,6 @@
 """Reads the folder of all runs for metrics: the newest figures of each log directory and DAG.
 
-A figure of a log directory comes from the newest run that looked at all topics and has it. Every
+The figures of a log directory are those of the page of all (kafkats_airflow.reading.volumes). Every
 file is parsed once per change (kafkats_airflow.reading.files).
 """
 
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of, state_of
-from kafkats_airflow.reading.runs import Found, overview_of, run_in, runs_in
-from kafkats_airflow.runs.overview import Overview, Reclaimable, Volume
+from kafkats import clock
+from kafkats_airflow.reading.files import Unreadable, cached, json_of, state_of
+from kafkats_airflow.reading.runs import folder_asked, overview_of, runs_in
+from kafkats_airflow.reading.volumes import Row, board
+from kafkats_airflow.runs.overview import Overview
 
 STATES: Final = ("read", "older", "unreadable")
 """Reports by whether their overview could be read; older ones have none."""
@@ -30,25 +31,15 @@ class Partition(NamedTuple):
     pinned_bytes: int
 
 
-@dataclass
-class Facts:
-    """A log directory. None: no report has it. `undo` are (end of the RUN in epoch ms, bytes)."""
-
-    written_ms: int = 0
-    seen: Volume | None = None
-    magic_bytes: tuple[int, int, int] | None = None
-    reclaimable: Reclaimable | None = None
-    board: Path | None = None
-    undo: list[tuple[int, int]] = field(default_factory=list)
-
-
 class Snapshot(NamedTuple):
-    """The folder of all runs at one moment. `readable` is false if it cannot be listed."""
+    """The folder of all runs at one moment. `readable` is false if it cannot be listed. `dags` has
+    the overviews of each DAG, the newest first.
+    """
 
     readable: bool
     reports: Mapping[str, int]
-    dags: Mapping[str, Overview]
-    volumes: Mapping[str, Facts]
+    dags: Mapping[str, Sequence[Overview]]
+    volumes: Sequence[Row]
 
 
 def snapshot(folder: Path) -> Snapshot:
@@ -57,23 +48,20 @@ def snapshot(folder: Path) -> Snapshot:
     try:
         found = runs_in(folder, _names(folder))
     except OSError:
-        return Snapshot(False, reports, {}, {})
-    read: list[tuple[Found, Overview]] = []
+        return Snapshot(False, reports, {}, ())
+    dags: dict[str, list[Overview]] = {}
     for one in found:
         overview = overview_of(one.folder)
         if isinstance(overview, Overview):
             reports["read"] += 1
-            read.append((one, overview))
+            dags.setdefault(overview.dag_id, []).append(overview)
         elif isinstance(overview, Unreadable):
             reports["unreadable"] += 1
         elif state_of(one.folder / "report.json") is not None:
             reports["older"] += 1
-    dags: dict[str, Overview] = {}
-    volumes: dict[str, Facts] = {}
-    for one, overview in sorted(read, key=lambda pair: -pair[1].written_ms):
-        dags.setdefault(overview.dag_id, overview)
-        _add(volumes, one, overview)
-    return Snapshot(True, reports, dags, volumes)
+    for overviews in dags.values():
+        overviews.sort(key=lambda one: -one.written_ms)
+    return Snapshot(True, reports, dags, board(found, {}, clock.now_ms()).rows)
 
 
 def _names(folder: Path) -> list[str]:
@@ -81,29 +69,14 @@ def _names(folder: Path) -> list[str]:
         return sorted(one.name for one in listed if one.is_dir(follow_symlinks=False))
 
 
-def _add(volumes: dict[str, Facts], found: Found, overview: Overview) -> None:
-    for one in overview.volumes if overview.topics == "*" else ():
-        facts = volumes.setdefault(one.log_dir, Facts())
-        facts.written_ms = max(facts.written_ms, overview.written_ms)
-        if facts.seen is None and one.kinds is not None:
-            facts.seen = one
-        if facts.magic_bytes is None and one.is_whole:
-            facts.magic_bytes = one.magic_bytes
-        if facts.reclaimable is None and one.reclaimable is not None:
-            facts.reclaimable, facts.board = one.reclaimable, found.folder / "board.json"
-    for undo in overview.undo:
-        run = run_in(found.folder, undo.run)
-        if is_file(run / "purge.json") or is_file(run / "undone.json"):
-            continue
-        for log_dir, size in undo.bytes.items():
-            if size:
-                volumes.setdefault(log_dir, Facts()).undo.append((undo.ended_ms, size))
-
-
-def partitions(facts: Facts, log_dir: str) -> list[Partition]:
+def partitions(row: Row, folder: Path) -> list[Partition]:
     """Return the partitions of a log directory, from the newest retention; none without one."""
-    board = cached(facts.board, parse_board) if facts.board else None
-    return board.get(log_dir, []) if isinstance(board, dict) else []
+    if row.reclaimable is None:
+        return []
+    source = row.reclaimable.source
+    of_run = folder_asked(folder, source.dag_id, source.run_id)
+    found = cached(of_run / "board.json", parse_board) if of_run else None
+    return found.get(row.log_dir, []) if isinstance(found, dict) else []
 
 
 def parse_board(path: Path) -> dict[str, list[Partition]]:

@@ -58,8 +58,10 @@ def _history(*folders: Path) -> list[tuple[int, pa.Table]]:
 
 
 def _times(report: Mapping[str, Json]) -> tuple[int, int] | None:
-    """Return when a run began and ended, None for a report without it."""
-    times_ms = report.get("times_ms")
+    """Return when a run began and ended, None for a report without it, and for one that failed
+    before it counted anything.
+    """
+    times_ms = report.get("times_ms") if report.get("volumes") else []
     given = times_ms if isinstance(times_ms, list) else []
     numbers = [one for one in given if isinstance(one, int)]
     return (numbers[0], numbers[1]) if len(numbers) == len(given) == 2 else None

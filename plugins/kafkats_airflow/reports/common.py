@@ -27,8 +27,15 @@ from kafkats_airflow.approvals.stakes import on_disk
 from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.reports import overview
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
-from kafkats_airflow.results import Arguments, JobResult, PlanResult, Rates, Reserved
+from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
+from kafkats_airflow.results import (
+    Arguments,
+    FormatResult,
+    JobResult,
+    PlanResult,
+    Rates,
+    Reserved,
+)
 from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.folders import folder_of
 
@@ -106,6 +113,7 @@ def report(
     `picture` draws the segments before and after the change into the report's folder.
     """
     plans = list(stages["plan"] or [])
+    unless_planned(context, asked, plans)
     folder, params = folder_of(context), params_of(context)
     whole = len(plans) == len(asked or [])
     end = outcome(folder, params, operation, plans) if whole else UNFINISHED
@@ -183,6 +191,8 @@ def write_report(
     from kafkats.plans.files import write_json
 
     checks.writable(folder)
+    if context is not None:
+        overview.labels_in(context, folder)
     before = segments_of(plan["seen"]["report"] for plan in plans)
     after = after_of(folder)
     content: OperationReport = {
@@ -202,7 +212,9 @@ def write_report(
     write_json(folder / "report.json", content)
     if context is not None:
         seen = overview.at_the_end(before, after, SEGMENT)
-        volumes = overview.volumes_of(content["volumes"], seen, looks=plans)
+        volumes = overview.volumes_of(
+            content["volumes"], seen, looks=plans, params=params_of(context)
+        )
         failed = outcome.endswith((UNFINISHED, UNSAFE))
         overview.write(context, folder, outcome, volumes, failed=failed, failures=failures)
     return content
@@ -280,7 +292,7 @@ def common(folder: Path, plans: Plans, stages: Mapping[str, Results]) -> Common:
     speed of each stage.
     """
     return {
-        "volumes": sorted(log_dir for plan in plans for log_dir in plan["log_dirs"]),
+        "volumes": sorted(one for plan in plans for one in log_dirs_of(plan, plan["plan"])),
         "plans": [
             {
                 "plan": plan["plan"],
@@ -306,7 +318,8 @@ def actions_of(folder: Path, *more: Path) -> pa.Table:
     from kafkats.plans.run import read_actions
 
     runs = [*more, *(one.run for one in tries.tries_of(folder))]
-    return concat([read_actions(run) for run in runs if (run / "report.parquet").exists()], ACTIONS)
+    some = [run for run in runs if (run / "report.parquet").exists()]
+    return concat([overview.labelled(read_actions(run), run) for run in some], ACTIONS)
 
 
 def after_of(folder: Path) -> pa.Table:
@@ -316,11 +329,24 @@ def after_of(folder: Path) -> pa.Table:
 
 def segments_of(folders: Iterable[str | Path]) -> pa.Table:
     """The segments of several reports, facts.SEGMENTS."""
-    from kafkats.plans.facts import SEGMENTS, read_table
+    from kafkats.plans.facts import SEGMENTS
+
+    return rows_of((Path(folder) / "segments.parquet" for folder in folders), SEGMENTS)
+
+
+def rows_of(paths: Iterable[Path], schema: pa.Schema) -> pa.Table:
+    """Return the tables of several applications as one: files in folders of their folders."""
+    from kafkats.plans.facts import read_table
 
     return concat(
-        [read_table(Path(folder) / "segments.parquet", SEGMENTS) for folder in folders], SEGMENTS
+        [overview.labelled(read_table(path, schema), path.parent) for path in paths], schema
     )
+
+
+def log_dirs_of(one: FormatResult, place: str) -> list[str]:
+    """Return the labels of a result's log directories; `place` lies in its application's folder."""
+    labels = overview.labels_at(Path(place))
+    return [labels.get(log_dir, log_dir) for log_dir in one["log_dirs"]]
 
 
 def part_of(row: type[R], content: Mapping[str, object]) -> R:

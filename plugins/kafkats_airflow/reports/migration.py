@@ -32,7 +32,7 @@ from kafkats_airflow import checks, failing
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports.burn_down import write_burn_down
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
 from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
 from kafkats_airflow.runs import steps, tries
 from kafkats_airflow.runs.folders import folder_of
@@ -98,6 +98,7 @@ def report(
         "certify": list(stages["certify"] or []),
     }
     asked = None if asked is None else list(asked)
+    unless_planned(context, asked, given["look"])
     folder = folder_of(context)
     no = tries.rejected(folder) and tries.ending(folder, (), rejected=True) == "rejected"
     end = outcome(params, asked, given, work, brokers, rejected=no)
@@ -179,6 +180,8 @@ def write_report(
     Only a run of Airflow has a `context`, and with it an overview.json.
     """
     checks.writable(folder)
+    if context is not None:
+        overview.labels_in(context, folder)
     from kafkats.migration.plot import magic_bytes
     from kafkats.plans.files import write_json
 
@@ -200,7 +203,11 @@ def write_report(
         "phase": params["phase"],
         **_common(folder, plans, stages),
         "runs": [*map(str, undone), *tries.fields_of(folder)["runs"]],
-        "volumes": sorted(log_dir for one in looked for log_dir in one["log_dirs"]),
+        "volumes": sorted(
+            log_dir
+            for one in looked
+            for log_dir in common.log_dirs_of(one, one["census"]["report"])
+        ),
         "brokers": steps.rows(params),
         "ledger": str(steps.ledger_of(params)),
         "magic_bytes": {"before": magic_bytes(before), "after": magic_bytes(now)},
@@ -217,21 +224,22 @@ def write_report(
         "census": now,
         "census-before": before,
     }
-    _write_tables(folder, named)
+    if looked:
+        _write_tables(folder, named)
     write_json(folder / "report.json", report)
     if context is not None:
         _write_overview(context, folder, report, segments if plans else None, now, looked)
-    write_burn_down(folder, Path(params["folder"]))
+    if looked:
+        write_burn_down(folder, Path(params["folder"]))
     return report
 
 
 def _forecast(plans: common.Plans) -> pa.Table:
     """Return the forecasts of the plans that convert."""
     from kafkats.migration.forecast import FORECAST
-    from kafkats.plans.facts import read_table
 
     tables = [Path(plan["plan"]) / "forecast.parquet" for plan in plans if "undo" not in plan]
-    return common.concat([read_table(table, FORECAST) for table in tables], FORECAST)
+    return common.rows_of(tables, FORECAST)
 
 
 def _write_overview(
@@ -247,7 +255,9 @@ def _write_overview(
     if segments is not None:
         seen = overview.at_the_end(segments, after, common.SEGMENT)
     census = census if census.num_rows else None
-    volumes = overview.volumes_of(report["volumes"], seen, census=census, looks=looked)
+    volumes = overview.volumes_of(
+        report["volumes"], seen, census=census, looks=looked, params=params_of(context)
+    )
     failed = report["outcome"].endswith(UNFINISHED)
     causes = report["failures"]
     overview.write(context, folder, report["outcome"], volumes, failed=failed, failures=causes)
@@ -290,9 +300,7 @@ def _fetchers(params: RunParams) -> list[LostZeroCopy]:
 
 def _censuses(results: Results) -> pa.Table:
     from kafkats.migration.census import CENSUS as SCHEMA
-    from kafkats.plans.facts import read_table
 
-    tables = [
-        read_table(Path(one["census"]["report"]) / "census.parquet", SCHEMA) for one in results
-    ]
-    return common.concat(tables, SCHEMA)
+    return common.rows_of(
+        (Path(one["census"]["report"]) / "census.parquet" for one in results), SCHEMA
+    )

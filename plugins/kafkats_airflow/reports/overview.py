@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats import clock
 from kafkats.errors import KafkatsError
+from kafkats.logdir.volume import Volume as Identity
 from kafkats_airflow.failing import first_of
-from kafkats_airflow.forms.values import params_of
+from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.metrics import text_file
 from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.overview import FORMAT, NAME, Overview, Reclaimable, Undo, Volume
 from kafkats_airflow.runs.started import started_of
+from kafkats_airflow.runs.volumes import Named, by_group, labels_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkats.retention.summary import SummaryRow
     from kafkats_airflow.results import FormatResult
+
+DEPTHS: Final = ("stat", "tail", "full", "deep")
+LABELS: Final = "labels.json"
 
 
 def write(
@@ -91,6 +97,8 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
             )
         )
         sums = kept.group_by(["log_dir"]).aggregate([("before_bytes", "sum")]).to_pylist()
+        freed = {row["log_dir"]: row["before_bytes_sum"] for row in sums}
+        labels = labels_at(one.run)
         until = ended + undo_days * clock.DAY_MS if undo_days is not None else None
         found.append(
             Undo(
@@ -99,10 +107,71 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
                 digest=run.digest,
                 ended_ms=ended,
                 until_ms=until,
-                bytes=dict.fromkeys(run.directories, 0)
-                | {row["log_dir"]: row["before_bytes_sum"] for row in sums},
+                bytes={
+                    labels.get(path, path): size
+                    for path, size in (dict.fromkeys(run.directories, 0) | freed).items()
+                },
             )
         )
+    return found
+
+
+class _Place(NamedTuple):
+    broker: str = ""
+    name: str = ""
+    identity: Identity | None = None
+
+
+def labels_in(context: Context, folder: Path) -> None:
+    """Write labels.json into the folders of applications whose paths other volumes have, too.
+
+    Tables of the run then name the volumes by their labels (kafkats_airflow.runs.volumes).
+    """
+    from kafkats.plans.files import write_json
+
+    for group in folder.glob("*/"):
+        if labels := labels_of(params_of(context), group / "any"):
+            write_json(group / LABELS, labels)
+
+
+def labels_at(place: Path) -> dict[str, str]:
+    """Return {path: label} of the application in whose folder `place` lies; {} for most."""
+    from kafkats.plans.files import read_json
+
+    path = place.parent / LABELS
+    found = read_json(path) if path.is_file() else {}
+    return {one: label for one, label in found.items() if isinstance(label, str)}
+
+
+def labelled(table: pa.Table, place: Path) -> pa.Table:
+    """Return a table of an application with the labels of its volumes in place of their paths."""
+    import pyarrow.compute as pc
+
+    for path, label in labels_at(place).items():
+        mine = pc.equal(table["log_dir"], path)
+        at = table.schema.get_field_index("log_dir")
+        table = table.set_column(at, "log_dir", pc.if_else(mine, label, table["log_dir"]))
+    return table
+
+
+def _places(params: RunParams | None, looks: Sequence[FormatResult]) -> dict[str, _Place]:
+    """Return which volumes the looks were at, by label."""
+    from kafkats.plans.volumes import read_volumes
+
+    groups: dict[str, dict[str, Named]] = {}
+    with suppress(KafkatsError):  # a policy that cannot be read fails a task in its own words
+        groups = by_group(params) if params else {}
+    found = {}
+    for one in looks:
+        if (kept := one.get("seen") or one.get("census")) is None:
+            continue
+        report = Path(kept["report"])
+        volumes, known = groups.get(report.parent.name, {}), dict[str, Identity]()
+        with suppress(KafkatsError):
+            known = read_volumes(report)
+        for path in one.get("log_dirs", ()):
+            named = volumes.get(path) or Named(path, "", "", "", path)
+            found[named.label] = _Place(named.broker, named.name, known.get(path))
     return found
 
 
@@ -113,6 +182,7 @@ def volumes_of(
     verdicts: Sequence[SummaryRow] | None = None,
     census: pa.Table | None = None,
     looks: Sequence[FormatResult] = (),
+    params: RunParams | None = None,
 ) -> list[Volume]:
     """Return the volumes of a run from its tables.
 
@@ -122,10 +192,11 @@ def volumes_of(
     facts = _of_segments(segments) if segments is not None else {}
     magics = _of_census(census) if census is not None else {}
     deleted = _of_verdicts(verdicts) if verdicts is not None else {}
-    disks = _of_disks(looks)
+    disks, places = _of_disks(looks), _places(params, looks)
     return [
         Volume(
             log_dir=log_dir,
+            **places.get(log_dir, _Place())._asdict(),
             **{
                 name: figure
                 for known in (facts, magics, deleted, disks)
@@ -143,8 +214,12 @@ def _of_disks(looks: Sequence[FormatResult]) -> dict[str, dict[str, object]]:
     found: dict[str, dict[str, object]] = {}
     for one in looks:
         if kept := one.get("seen") or one.get("census"):
-            for log_dir, disk in read_disks(Path(kept["report"])).items():
-                found[log_dir] = {"disk_bytes": disk.bytes, "disk_free_bytes": disk.free_bytes}
+            labels = labels_at(Path(kept["report"]))
+            for path, disk in read_disks(Path(kept["report"])).items():
+                found[labels.get(path, path)] = {
+                    "disk_bytes": disk.bytes,
+                    "disk_free_bytes": disk.free_bytes,
+                }
     return found
 
 
@@ -179,7 +254,7 @@ def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:
         ])
         .to_pylist()
     )
-    kinds = _kinds(segments)
+    kinds, depths = _kinds(segments), _depths(real)
     found: dict[str, dict[str, object]] = {
         log_dir: {
             "partitions": 0,
@@ -187,6 +262,7 @@ def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:
             "bytes": 0,
             "log_bytes": 0,
             "kinds": kinds.get(log_dir, {}),
+            "depth": depths.get(log_dir, "tail"),
         }
         for log_dir in segments["log_dir"].unique().to_pylist()
     }
@@ -207,6 +283,18 @@ def _sizes(segments: pa.Table, name: str) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
     return pc.fill_null(pc.struct_field(segments[name], "size"), 0)
+
+
+def _depths(segments: pa.Table) -> dict[str, str]:
+    """Return the least depth by log directory. What could not be read is no look at its ends."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ranks = pc.index_in(pc.fill_null(segments["depth"], "stat"), pa.array(DEPTHS))
+    unread = pc.and_(pc.is_null(segments["depth"]), pc.not_equal(segments["worst"], ""))
+    table = pa.table({"log_dir": segments["log_dir"], "rank": ranks}).filter(pc.invert(unread))
+    rows = table.group_by(["log_dir"]).aggregate([("rank", "min")]).to_pylist()
+    return {row["log_dir"]: DEPTHS[row["rank_min"]] for row in rows}
 
 
 def _kinds(segments: pa.Table) -> dict[str, dict[str, dict[str, int]]]:

@@ -26,7 +26,7 @@ from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.jobs.applications import START
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports.common import PARTITION
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
 from kafkats_airflow.results import Arguments, PlanResult
 from kafkats_airflow.runs.folders import folder_of
 
@@ -61,14 +61,16 @@ def report(
 
     `asked` is None if its task failed.
     """
-    from kafkats.plans.facts import ACTIONS, SEGMENTS, read_table, write_table
+    from kafkats.plans.facts import ACTIONS, SEGMENTS, write_table
     from kafkats.plans.files import write_json
     from kafkats.recovery.look import RECOVERY
     from kafkats.recovery.rows import STARTS
 
     plans = list(stages["plan"] or [])
+    unless_planned(context, asked, plans)
     folder, params = folder_of(context), params_of(context)
     checks.writable(folder)
+    overview.labels_in(context, folder)
     whole = len(plans) == len(asked or [])
     end = outcome(folder, params, plans) if whole else UNFINISHED
     totals = [plan["totals"] for plan in plans]
@@ -86,19 +88,17 @@ def report(
         "starts": starts_of(folder),
         "report": str(folder),
     }
-    tables = [read_table(Path(plan["plan"], "recovery.parquet"), RECOVERY) for plan in plans]
-    write_table(folder / "recovery.parquet", common.concat(tables, RECOVERY))
+    paths = [Path(plan["plan"], "recovery.parquet") for plan in plans]
+    write_table(folder / "recovery.parquet", common.rows_of(paths, RECOVERY))
     write_table(folder / "actions.parquet", common.actions_of(folder).cast(ACTIONS))
     if content["starts"]:
-        parts = [
-            read_table(one, STARTS) for one in sorted(folder.glob(f"*/{START}/starts.parquet"))
-        ]
-        write_table(folder / "starts.parquet", common.concat(parts, STARTS))
+        paths = sorted(folder.glob(f"*/{START}/starts.parquet"))
+        write_table(folder / "starts.parquet", common.rows_of(paths, STARTS))
     seen = overview.at_the_end(seen, common.after_of(folder), PARTITION)
     write_table(folder / "segments.parquet", seen.cast(SEGMENTS))
     write_json(folder / "report.json", content)
     failed = end.endswith((UNFINISHED, LEFT))
-    volumes = overview.volumes_of(content["volumes"], seen, looks=plans)
+    volumes = overview.volumes_of(content["volumes"], seen, looks=plans, params=params)
     overview.write(context, folder, end, volumes, failed=failed, failures=content["failures"])
     common.close(context, content, left=LEFT)
     return {**content, "starts": [_without_words(one) for one in content["starts"]]}

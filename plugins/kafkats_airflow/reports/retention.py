@@ -37,9 +37,10 @@ from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks
 from kafkats_airflow.failing import failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.forms.wording import in_form
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports.common import Plans
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
 from kafkats_airflow.results import Arguments, PurgeResult, Work
 from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.moment import moment
@@ -131,9 +132,11 @@ def report(
     params, folder = params_of(context), folder_of(context)
     operation = planned_by(operation, params)
     asked = None if asked is None else list(asked)
+    unless_planned(context, asked, stages["plan"] or [])
     plans = chosen(list(stages["plan"] or []), list(work or []))
     end = outcome(folder, params, operation, plans, lost=work is None or unfinished(asked, plans))
     checks.writable(folder)
+    overview.labels_in(context, folder)
     before, after = _tables(folder, plans)
     purged = list(stages["purge"] or [])
     content: RunReport = {
@@ -153,7 +156,9 @@ def report(
     write_json(folder / "report.json", {**content, **more})
     seen = overview.at_the_end(before, after, common.PARTITION)
     left = None if rows is None else _left(folder, plans, seen)
-    volumes = overview.volumes_of(content["volumes"], seen, verdicts=left, looks=plans)
+    volumes = overview.volumes_of(
+        content["volumes"], seen, verdicts=left, looks=plans, params=params
+    )
     failed, causes = end.endswith(UNFINISHED), content["failures"]
     overview.write(context, folder, end, volumes, failed=failed, failures=causes)
     common.close(context, content, INVENTORY, "as_of")
@@ -208,27 +213,23 @@ def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> l
     return [
         *nothing,
         *(rule_remarks(params["generation"]) if operation == "retain" else ()),
-        *unmatched,
+        *map(in_form, unmatched),
         *common.of_reservations(plans),
     ]
 
 
 def _board(folder: Path, params: RunParams, plans: Plans) -> list[SummaryRow]:
     """Write what retention decided, as tables and pictures; return its summary."""
-    from kafkats.plans.facts import read_table, write_table
+    from kafkats.plans.facts import write_table
     from kafkats.plans.files import write_json
     from kafkats.retention.implausible_timestamps import SHARES
     from kafkats.retention.plan import RETENTION
     from kafkats.retention.plot import plot_reclaimable, plot_timeline, reclaimable
     from kafkats.retention.summary import by_topic, deleted_by, summary_rows, with_shares
 
-    verdicts = common.concat(
-        [read_table(Path(p["plan"]) / "retention.parquet", RETENTION) for p in plans], RETENTION
-    )
+    verdicts = common.rows_of((Path(p["plan"]) / "retention.parquet" for p in plans), RETENTION)
     now_ms = max((plan["now_ms"] for plan in plans), default=0)
-    shares = common.concat(
-        [read_table(Path(p["plan"]) / "suspects.parquet", SHARES) for p in plans], SHARES
-    )
+    shares = common.rows_of((Path(p["plan"]) / "suspects.parquet" for p in plans), SHARES)
     rows = with_shares(summary_rows(verdicts, now_ms), shares)
     topics = by_topic(rows)
     write_table(folder / "retention.parquet", verdicts)
@@ -296,12 +297,10 @@ def _lines(params: RunParams, verdicts: pa.Table, plans: Plans, now_ms: int) -> 
 
 
 def _rolled(folder: Path, plans: Plans) -> Rolled:
-    from kafkats.plans.facts import read_table, write_table
+    from kafkats.plans.facts import write_table
     from kafkats.rolling.plan import DUE
 
-    found = common.concat(
-        [read_table(Path(plan["plan"]) / "due.parquet", DUE) for plan in plans], DUE
-    )
+    found = common.rows_of((Path(plan["plan"]) / "due.parquet" for plan in plans), DUE)
     write_table(folder / "due.parquet", found)
     _write_simulation(folder, plans)
     rolls = sum(row["rolls"] for row in found.to_pylist())
@@ -310,7 +309,7 @@ def _rolled(folder: Path, plans: Plans) -> Rolled:
 
 def _write_simulation(folder: Path, plans: Plans) -> None:
     """Write what the plans simulated, by topic and day; nothing if they did not."""
-    from kafkats.plans.facts import read_table, write_table
+    from kafkats.plans.facts import write_table
     from kafkats.plans.files import write_json
     from kafkats.rolling.by_topic import by_day, by_topic
     from kafkats.rolling.simulate import SIMULATED
@@ -318,19 +317,17 @@ def _write_simulation(folder: Path, plans: Plans) -> None:
     paths = [path for plan in plans if (path := Path(plan["plan"], "simulated.parquet")).exists()]
     if not paths:
         return
-    found = common.concat([read_table(path, SIMULATED) for path in paths], SIMULATED)
+    found = common.rows_of(paths, SIMULATED)
     now_ms = max(plan["now_ms"] for plan in plans)
     write_table(folder / "simulation-days.parquet", by_day(found))
     write_json(folder / "simulation.json", {"now_ms": now_ms, **by_topic(found)})
 
 
 def _split(folder: Path, plans: Plans) -> WasSplit:
-    from kafkats.plans.facts import read_table, write_table
+    from kafkats.plans.facts import write_table
     from kafkats.split.parts import PARTS
 
-    found = common.concat(
-        [read_table(Path(plan["plan"]) / "parts.parquet", PARTS) for plan in plans], PARTS
-    )
+    found = common.rows_of((Path(plan["plan"]) / "parts.parquet" for plan in plans), PARTS)
     write_table(folder / "parts.parquet", found)
     return {
         "split_segments": sum(plan["totals"]["segments"] for plan in plans),

@@ -47,6 +47,12 @@ def run_of(plan: PlanResult | PlanName) -> Path:
     return Path(plan["plan"]).parent / f"run-{plan['digest'][:16]}"
 
 
+def is_active(context: Context, dag_id: str, run_id: str) -> bool:
+    """Return whether a DAG run is not over: Airflow knows it."""
+    states = ["queued", "running"]
+    return bool(context["ti"].get_dr_count(dag_id=dag_id, run_ids=[run_id], states=states))
+
+
 def every_run(folder: str) -> list[Path]:
     """Return every RUN under FOLDER, of all DAG runs and of both layouts."""
     layouts = ("*/*/run-*/run.json", "*/*/*/run-*/run.json")

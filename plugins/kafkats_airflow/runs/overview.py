@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
+from kafkats.logdir.volume import Volume as Identity
 from kafkats_airflow.runs.started import Started
 
 NAME: Final = "overview.json"
@@ -37,9 +38,16 @@ class Volume(_Model):
     `magic_bytes` are bytes of logs by magic (0, 1, 2), of the segments that were read whole;
     `log_bytes` those of all logs. `kinds` counts findings: {severity: {kind: count}}. `disk_bytes`
     is the size of its file system, `disk_free_bytes` what of it was free when the run planned.
+    `log_dir` is its label (kafkats_airflow.runs.volumes), `name` and `broker` are those of the
+    policy, `identity` is that of its meta.properties. `depth` is the least depth to which a segment
+    was looked at; earlier versions did not tell.
     """
 
     log_dir: str
+    broker: str = ""
+    name: str = ""
+    identity: Identity | None = None
+    depth: Literal["stat", "tail", "full", "deep"] | None = None
     partitions: NonNegativeInt | None = None
     segments: NonNegativeInt | None = None
     bytes: NonNegativeInt | None = None

@@ -63,6 +63,6 @@ def _volumes(params: RunParams, about: Iterable[str]) -> dict[str, str]:
         return named
     with suppress(KafkatsError):
         chosen = chosen_volumes(params)
-        known = {str(one.path): one.broker for one in chosen}
+        known = {one.label: one.broker for one in chosen}
         return {one: known.get(one, "") for one in named} if "volumes" not in params else known
     return named

@@ -30,7 +30,7 @@ UP: Final = ("canary", "phase-2")
 BrokerRows: TypeAlias = list[dict[str, str | list[str]]]
 """The state of each broker, for people (kafkats.migration.phases.rows)."""
 Results: TypeAlias = Sequence[FormatResult]
-"""Of the jobs of one task, in the order of its applications."""
+"""The results of the jobs of one task, in the order of its applications."""
 
 
 class LostZeroCopy(TypedDict):

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import fnmatch
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import product
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats.config import Volume
-from kafkats.errors import UsageError
+from kafkats.errors import KafkatsError, UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.forms.values import RunParams
 from kafkats_airflow.runs.folders import readable, with_digest
@@ -37,22 +42,67 @@ Key = tuple[str, str, bool, str]
 """Connection, broker, owner_stopped, work_area: what tells groups apart."""
 
 
+class Named(NamedTuple):
+    """A volume as files of runs name it. `label` is its path; where another volume of the policy
+    has the same path, also its broker. `name` is that in the policy, "" without one.
+    """
+
+    label: str
+    broker: str
+    name: str
+    connection: str
+    path: str
+
+
+def named(volumes: Sequence[Volume]) -> list[Named]:
+    """Return the volumes of a policy with labels that tell them apart."""
+    paths = Counter(str(one.path) for one in volumes)
+    brokers = Counter((str(one.path), one.broker) for one in volumes)
+    found = []
+    for one in volumes:
+        path, broker = str(one.path), one.broker
+        if (not broker and paths[path] > 1) or brokers[path, broker] > 1:
+            broker = " ".join(filter(None, [broker, f"by {one.connection}"]))
+        label = path if paths[path] == 1 else labelled(path, broker)
+        found.append(Named(label, broker, one.name or "", one.connection, path))
+    return found
+
+
+def labelled(path: str, broker: str) -> str:
+    """Return the label of a volume whose path another one has, too."""
+    return f"{path} (broker {broker})"
+
+
+def path_of(label: str, broker: str) -> str:
+    """Return the path in a label."""
+    return label.removesuffix(labelled("", broker)) if broker else label
+
+
+def by_group(params: RunParams) -> dict[str, dict[str, Named]]:
+    """Return {group: {path: volume}} of the run's policy, for every way to group volumes; {} for a
+    run without one.
+
+    Raises as `groups_of`.
+    """
+    found: dict[str, dict[str, Named]] = {}
+    if "policy" not in params:
+        return found
+    volumes = checks.policy_of(params).volumes
+    for by_broker, writes in product((True, False), repeat=2):
+        keys = [_key_of(one, by_broker=by_broker, writes=writes) for one in volumes]
+        names = _names(dict.fromkeys(keys))
+        for key, one in zip(keys, named(volumes), strict=True):
+            found.setdefault(names[key], {})[one.path] = one
+    return found
+
+
 def groups_of(params: RunParams, *, by_broker: bool = False, writes: bool = True) -> list[Group]:
     """Group the volumes of the run into applications; `writes`: also by owner_stopped and
     work_area.
 
     Raises UsageError if the policy cannot be read or has no such volume.
     """
-
-    def key_of(volume: Volume) -> Key:
-        area = str(volume.work_area) if writes and volume.work_area else ""
-        return (
-            volume.connection,
-            volume.broker if by_broker else "",
-            writes and volume.owner_stopped,
-            area,
-        )
-
+    key_of = partial(_key_of, by_broker=by_broker, writes=writes)
     volumes = checks.policy_of(params).volumes
     names = _names(dict.fromkeys(map(key_of, volumes)))
     groups: dict[Key, Group] = {}
@@ -62,12 +112,33 @@ def groups_of(params: RunParams, *, by_broker: bool = False, writes: bool = True
     return list(groups.values())
 
 
-def chosen_volumes(params: RunParams) -> list[Volume]:
+def _key_of(volume: Volume, *, by_broker: bool, writes: bool) -> Key:
+    area = str(volume.work_area) if writes and volume.work_area else ""
+    broker = volume.broker if by_broker else ""
+    return volume.connection, broker, writes and volume.owner_stopped, area
+
+
+def chosen_volumes(params: RunParams) -> list[Named]:
     """Return the volumes of the run; all of the policy if the form has no `volumes`.
 
     Raises as `groups_of`.
     """
-    return _chosen(checks.policy_of(params).volumes, listed(params.get("volumes")))
+    volumes = checks.policy_of(params).volumes
+    chosen = _chosen(volumes, listed(params.get("volumes")))
+    every = zip(volumes, named(volumes), strict=True)
+    return [one for volume, one in every if any(volume is other for other in chosen)]
+
+
+def labels_of(params: RunParams, place: Path) -> dict[str, str]:
+    """Return {path: label} of an application, of the paths that other volumes have, too.
+
+    `place` lies in the folder of the application. Nothing is told by a policy that cannot be read:
+    that fails a task in its own words.
+    """
+    with suppress(KafkatsError):
+        found = by_group(params).get(place.parent.name, {})
+        return {path: one.label for path, one in found.items() if one.label != path}
+    return {}
 
 
 def listed(given: Sequence[str] | None) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -21,8 +21,9 @@ from kafkats_airflow import checks
 from kafkats_airflow.failing import failed, in_our_words
 from kafkats_airflow.forms.values import params_of
 from kafkats_airflow.reports import overview
+from kafkats_airflow.reports.common import part_of
 from kafkats_airflow.reports.failed import with_report
-from kafkats_airflow.runs.folders import folder_of
+from kafkats_airflow.runs.folders import folder_of, is_active
 from kafkats_airflow.tasks import removal
 from kafkats_airflow.tasks.cleaning_rules import (
     Kept,
@@ -147,13 +148,7 @@ def remove(context: Context) -> CleanSummary:
     overview.write(context, folder, content["outcome"], [], failed=bad, failures=failures)
     if failures:
         raise failed(f"{content['outcome']}: {failures[0]}; see {folder}", retryable=True)
-    return {
-        "outcome": content["outcome"],
-        "removed": len(content["removed"]),
-        "removed_bytes": content["removed_bytes"],
-        "kept": content["kept"],
-        "report": content["report"],
-    }
+    return {**part_of(CleanSummary, content), "removed": len(gone)}
 
 
 def _outcome(chosen: list[Chosen], *, dry_run: bool, failures: int) -> str:
@@ -181,7 +176,7 @@ def _sorted(context: Context, root: Path) -> tuple[list[Chosen], list[KeptFolder
         runs,
         before_ns=now_ns - params_of(context)["keep_days"] * DAY_NS,
         now_ms=now_ns // 1_000_000,
-        active=_active(context),
+        active=partial(is_active, context),
     )
     chosen = list[Chosen]()
     for run in runs:
@@ -211,18 +206,6 @@ def _told(path: Path, kept: Kept) -> KeptFolder:
 
 def _counted(kept: list[KeptFolder]) -> dict[str, int]:
     return dict(sorted(Counter(one["why"] for one in kept).items()))
-
-
-def _active(context: Context) -> Callable[[str, str], bool]:
-    """Return the question to Airflow whether a DAG run is not over."""
-
-    def active(dag_id: str, run_id: str) -> bool:
-        count = context["ti"].get_dr_count(
-            dag_id=dag_id, run_ids=[run_id], states=["queued", "running"]
-        )
-        return bool(count)
-
-    return active
 
 
 def _chosen_before(content: dict[str, Json]) -> dict[str, str]:

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.errors import CorruptPlan, KafkatsError, storage
+from kafkats_airflow.reading.runs import Found
+from kafkats_airflow.reading.volumes import board
 from kafkats_airflow.runs import tries
 from kafkats_airflow.tasks.removal import Tree, tree_of
 
@@ -133,7 +135,7 @@ def needed_in(
     now_ms: int,
     active: Callable[[str, str], bool],
 ) -> Needed:
-    """Return what ledgers and reservations need, and the newest report of each log directory.
+    """Return what ledgers and reservations need, and the reports that pages still show.
 
     Raises CorruptFile, Locked, StorageFailed for a ledger that cannot be read.
     """
@@ -156,7 +158,7 @@ def needed_in(
         lost_ledgers=frozenset(lost),
         holders=frozenset(holders),
         unclear=frozenset(unclear),
-        newest=frozenset(_newest(runs)),
+        newest=frozenset(_newest(runs) | _deepest(runs, now_ms)),
         before_ns=before_ns,
         now_ms=now_ms,
         active=active,
@@ -172,6 +174,14 @@ def _newest(runs: list[RunFolder]) -> set[Path]:
             if known is None or known.written_ns < run.written_ns:
                 newest[run.dag_id, log_dir] = run
     return {run.path for run in newest.values()}
+
+
+def _deepest(runs: list[RunFolder], now_ms: int) -> set[Path]:
+    """Return the reports with defects that no newer look covers."""
+    folders = {(run.dag_id, run.run_id): run.path for run in runs}
+    rows = board([Found(run.dag_id, run.path, 0) for run in runs], {}, now_ms).rows
+    sources = {(told.source.dag_id, told.source.run_id) for row in rows for told in row.looks}
+    return {path for key, path in folders.items() if key in sources}
 
 
 def _reservations(log_dirs: set[str], now_ms: int) -> tuple[set[str], set[str]]:
@@ -220,7 +230,7 @@ def _of_tree(run: RunFolder, tree: Tree, needed: Needed) -> Kept | None:
     if tree.newest_ns > needed.before_ns:
         return Kept("recent", f"the newest file in it is of {_day(tree.newest_ns)}")
     if run.path in needed.newest:
-        return Kept("newest", "the newest report of its DAG, or of a log directory")
+        return Kept("newest", "the newest report of its DAG, or of a log directory, or the deepest")
     return None
 
 

@@ -23,6 +23,7 @@ from kafkats_airflow.reports.failed import UNFINISHED, with_report
 from kafkats_airflow.results import Arguments, Asked, JobResult, PlanResult, PurgeResult
 from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.folders import folder_of, run_folder
+from kafkats_airflow.runs.volumes import by_group
 
 if TYPE_CHECKING:
     from kafkats.plans.run import Run
@@ -96,10 +97,15 @@ def changing(context: Context) -> list[Ending]:
     _check_inside(paths, folder)
     if verb == PURGE:
         _check_floor(paths)
-    connections = {str(one.path): one.connection for one in checks.policy_of(params).volumes}
+    groups = by_group(params)
+    every = {path: one for volumes in groups.values() for path, one in volumes.items()}
     by_connection: dict[str, list[tuple[Path, Run]]] = {}
     for path in paths:
         run = read_run(path)
+        connections = {  # of the application that wrote it, where the policy still has that
+            log_dir: one.connection
+            for log_dir, one in (every | groups.get(path.parent.name, {})).items()
+        }
         by_connection.setdefault(_connection(run, path, connections), []).append((path, run))
     return [_ending(conn_id, verb, runs) for conn_id, runs in by_connection.items()]
 

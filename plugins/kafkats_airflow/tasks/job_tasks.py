@@ -5,17 +5,20 @@ Each function adds one task to the DAG that is being built. Its id is the functi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import TriggerRule, get_current_context, task
 
+from kafkats_airflow import alerts, links
+from kafkats_airflow.forms.params import form
+from kafkats_airflow.forms.tags import TAG, tag_of
 from kafkats_airflow.jobs.applications import changing, planning, starting
 from kafkats_airflow.jobs.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
-from kafkats_airflow.results import Arguments, PlanResult, Work
 from kafkats_airflow.runs import tries
-from kafkats_airflow.settings import SUBMITTING
+from kafkats_airflow.settings import OWNED, SUBMITTING
 from kafkats_airflow.tasks import end_run
 
 if TYPE_CHECKING:
@@ -27,27 +30,61 @@ AFTER: Final = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
 ALWAYS: Final = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
 
 
+def dag_of(dag_id: str, operation: str, subject: str, *, retries: int = 1) -> dict[str, Any]:
+    """Return the arguments that every DAG has: its form, its tags, its alerts, retries of tasks."""
+    return {
+        "catchup": False,
+        "default_args": {**OWNED, "retries": retries},
+        "tags": [TAG, tag_of(operation), subject],
+        "params": form(operation),
+        **alerts.of(dag_id),
+    }
+
+
+def step(
+    task_id: str, do: Callable[..., object], *given: object, **how: Any
+) -> Callable[..., XComArg]:
+    """Return a function that adds a task: `do`, with the task's context, `given` and XComs. `how`
+    are arguments of its operator.
+    """
+    return task(task_id=task_id, **how)(_closure(do, given))
+
+
+def short_circuit(task_id: str, do: Callable[..., object]) -> Callable[..., XComArg]:
+    """As `step`, for a task whose empty result skips the next tasks, but for the report."""
+    rules = {"ignore_downstream_trigger_rules": False}
+    return task.short_circuit(task_id=task_id, **rules)(_closure(do, ()))
+
+
+def reporting(
+    do: Callable[..., object], *given: object, task_id: str = "report", **how: Any
+) -> Callable[..., XComArg]:
+    """As `step`, for the task that reports however the run has gone; it has a link to its page."""
+    reported = step(task_id, do, *given, trigger_rule=TriggerRule.ALL_DONE, **how)
+    return lambda *xcoms: links.with_results(reported(*xcoms))
+
+
+def _closure(do: Callable[..., object], given: tuple[object, ...]) -> Callable[..., object]:
+    # Airflow renders the arguments of a task as templates.
+    def stepping(*xcoms: object) -> object:
+        return do(get_current_context(), *given, *xcoms)
+
+    return stepping
+
+
 def applications(operation: str) -> XComArg:
     """Return the arguments of `plan`, one dict per application."""
-
-    # A closure: Airflow renders the arguments of a task as templates.
-    @task(task_id="applications")
-    def planned() -> list[Arguments]:
-        return planning(get_current_context(), operation)
-
-    return planned()
+    return step("applications", planning, operation)()
 
 
-@task
-def starts() -> list[Arguments]:
+def starts() -> XComArg:
     """Return the arguments of `preflight`, one dict per broker; [] if it is not asked for."""
-    return starting(get_current_context())
+    return step("starts", starting)()
 
 
-@task.short_circuit(ignore_downstream_trigger_rules=False)
-def changes(asked: list[Arguments], plans: list[PlanResult]) -> list[Work]:
+def changes(asked: XComArg, plans: XComArg) -> XComArg:
     """Return what is to be applied. Without any the tasks that write are skipped."""
-    return changing(get_current_context(), list(asked), list(plans))
+    return short_circuit("changes", changing)(asked, plans)
 
 
 def plan(asked: XComArg) -> MappedOperator:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Required, TypedDict
 
 from airflow.providers.common.compat.sdk import Asset, Context
 from airflow.sdk import AssetAlias
@@ -45,49 +45,10 @@ interval and what was written.
 """
 HOUR: Final = timedelta(hours=1)
 AROUND: Final = timedelta(minutes=30)
-"""What a picture of an export shows before and after its time."""
+"""The time that a picture of an export shows before and after its own."""
 _LEAST_STEP_MS: Final = 1_000
+_CELLS: Final = ("added", "closed", "open", "unreadable", "above_high_watermark")
 _AROUND_MS: Final = AROUND // timedelta(milliseconds=1)
-
-
-class Cells(TypedDict):
-    """Numbers of cells, of all tables of a run."""
-
-    added: int
-    closed: int
-    open: int
-    unreadable: int
-    above_high_watermark: int
-
-
-Interval = TypedDict("Interval", {"from": str, "to": str})
-"""The times that a run adds, ISO 8601."""
-
-
-class TableSummary(Cells, Interval):
-    """The result of the task `report` of build_lookup_tables."""
-
-    outcome: str
-    remarks: list[str]
-    other_logs: list[str]
-    report: str
-
-
-class TableReport(Cells, Interval, common.Remarked):
-    """report.json of build_lookup_tables."""
-
-    tables: list[TableResult]
-    other_logs: list[str]
-
-
-class NoteRow(TypedDict):
-    """A partition without an answer (kafkats.lookup.exports.Note)."""
-
-    topic: str
-    partition: int
-    side: str
-    reason: str
-    wrote: int | None
 
 
 class ExportSummary(TypedDict, total=False):
@@ -105,7 +66,7 @@ class ExportSummary(TypedDict, total=False):
 class ExportReport(ExportSummary):
     """report.json of export_offsets."""
 
-    notes: list[NoteRow]
+    notes: list[dict[str, Any]]
     pictures: list[str]
 
 
@@ -177,8 +138,9 @@ def built(
     context: Context,
     asked: Sequence[Arguments] | None,
     results: Sequence[TableResult] | None,
-) -> TableSummary:
-    """Report every table that was written, with pictures, and in its asset's event.
+) -> dict[str, Any]:
+    """Report every table that was written, with pictures, and in its asset's event. The numbers of
+    cells are those of all tables, `from` and `to` the times that the run adds.
 
     Fails when not all of `asked` were. Both are None after tasks that failed.
     """
@@ -188,28 +150,26 @@ def built(
     begin, end = interval(context)
     folder = folder_of(context)
     checks.writable(folder)
-    written = [_without_rates(result) for result in results or []]
+    written: list[Any] = [dict(result) for result in results or []]
     for one in written:
+        one.pop("rates", None)
         one["pictures"] = lookup_reports.of_table(Path(one["report"]), one)
         name = Path(one["table"]).name
         asset = Asset(name=f"kafka_lookup_{name}", uri=f"kafkats://lookup/{name}", group="kafkats")
         extra: dict[str, JsonValue] = json.loads(json.dumps(one))
         context["outlet_events"][TABLES].add(asset, extra=extra)
     whole = asked is not None and len(written) == len(asked)
-    summary: TableSummary = {
+    seen = any(one["partitions"] for one in written)
+    summary: dict[str, Any] = {
         "outcome": "built" if whole else UNFINISHED,
         "from": begin.isoformat(),
         "to": end.isoformat(),
-        "added": sum(one["added"] for one in written),
-        "closed": sum(one["closed"] for one in written),
-        "open": sum(one["open"] for one in written),
-        "unreadable": sum(one["unreadable"] for one in written),
-        "above_high_watermark": sum(one["above_high_watermark"] for one in written),
-        "remarks": _remarks(params_of(context)["topics"], written) if whole else [],
+        **{name: sum(one[name] for one in written) for name in _CELLS},
+        "remarks": common.nothing(params_of(context)["topics"]) if whole and not seen else [],
         "other_logs": [line for one in written for line in one["other_logs"]],
         "report": str(folder),
     }
-    report: TableReport = {**summary, "failures": failures(context), "tables": written}
+    report: Any = {**summary, "failures": failures(context), "tables": written}
     common.log_remarks(report["remarks"])
     write_json(folder / "report.json", report)
     causes = report["failures"]
@@ -228,17 +188,6 @@ def _unanswered(without: int, partitions: int, missing: str) -> list[str]:
         f" has an end of the log there, or leaves it out (param missing, which was {missing});"
         " Offsets by time gives each reason"
     ]
-
-
-def _without_rates(result: TableResult) -> TableResult:
-    """Return a copy without the rates of the stages."""
-    found = result.copy()
-    found.pop("rates", None)
-    return found
-
-
-def _remarks(glob: str, written: Sequence[TableResult]) -> list[str]:
-    return [] if any(one["partitions"] for one in written) else common.nothing(glob)
 
 
 @in_our_words
@@ -287,16 +236,7 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     )
     path = folder / ("offsets.csv" if params["format"] == "group-csv" else "offsets.json")
     write_text(path, made.text)
-    without: list[NoteRow] = [
-        {
-            "topic": note.topic,
-            "partition": note.partition,
-            "side": note.side,
-            "reason": note.reason,
-            "wrote": note.wrote,
-        }
-        for note in made.notes
-    ]
+    without = [note._asdict() for note in made.notes]
     summary: ExportSummary = {
         "outcome": "exported",
         "export": str(path),

@@ -172,7 +172,7 @@ def _work(params: RunParams, one: PhaseApplication, plan: PlanResult) -> PhaseWo
 
 
 @in_our_words
-def parity(work: Sequence[PhaseWork]) -> list[Parity]:
+def parity(_: Context, work: Sequence[PhaseWork]) -> list[Parity]:
     """Return the parity of old and new logs that the conversions of all tries report.
 
     Fails when there is a log of which it does not say that.

@@ -13,6 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from kafkats_airflow.ui import rendering, rights
 from kafkats_airflow.ui.routes import (
+    audit,
     dag,
     health,
     migration,
@@ -44,6 +45,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     offsets.router,
     migration.router,
     restart.router,
+    audit.router,
 )
 """Every router of the app."""
 POLICY: Final = "; ".join([

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from airflow.models.dag import DagModel, DagTag
+from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.utils.session import create_session
+from airflow.utils.state import DagRunState
 from sqlalchemy import select
 
 from kafkats_airflow import settings
@@ -28,6 +31,22 @@ class Dags(NamedTuple):
     def having(self, operations: frozenset[str]) -> frozenset[str]:
         """Return the ids of all DAGs of these operations."""
         return frozenset(one.dag_id for one in self.dags if one.operation in operations)
+
+
+def over(asked: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Return those of the runs (DAG id, run id) that Airflow says are over, or does not know: they
+    were marked or deleted, and ask nobody any more.
+    """
+    if not asked:
+        return frozenset()
+    with create_session() as session:
+        states = [DagRunState.QUEUED, DagRunState.RUNNING]
+        rows = session.execute(
+            select(DagRun.dag_id, DagRun.run_id).where(
+                DagRun.run_id.in_({run_id for _, run_id in asked}), DagRun.state.in_(states)
+            )
+        )
+        return frozenset(asked) - {(dag_id, run_id) for dag_id, run_id in rows}
 
 
 def deployed() -> Dags:

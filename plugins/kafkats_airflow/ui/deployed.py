@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from kafkats.config import read_policy
 from kafkats_airflow import settings
+from kafkats_airflow.reading import runs
 from kafkats_airflow.reading.files import Unreadable, cached
+from kafkats_airflow.reading.runs import Found
+from kafkats_airflow.runs.volumes import named
 
 
 class Listed(NamedTuple):
-    """The volumes of the policy, {path: broker}; `why` they could not be read, or ""."""
+    """The volumes of the policy, {label: broker}; `why` they could not be read, or ""."""
 
     volumes: dict[str, str]
     why: str
@@ -20,6 +24,14 @@ class Listed(NamedTuple):
 def folder() -> Path:
     """Return the folder of all runs, which the api-server sees at the same path as workers."""
     return Path(settings.FOLDER)
+
+
+def runs_of(dag_ids: Iterable[str]) -> tuple[list[Found], str]:
+    """Return the runs of these DAGs, and why their folder cannot be listed, or ""."""
+    try:
+        return runs.runs_in(folder(), dag_ids), ""
+    except OSError as e:
+        return [], (e.strerror or str(e)).lower()
 
 
 def listed() -> Listed:
@@ -36,4 +48,4 @@ def listed() -> Listed:
 
 def _parse(path: Path) -> dict[str, str]:
     """Parse the policy. Raises KafkatsError."""
-    return {str(one.path): one.broker for one in read_policy(path).volumes}
+    return {one.label: one.broker for one in named(read_policy(path).volumes)}

@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from kafkats import clock
-from kafkats_airflow.airflow_words import in_airflow
+from kafkats.text import of_row
+from kafkats_airflow.forms.wording import in_form
 from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading import beginning
 
@@ -38,6 +39,7 @@ PAGES: Final = (
     Page("offsets", "Offsets by time"),
     Page("migration", "Migration"),
     Page("restart", "Restart"),
+    Page("audit", "Audit"),
 )
 """The row of links on top of every page."""
 
@@ -81,7 +83,7 @@ _TEMPLATES.globals.update(
 )
 _TEMPLATES.filters.update(
     bytes=words.of_bytes,
-    in_airflow=in_airflow,
+    of_row=lambda reason: in_form(of_row(reason)),
     count=words.of_count,
     lasting=words.of_duration,
     moment=words.of_moment,

@@ -51,7 +51,12 @@ def test_partitions_without_an_answer_are_refused_or_named(scene: Scene, tmp_pat
 
 def test_a_table_answers_by_its_cells_alone(scene: Scene, tmp_path: Path) -> None:
     table = table_of(scene, tmp_path / "t")
-    export = {"at": "60001", "to": "spark-offsets", "missing": "all", "output": tmp_path / "out"}
+    export = {
+        "at": "1970-01-01T00:01:00.001Z",
+        "to": "spark-offsets",
+        "missing": "all",
+        "output": tmp_path / "out",
+    }
     made = scene.ask("export", **table, options={"Export": export})
     assert made.error is None and (tmp_path / "out").is_file()
     assert ["a cell of the table covers" in remark for remark in made.remarks] == [True]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkats.clock import utc_text
 from tests.builders.commands import objects
 from tests.builders.commands import run as command
 from tests.flow.conftest import Scene
@@ -46,7 +47,7 @@ def test_a_table_is_filled_and_asked(scene: Scene, tmp_path: Path) -> None:
     assert filled.summary()["added"] == 10 * filled.summary()["partitions"] > 0
     again = scene.ask("lookup", log_dirs=logs, options=interval(tmp_path / "t"))
     assert again.summary()["added"] == 0
-    asked = {"Times": {"times": [str(MINUTE + 1)]}, "Logs": {"logs": [scene.root]}}
+    asked = {"Times": {"times": [utc_text(MINUTE + 1)]}, "Logs": {"logs": [scene.root]}}
     told = scene.ask("lookup", log_dirs=[{"path": tmp_path / "t"}], options=asked)
     assert told.summary()["times"] == 1 and told.error is None
     assert told.exit_code == int(told.summary()["untold"] > 0)

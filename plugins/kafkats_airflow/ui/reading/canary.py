@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Final
 
+from kafkats_airflow.reading import records
 from kafkats_airflow.reading.files import Unreadable, model
+from kafkats_airflow.reading.records import CanaryQuestion
 from kafkats_airflow.reading.runs import SILENT_MS
 from kafkats_airflow.runs.folders import CANARY_QUESTION
-from kafkats_airflow.ui.reading import records
-from kafkats_airflow.ui.reading.records import CanaryQuestion
 
 ASKS: Final = "May the other brokers follow this canary?"
 SILENCE: Final = "Reject: the other brokers wait"

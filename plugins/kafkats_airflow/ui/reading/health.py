@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from kafkats.findings import KINDS, remedy_of
-from kafkats.plans.rows import PartitionKey
 from kafkats.rebuild.health import CELLS, COLUMNS, DAMAGED, Health, health_of, palette
 from kafkats_airflow.reading.files import Unreadable, state_of
+from kafkats_airflow.reading.runs import overview_of
+from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading.tables import table_of
 
@@ -27,6 +28,7 @@ _DANGER: Final = min(n for n, kind in enumerate(CELLS) if KINDS.get(kind, ("",))
 _CODED: Final = ("log_dir", "partition_dir")
 _MOST_CELLS: Final = 1_000_000
 _MOST_FINDINGS: Final = 2_000
+_TOLD: Final = ("kind", "severity", "file", "reason")
 
 
 class Kind(TypedDict):
@@ -62,27 +64,17 @@ class Map(TypedDict):
     left_out: int
 
 
-class Finding(TypedDict):
-    """A finding of a segment."""
-
-    base_offset: int
-    kind: str
-    severity: str
-    file: str
-    reason: str
-
-
-class Findings(TypedDict):
-    """The findings of a partition, and a sentence on them."""
-
-    said: str
-    findings: list[Finding]
-
-
 def changed(folder: Path) -> bool:
     """Return whether the run has changed segments: its map differs before and after it."""
     after = table_of(folder / _AFTER, ["base_offset"])
     return isinstance(after, pa.Table) and after.num_rows > 0
+
+
+def ends_only(folder: Path) -> bool:
+    """Return whether the run did not read all segments whole: it saw no damage inside of a log."""
+    found = overview_of(folder)
+    volumes = found.volumes if isinstance(found, Overview) else ()
+    return any(one.depth in ("stat", "tail") for one in volumes)
 
 
 class Said(NamedTuple):
@@ -116,48 +108,29 @@ def _drawn(folder: Path, at: At, names: Sequence[str], states: object) -> Drawn 
 
 
 def _read(folder: Path, names: Sequence[str]) -> Health | Unreadable | None:
-    found: Health | None = None
+    found: list[pa.Table] = []
     for name in names:
         table = table_of(folder / name, COLUMNS, coded=_CODED)
         if isinstance(table, Unreadable):
             return table
         if table is None:
-            return found  # no segments, or none after the run
+            break  # no segments, or none after the run
+        found.append(table)
         try:
-            health = health_of(table)
+            health = health_of(_last(found))
         except (pa.ArrowException, KeyError, TypeError, ValueError) as e:
             return Unreadable(folder / name, f"of another version: {e}")
-        found = health if found is None else _overlaid(found, health)
-    return found
+    return health if found else None
 
 
-def _overlaid(before: Health, after: Health) -> Health:
-    """Return `before` with the cells of `after` where both have a segment, and its new ones."""
-    news = {key: n for n, key in enumerate(after.partitions)}
-    cells, bases = [], []
-    for n, key in enumerate(before.partitions):
-        own, base = before.row(n), before.base_offset[before.starts[n] : before.starts[n + 1]]
-        if key in news:
-            at = slice(after.starts[news[key]], after.starts[news[key] + 1])
-            kept = ~np.isin(base, after.base_offset[at])
-            own = np.append(own[kept], after.cells[at])
-            base = np.append(base[kept], after.base_offset[at])
-            order = np.argsort(base, kind="stable")
-            own, base = own[order], base[order]
-        cells.append(own)
-        bases.append(base)
-    known = set(before.partitions)
-    keys: list[PartitionKey] = [*before.partitions]
-    for n, key in enumerate(after.partitions):
-        if key not in known:
-            keys.append(key)
-            cells.append(after.row(n))
-            bases.append(after.base_offset[after.starts[n] : after.starts[n + 1]])
-    starts = np.cumsum([0, *map(len, cells)], dtype=np.int64)
-    none = np.zeros(0, np.uint8), np.zeros(0, np.int64)
-    return Health(
-        keys, starts, np.concatenate([none[0], *cells]), np.concatenate([none[1], *bases])
-    )
+def _last(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of all tables; of a segment the last one."""
+    if len(tables) == 1:
+        return tables[0]
+    rows = pa.concat_tables([one.select(COLUMNS) for one in tables]).unify_dictionaries()
+    keys = [*_CODED, "base_offset"]
+    places = rows.select(keys).append_column("row", pa.array(range(rows.num_rows)))
+    return rows.take(places.group_by(keys).aggregate([("row", "max")])["row_max"])
 
 
 def map_of(health: Health, at: At) -> Map:
@@ -239,9 +212,11 @@ def said_of(health: Health) -> Said:
     )
 
 
-def findings_of(folder: Path, at: At, log_dir: str, partition: str) -> Findings | Unreadable | None:
-    """Return the findings of one partition, None if there is no table."""
-    found: dict[int, list[Finding]] = {}
+def findings_of(
+    folder: Path, at: At, log_dir: str, partition: str
+) -> dict[str, object] | Unreadable | None:
+    """Return the findings of one partition and a sentence on them, None if there is no table."""
+    found: dict[int, list[dict[str, object]]] = {}
     wanted = {"log_dir": log_dir, "partition_dir": partition}
     for name in (SEGMENTS, _AFTER) if at == "now" else (SEGMENTS,):
         table = table_of(folder / name, COLUMNS, only=wanted)
@@ -262,18 +237,12 @@ def findings_of(folder: Path, at: At, log_dir: str, partition: str) -> Findings 
     return {"said": said, "findings": rows[:_MOST_FINDINGS]}
 
 
-def _findings(table: pa.Table) -> dict[int, list[Finding]]:
+def _findings(table: pa.Table) -> dict[int, list[dict[str, object]]]:
     """Return the findings by base offset."""
     rows = table.select(["base_offset", "findings"]).to_pylist()
     return {
         row["base_offset"]: [
-            {
-                "base_offset": row["base_offset"],
-                "kind": one["kind"],
-                "severity": one["severity"],
-                "file": one["file"],
-                "reason": one["reason"] or "",
-            }
+            {"base_offset": row["base_offset"], **{name: one[name] or "" for name in _TOLD}}
             for one in row["findings"] or []
         ]
         for row in rows

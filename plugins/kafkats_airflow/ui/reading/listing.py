@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from kafkats_airflow.reading import records
 from kafkats_airflow.reading.files import Unreadable, model
+from kafkats_airflow.reading.records import Answer, CanaryQuestion, Question, Report
 from kafkats_airflow.reading.runs import SILENT_MS, Found, overview_of, progress_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
 from kafkats_airflow.runs.started import Started
-from kafkats_airflow.ui.reading import canary, records
+from kafkats_airflow.ui.reading import canary
 from kafkats_airflow.ui.reading.beginning import of_overview, started_by
 from kafkats_airflow.ui.reading.plan import asks
-from kafkats_airflow.ui.reading.records import Answer, CanaryQuestion, Question, Report
+from kafkats_airflow.ui.reading.run import Over
 
 State: TypeAlias = Literal[
     "asks", "failed", "unreadable", "silent", "running", "rejected", "dry", "ended", "unknown"
@@ -35,6 +37,12 @@ _LONGEST: Final = 160
 NEEDING: Final = frozenset({"asks", "failed", "unreadable", "silent"})
 """States in which a run needs a person, unless a later run of its DAG has ended well."""
 Sort: TypeAlias = Literal["need", "dag", "run", "state", "when", "lasted"]
+
+
+OVER: Final = (
+    "marked or deleted in Airflow while it asked: nothing was written, and the next run takes over"
+    " its reservation"
+)
 
 
 class RunRow(NamedTuple):
@@ -65,9 +73,11 @@ class RunRow(NamedTuple):
         return self.at_ms - began if ended and began is not None and began <= self.at_ms else None
 
 
-def rows_of(found: Iterable[Found], now_ms: int) -> list[RunRow]:
+def rows_of(found: Iterable[Found], now_ms: int, over: Over) -> list[RunRow]:
     """Return the rows: first the runs that need a person, then those that run, then the newest."""
     rows = [_row(one, now_ms) for one in found]
+    closed = over([(row.dag_id, row.name) for row in rows if row.state == "asks"])
+    rows = [_closed(row) if (row.dag_id, row.name) in closed else row for row in rows]
     first = {(row.dag_id, row.name) for row in needing(rows)}
     return sorted(
         rows,
@@ -77,6 +87,11 @@ def rows_of(found: Iterable[Found], now_ms: int) -> list[RunRow]:
             -row.at_ms,
         ),
     )
+
+
+def _closed(row: RunRow) -> RunRow:
+    """Return the row of a run that Airflow says is over, or gone, although it asks."""
+    return row._replace(state="unknown", said=OVER, until_ms=None, silence="", task_id="")
 
 
 def sorted_by(rows: list[RunRow], sort: Sort, *, up: bool) -> list[RunRow]:

@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from kafkats_airflow.reading.files import is_file
-from kafkats_airflow.reading.runs import Found, runs_in
+from kafkats_airflow.reading.runs import Found, overview_of, runs_in
+from kafkats_airflow.reports.failed import UNFINISHED
+from kafkats_airflow.runs.overview import Overview
 
+REPORT: Final = "report.json"
+"""The file of runs that have no other: it tells whether they read anything."""
 CHOICES: Final = 30
 """Runs that a page offers."""
 _LOOKED_AT: Final = 500
@@ -19,8 +23,18 @@ def runs_with(folder: Path, dag_ids: Iterable[str], file: str) -> list[Found]:
     """Return the newest runs of these DAGs whose report has `file`. Raises OSError."""
     found = []
     for one in runs_in(folder, dag_ids)[:_LOOKED_AT]:
-        if is_file(one.folder / file):
+        if is_file(one.folder / file) and (file == REPORT or not _read_nothing(one.folder)):
             found.append(one)
             if len(found) == CHOICES:
                 break
     return found
+
+
+def _read_nothing(folder: Path) -> bool:
+    """Return whether a run failed before it read anything: its report, of an earlier version, has
+    tables without facts.
+    """
+    found = overview_of(folder)
+    if not isinstance(found, Overview):
+        return False
+    return found.failed and not found.volumes and found.outcome == UNFINISHED

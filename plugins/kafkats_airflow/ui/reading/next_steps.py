@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from kafkats.findings import KINDS, REBUILD, REMEDIES
 from kafkats_airflow.forms.tags import missing
+from kafkats_airflow.reading.volumes import Row, Source, Told
 from kafkats_airflow.ui.dags import Dags
 from kafkats_airflow.ui.reading.run import Detail
-from kafkats_airflow.ui.reading.volumes import Row, Source, Told
 
 MEANINGS: Final = {kind: meaning for kind, (_, meaning) in KINDS.items()}
 """Kind of a finding -> its meaning, for titles."""
@@ -31,10 +31,10 @@ class Step(NamedTuple):
 def steps_of(row: Row, now_ms: int, dags: Dags) -> list[Step]:
     """Return the next steps for a log directory, the most urgent first."""
     states = row.states(now_ms)
-    like = next((told.source.dag_id for told in row.looks()), "")
+    like = next((told.source.dag_id for told in row.looks), "")
     rebuilding = dags.of("rebuild", like)
-    steps = mending({kind for told in row.looks() for kind in _defects(told)}, rebuilding)
-    if not {"unseen", "overdue", "older", "partly"}.isdisjoint(states):
+    steps = mending({kind for told in row.looks for kind in told.defects}, rebuilding)
+    if not {"unseen", "overdue", "older", "unchecked", "partly"}.isdisjoint(states):
         steps.append(_step("Look at it by a dry run", "rebuild", rebuilding, "its broker may run"))
     return steps
 
@@ -60,10 +60,6 @@ def mending(kinds: Collection[str], rebuilding: str) -> list[Step]:
     ]
 
 
-def _defects(told: Told) -> list[str]:
-    return [kind for severity in ("danger", "damage") for kind, _ in told.kinds(severity)]
-
-
 def found_by(run: Detail, dags: Dags) -> list[tuple[Told, list[Step]]]:
     """Return the log directories in which a run has left danger or damage, each with its steps."""
     if run.overview is None:
@@ -72,7 +68,7 @@ def found_by(run: Detail, dags: Dags) -> list[tuple[Told, list[Step]]]:
     rebuilding, left = dags.of("rebuild", run.overview.dag_id), []
     for volume in run.overview.volumes:
         told = Told(source, volume, run.overview.topics)
-        if defects := _defects(told):
+        if defects := told.defects:
             left.append((told, mending(defects, rebuilding)))
     return left
 

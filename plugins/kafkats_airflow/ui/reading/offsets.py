@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,7 @@ _MOST_MS: Final = 7 * 86_400_000
 _MOST_STEPS: Final = 20_000
 _MOST_POINTS: Final = 2_000
 _MOST_PARTITIONS: Final = 500
+_NUMBERS: Final = ("offset", "timestamp", "log_start", "log_end")
 
 
 class Source(NamedTuple):
@@ -44,39 +45,6 @@ class Source(NamedTuple):
     is_table: bool
     from_ms: int | None = None
     to_ms: int | None = None
-
-
-class Stairs(TypedDict):
-    """The steps of a partition: from each time on (epoch ms) until its end the offset is given.
-
-    `points` are records, as pairs of time and offset.
-    """
-
-    begins: list[int]
-    ends: list[int]
-    offsets: list[int]
-    points: list[tuple[int, int]]
-
-
-class Answer(TypedDict):
-    """The answer of one partition. `offset` and `timestamp` are None where there is none."""
-
-    topic: str
-    partition: int
-    offset: int | None
-    timestamp: int | None
-    reason: str
-    means: str
-    log_start: int | None
-    log_end: int | None
-
-
-class Exported(TypedDict):
-    """An export as text, and a sentence for each partition without an answer."""
-
-    text: str
-    partitions: int
-    notes: list[str]
 
 
 def sources_of(folder: Path) -> list[Source] | Unreadable | None:
@@ -154,8 +122,10 @@ def partitions_of(view: View) -> list[tuple[str, int]]:
     return busiest(view.rows, _MOST_PARTITIONS)
 
 
-def stairs_of(folder: Path, view: View, topic: str, partition: int) -> Stairs:
-    """Return the steps of a partition, at most so many as a page draws."""
+def stairs_of(folder: Path, view: View, topic: str, partition: int) -> dict[str, object]:
+    """Return the steps of a partition, at most so many as a page draws: from each of `begins` until
+    its end (epoch ms) the offset is given. `points` are records, as pairs of time and offset.
+    """
     begin = view.number(topic, partition)
     cells = _cells(view, topic, partition) if begin >= 0 else view.rows.slice(0, 0)
     times = cells["timestamp"].to_numpy()
@@ -203,18 +173,17 @@ def marks_at(source: Source, view: View, at_ms: int) -> list[Mark]:
     return marks_in(view, at_ms)
 
 
-def answers_of(marks: Sequence[Mark]) -> list[Answer]:
-    """Return the answers for the page, by topic and partition."""
+def answers_of(marks: Sequence[Mark]) -> list[dict[str, object]]:
+    """Return the answers for the page, by topic and partition. Numbers are None where there is
+    none; `means` is the reason as a sentence.
+    """
     return [
         {
             "topic": mark.topic,
             "partition": mark.partition,
-            "offset": _known(mark.offset),
-            "timestamp": _known(mark.timestamp),
             "reason": mark.reason,
             "means": _means(mark),
-            "log_start": _known(mark.log_start),
-            "log_end": _known(mark.log_end),
+            **{name: _known(getattr(mark, name)) for name in _NUMBERS},
         }
         for mark in sorted(marks, key=lambda mark: (mark.topic, mark.partition))
     ]
@@ -227,8 +196,10 @@ def _means(mark: Mark) -> str:
     return REASONS[mark.reason]
 
 
-def exported(marks: list[Mark], to: str, missing: str, group: str) -> Exported:
-    """Return an export of answers. Raises UsageError, BadInput."""
+def exported(marks: list[Mark], to: str, missing: str, group: str) -> dict[str, object]:
+    """Return an export of answers: its text, how many partitions, and a sentence for each one
+    without an answer. Raises UsageError, BadInput.
+    """
     made = exports.export(marks, to=to, missing=missing, group=group)
     notes = [
         f"{note.topic}-{note.partition}: {note.reason}; "

@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple
 
 from kafkats_airflow.approvals.stakes import together
 from kafkats_airflow.reading.files import Unreadable, cached, json_of, listed
+from kafkats_airflow.reading.records import Plan, Question
 from kafkats_airflow.ui import words
-from kafkats_airflow.ui.reading.records import Plan, Question
-from kafkats_airflow.ui.reading.run import Detail
+from kafkats_airflow.ui.reading.run import OVER, Detail
 
-Standing = Literal["not asked", "waiting", "answered", "expired"]
+Standing = Literal["not asked", "waiting", "answered", "expired", "closed"]
 
 
 class Made(NamedTuple):
@@ -104,6 +104,8 @@ def standing(run: Detail, now_ms: int) -> Standing:
         return "answered"
     if run.question is None:
         return "not asked"
+    if run.over:
+        return "closed"
     return "waiting" if now_ms <= run.question.until_ms else "expired"
 
 
@@ -136,6 +138,8 @@ def refusal(run: Detail, digest: str, now_ms: int) -> str:
     if run.answer is not None:
         by = run.answer.by or "nobody"
         return f"Already answered: {run.answer.option}, by {by}."
+    if run.over:
+        return f"Nothing was answered: {OVER}."
     if now_ms > question.until_ms:
         return "The time for an answer is over."
     return ""

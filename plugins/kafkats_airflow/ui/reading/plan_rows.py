@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.errors import CorruptPlan
+from kafkats_airflow.approvals.stakes import size_now
 from kafkats_airflow.reading.files import Unreadable, is_dir, state_of
 from kafkats_airflow.ui.reading.tables import texts_in, why_too_large
 
@@ -29,7 +30,8 @@ _COLUMNS: Final = (*_WORDS, "directory_ctime_ns", "after_bytes", *_FILES)
 
 class Row(NamedTuple):
     """A file that a plan changes or leaves as it is. Sizes in bytes, None: no file, or not known
-    before it is built. `now` says how the file differs from the plan, "" if it does not.
+    before it is built. `before` is -1 for a file that the plan updates and did not note: its size
+    was not seen. `now` says how the file differs from the plan, "" if it does not.
     """
 
     log_dir: str
@@ -197,17 +199,20 @@ def _dictionary(table: pa.Table, name: str) -> pa.DictionaryArray:
 
 
 def _row(item: dict[str, object], *, live: bool) -> Row:
-    before = _size(item["before"])
+    before, updated = _size(item["before"]), item["action"] == "update"
     after = item["after_bytes"] if isinstance(item["after_bytes"], int) else -1
     gone, blocked = item["action"] == "remove", item["action"] == "blocked"
     log_dir, partition_dir, file = (
         str(item[name]) for name in ("log_dir", "partition_dir", "file")
     )
+    path = Path(log_dir, partition_dir, file)
+    if updated:
+        before = size_now(path) if live else -1
     return Row(
         log_dir, partition_dir, file, str(item["action"]), str(item["reason"]),
         before,
         0 if gone else before if blocked else after if after >= 0 else None,
-        _now(Path(log_dir, partition_dir, file), item["before"]) if live else "",
+        _now(path, item["before"]) if live and not updated else "",
     )  # fmt: skip
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 import pyarrow as pa
 from pydantic import BaseModel
@@ -232,38 +233,31 @@ def _timeline(verdicts: pa.Table, now_ms: int, topic: str, line_ms: int | None) 
 
 
 def _by_weight(
-    rows: Iterable[tuple[Mapping[str, object], str]],
-) -> dict[tuple[object, object], tuple[int, str, str]]:
+    rows: Iterable[tuple[Mapping[str, Any], str]],
+) -> dict[tuple[str, str], tuple[int, str, str]]:
     """Return the place of each partition: those with the most pinned bytes come first."""
-    pinned: dict[tuple[object, object], int] = {}
+    pinned: Counter[tuple[str, str]] = Counter()
     for row, state in rows:
         key = (row["log_dir"], row["partition_dir"])
-        size = row["bytes"] if state == "expired, pinned" else 0
-        assert isinstance(size, int)
-        pinned[key] = pinned.get(key, 0) - size
-    return {key: (size, str(key[0]), str(key[1])) for key, size in pinned.items()}
+        pinned[key] -= row["bytes"] if state == "expired, pinned" else 0
+    return {key: (size, *key) for key, size in pinned.items()}
 
 
-def _segment(row: Mapping[str, object], state: str) -> Segment:
+def _segment(row: Mapping[str, Any], state: str) -> Segment:
     """Return a row of RETENTION for the page."""
     first, last, mtime = row["first_timestamp"], row["largest_timestamp"], row["mtime_ms"]
-    assert isinstance(last, int)
-    assert isinstance(mtime, int)
     weak = last < 0
-    begin = first if isinstance(first, int) and 0 <= first <= last else last
-    why = row["veto"] or "; ".join(str(row[name]) for name in ("reason", "lasting") if row[name])
-    from_ms, size, base = row["deletable_from_ms"], row["bytes"], row["base_offset"]
-    assert isinstance(size, int)
-    assert isinstance(base, int)
+    begin = first if first is not None and 0 <= first <= last else last
+    why = row["veto"] or "; ".join(row[name] for name in ("reason", "lasting") if row[name])
     return {
-        "log_dir": str(row["log_dir"]),
-        "partition": str(row["partition_dir"]),
-        "base_offset": base,
-        "bytes": size,
+        "log_dir": row["log_dir"],
+        "partition": row["partition_dir"],
+        "base_offset": row["base_offset"],
+        "bytes": row["bytes"],
         "first_ms": mtime if weak else begin,
         "last_ms": mtime if weak else last,
         "weak": weak,
         "state": state,
-        "why": str(why),
-        "from_ms": from_ms if isinstance(from_ms, int) else None,
+        "why": why,
+        "from_ms": row["deletable_from_ms"],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,34 +30,21 @@ class Simulation(BaseModel):
     unread: list[UnreadRow] = []
 
 
-class Day(TypedDict):
-    """The segments that began on a day; `day_ms` is its midnight UTC."""
-
-    day_ms: int
-    segments: int
-    simulated: int
-
-
-class Days(TypedDict):
-    """The days of a topic, the earliest first. `left_out` earlier days are not given."""
-
-    topic: str
-    days: list[Day]
-    left_out: int
-
-
 def simulation_of(folder: Path) -> Simulation | Unreadable | None:
     """Return the simulation of a run, None if it has none."""
     return model(folder / SIMULATION, Simulation)
 
 
-def days_of(folder: Path, topic: str) -> Days | Unreadable | None:
-    """Return the days of a topic, or of ALL; None if the run has no table of days."""
+def days_of(folder: Path, topic: str) -> dict[str, object] | Unreadable | None:
+    """Return the segments that began on each day of a topic, or of ALL, the earliest day first;
+    None if the run has no table of days. `day_ms` is a midnight UTC; `left_out` earlier days are
+    not given.
+    """
     found = _sums(folder / _DAYS, state_of(folder / _DAYS))
     if not isinstance(found, pa.Table):
         return found
     mine = found.filter(pc.equal(found["topic"], topic)).select(["day_ms", "segments", "simulated"])
-    rows: list[Day] = mine.slice(max(mine.num_rows - _MOST_DAYS, 0)).to_pylist()
+    rows = mine.slice(max(mine.num_rows - _MOST_DAYS, 0)).to_pylist()
     return {"topic": topic, "days": rows, "left_out": max(mine.num_rows - _MOST_DAYS, 0)}
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from kafkats_airflow.reading import records
 from kafkats_airflow.reading.files import Unreadable, model
+from kafkats_airflow.reading.records import Answer, CanaryQuestion, Change, Question, Report
 from kafkats_airflow.reading.runs import SILENT_MS, overview_of, progress_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
 from kafkats_airflow.runs.started import Started
 from kafkats_airflow.ui import words
-from kafkats_airflow.ui.reading import canary, records
+from kafkats_airflow.ui.reading import canary
 from kafkats_airflow.ui.reading.beginning import of_overview, started_by
-from kafkats_airflow.ui.reading.records import Answer, CanaryQuestion, Change, Question, Report
 
 State: TypeAlias = Literal[
     "not begun",
@@ -68,6 +69,11 @@ class Stage(NamedTuple):
     task_id: str = ""
 
 
+Over: TypeAlias = Callable[[Collection[tuple[str, str]]], Collection[tuple[str, str]]]
+"""Tells which of the runs (DAG id, run id) Airflow says are over, or does not know."""
+OVER: Final = "the run was marked or deleted in Airflow while it asked"
+
+
 class Failure(NamedTuple):
     """A task that failed, "" where no task is known, and its sentence."""
 
@@ -77,7 +83,7 @@ class Failure(NamedTuple):
 
 class Detail(NamedTuple):
     """A run's folder, read. None: there is no such file. `stale`: overview.json is of an earlier
-    try than report.json.
+    try than report.json. `over`: Airflow says that the run is over, or does not know it.
     """
 
     folder: Path
@@ -89,6 +95,7 @@ class Detail(NamedTuple):
     live: list[Live]
     changes: list[Change]
     unreadable: list[Unreadable]
+    over: bool = False
 
     @property
     def run_id(self) -> str:
@@ -124,6 +131,15 @@ class Detail(NamedTuple):
 def _failure(line: str) -> Failure:
     task, _, why = line.partition(": ")
     return Failure(task, why) if why and task.isidentifier() else Failure("", line)
+
+
+def known_to(run: Detail, dag_id: str, over: Over) -> Detail:
+    """Return the run with what Airflow says of it, asked only for a run whose question is open."""
+    open_plan = run.question is not None and run.question.run_id and run.answer is None
+    open_canary = run.canary is not None and run.canary.answered_ms is None
+    if not (open_plan or open_canary):
+        return run
+    return run._replace(over=bool(over([(dag_id, run.run_id)])))
 
 
 def detail_of(folder: Path) -> Detail:
@@ -249,6 +265,8 @@ def _approval(run: Detail, now_ms: int) -> Stage:
         state: State = "done" if answer.digests else "rejected"
         return Stage("Approval", state, answer.answered_ms, f"{answer.option}, {by}")
     if question is not None:
+        if run.over:
+            return Stage("Approval", "rejected", question.asked_ms, OVER)
         if now_ms > question.until_ms:
             return Stage("Approval", "rejected", question.until_ms, "nobody answered in time")
         return Stage(
@@ -326,6 +344,8 @@ def _canary(run: Detail, asked: CanaryQuestion, now_ms: int) -> Stage:
         by = f"by {asked.by}" if asked.by else "nobody answered in time"
         state: State = "rejected" if asked.option == "Reject" else "done"
         return Stage(name, state, asked.answered_ms, f"{asked.option}, {by}")
+    if run.over:
+        return Stage(name, "rejected", asked.asked_ms, OVER)
     if now_ms > asked.until_ms:
         return Stage(name, "rejected", asked.until_ms, "nobody answered in time")
     return Stage(

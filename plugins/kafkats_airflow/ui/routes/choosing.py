@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse
 
 from kafkats_airflow.reading import runs
 from kafkats_airflow.reading.files import Unreadable, model, state_of
+from kafkats_airflow.reading.records import Report
 from kafkats_airflow.reading.runs import Found
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.started import Started
@@ -18,7 +19,6 @@ from kafkats_airflow.ui import dags, deployed, rendering
 from kafkats_airflow.ui.asked import Asked, Run
 from kafkats_airflow.ui.reading.beginning import of_overview
 from kafkats_airflow.ui.reading.newest import runs_with
-from kafkats_airflow.ui.reading.records import Report
 from kafkats_airflow.ui.rights import Person, Readable
 
 T = TypeVar("T")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from kafkats import clock
-from kafkats_airflow.reading import runs
-from kafkats_airflow.ui import deployed, rendering, rights
+from kafkats_airflow.ui import dags, deployed, rendering, rights
 from kafkats_airflow.ui.asked import NOT_OURS
 from kafkats_airflow.ui.reading import listing
 from kafkats_airflow.ui.routes.runs import ROWS
@@ -19,17 +18,13 @@ def page(request: Request, dag_id: rights.DagAsked) -> Response:
     """Show the runs of a DAG of kafkats; of another, say so and read nothing."""
     if not rights.ours([dag_id]):
         return rendering.page(request, "not_ours.html", title=dag_id, said=NOT_OURS)
-    folder, unseen = deployed.folder(), ""
-    try:
-        found = runs.runs_in(folder, [dag_id])
-    except OSError as e:
-        found, unseen = [], (e.strerror or str(e)).lower()
-    rows = listing.rows_of(found, clock.now_ms())
+    found, unseen = deployed.runs_of([dag_id])
+    rows = listing.rows_of(found, clock.now_ms(), dags.over)
     return rendering.page(
         request,
         "dag.html",
         title=dag_id,
-        folder=str(folder),
+        folder=str(deployed.folder()),
         unseen=unseen,
         brokers=deployed.listed().volumes,
         dag_id=dag_id,

@@ -36,7 +36,8 @@ def page(
     """Show the map of a run."""
 
     def shown(folder: Path, found: health.Drawn) -> dict[str, object]:
-        return {"said": found.said, "changed": health.changed(folder), "at": at}
+        ends = health.ends_only(folder)
+        return {"said": found.said, "changed": health.changed(folder), "at": at, "ends": ends}
 
     read = partial(health.drawn_of, at=at)
     return choosing.about(request, readable, run, PAGE, read, shown)

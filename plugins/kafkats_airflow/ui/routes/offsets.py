@@ -16,6 +16,7 @@ from kafkats.tables import View
 from kafkats_airflow.reading.files import Unreadable
 from kafkats_airflow.ui.asked import Asked, Run
 from kafkats_airflow.ui.reading import offsets
+from kafkats_airflow.ui.reading.newest import REPORT
 from kafkats_airflow.ui.routes import choosing
 
 router = APIRouter()
@@ -25,7 +26,7 @@ PAGE: Final = choosing.Page(
     here="offsets",
     path="run-offsets",
     template="offsets.html",
-    file="report.json",
+    file=REPORT,
     none="No run has a report on offsets by time yet. A DAG with the tag kafkats:table or"
     " kafkats:export writes one.",
     operations=frozenset({"table", "export"}),

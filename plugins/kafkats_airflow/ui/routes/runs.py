@@ -7,8 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from kafkats import clock
-from kafkats_airflow.reading import runs
-from kafkats_airflow.ui import deployed, rendering, rights
+from kafkats_airflow.ui import dags, deployed, rendering, rights
 from kafkats_airflow.ui.reading import listing
 
 router = APIRouter()
@@ -28,12 +27,9 @@ def page(
     start: Annotated[int, Query(ge=0, le=10**6)] = 0,
 ) -> Response:
     """Show all runs of the DAGs that the person may read."""
-    folder, now_ms, unseen = deployed.folder(), clock.now_ms(), ""
-    try:
-        found = runs.runs_in(folder, readable.dag_ids)
-    except OSError as e:
-        found, unseen = [], (e.strerror or str(e)).lower()
-    every = listing.rows_of(found, now_ms)
+    now_ms = clock.now_ms()
+    found, unseen = deployed.runs_of(readable.dag_ids)
+    every = listing.rows_of(found, now_ms, dags.over)
     wanted = [
         row
         for row in every
@@ -43,7 +39,7 @@ def page(
         request,
         "runs.html",
         title="Runs",
-        folder=str(folder),
+        folder=str(deployed.folder()),
         unseen=unseen,
         brokers=deployed.listed().volumes,
         rows=listing.sorted_by(wanted, sort, up=up)[start : start + ROWS],

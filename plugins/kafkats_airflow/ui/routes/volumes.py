@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from kafkats import clock
-from kafkats_airflow.reading import runs
+from kafkats_airflow.reading import volumes
 from kafkats_airflow.ui import dags, deployed, rendering, rights
-from kafkats_airflow.ui.reading import next_steps, volumes
+from kafkats_airflow.ui.reading import next_steps
 
 router = APIRouter()
 
@@ -22,9 +22,18 @@ WORDS: Final = {
     "partly": "some topics only",
     "overdue": "overdue",
     "older": "older report",
+    "unchecked": "not checked",
     "sound": "sound",
 }
 """State -> its words on the page."""
+DEPTHS: Final = {
+    None: "looked at",
+    "stat": "names were read",
+    "tail": "its ends were read",
+    "full": "read whole",
+    "deep": "every record was read",
+}
+"""Depth of a look -> its words on the page."""
 
 
 @router.get("/")
@@ -42,14 +51,13 @@ def page(
     find: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """Show every log directory, the one in most trouble first."""
-    folder, now_ms, listed = deployed.folder(), clock.now_ms(), deployed.listed()
-    unseen = ""
-    try:
-        found = runs.runs_in(folder, readable.dag_ids)
-    except OSError as e:
-        found, unseen = [], (e.strerror or str(e)).lower()
+    now_ms, listed = clock.now_ms(), deployed.listed()
+    found, unseen = deployed.runs_of(readable.dag_ids)
     named = listed.volumes if readable.dag_ids else {}
     board = volumes.board(found, named, now_ms)
+    closed = dags.over({(one.dag_id, one.run_id) for row in board.rows for one in row.asks})
+    for row in board.rows:
+        row.asks = [one for one in row.asks if (one.dag_id, one.run_id) not in closed]
     counts = volumes.summed(board.rows, now_ms)
     troubled = sum(row.states(now_ms)[0] != "sound" for row in board.rows)
     rows = [row for row in board.rows if _fits(row, state, find, now_ms)]
@@ -57,7 +65,7 @@ def page(
         request,
         "volumes.html",
         title="Volumes",
-        folder=str(folder),
+        folder=str(deployed.folder()),
         unseen=unseen,
         policy=listed.why if readable.dag_ids else "",
         rows=_sorted(rows, sort),
@@ -65,6 +73,7 @@ def page(
         troubled=troubled,
         counts=counts,
         words=WORDS,
+        depths=DEPTHS,
         unreadable=board.unreadable,
         runs=len(found),
         may_read=bool(readable.dag_ids),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafkats import paths
-from kafkats.logdir.recovery import recovery_of
+from kafkats.logdir.root import recovered_segments
 from tests.builders.directories import scan_root
 from tests.golden import Case, Unpacked, cases
 
@@ -22,8 +22,8 @@ def root(tmp_path: Path) -> Path:
 
 def recovered(root: Path, n: int = 0) -> tuple[list[int], int]:
     found = scan_root(root)
-    recovery = recovery_of(found, found.partitions[n])
-    return [s.base_offset for s in recovery.segments], recovery.log_bytes
+    segments = recovered_segments(found, found.partitions[n])
+    return [s.base_offset for s in segments], sum(s.log.size for s in segments)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_real_brokers_recovered_these_very_segments(one: Case, golden: Unpacked)
             "orphan-",
         )):
             continue
-        ours = [s.base_offset for s in recovery_of(found, p).segments]
+        ours = [s.base_offset for s in recovered_segments(found, p)]
         theirs = sorted(said.get(str(p.name), set()))
         assert theirs == ours[: len(theirs)], str(p.name)
         assert theirs, str(p.name)

@@ -1,7 +1,8 @@
 """Each log directory as the newest reports show it, the one in most trouble first.
 
 A figure comes from the newest run that has it: a run of retention knows what is reclaimable, a
-rebuild the defects. So each group of figures has its own run and age.
+rebuild the defects. So each group of figures has its own run and age. Defects are those of every
+look that no newer look covers: one at least as deep, at the same topics or all.
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
+from kafkats.findings import BY_ENDS
 from kafkats_airflow import settings
 from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of, model
+from kafkats_airflow.reading.places import Place
+from kafkats_airflow.reading.records import At, Question
 from kafkats_airflow.reading.runs import Found, overview_of, run_in
 from kafkats_airflow.runs.overview import Overview, Undo, Volume
-from kafkats_airflow.ui.reading.records import At, Question
+from kafkats_airflow.runs.volumes import path_of
 
-State: TypeAlias = Literal["danger", "damage", "unseen", "partly", "overdue", "older", "sound"]
+State: TypeAlias = Literal[
+    "danger", "damage", "unseen", "partly", "overdue", "older", "unchecked", "sound"
+]
 STATES: Final[tuple[State, ...]] = get_args(State)
-"""From most trouble to none."""
+"""All states, from most trouble to none."""
 
 
 class Source(NamedTuple):
@@ -33,17 +39,46 @@ class Source(NamedTuple):
     dry_run: bool = False
 
 
+_RANKS: Final = {"stat": 0, "tail": 1, "full": 2, "deep": 3}
+
+
 class Told(NamedTuple):
-    """The report of one run about a log directory. `topics` are those that it looked at."""
+    """The report of one run about a log directory. `topics` are those that it looked at.
+
+    `covered` are the kinds of its findings about which a newer look says more.
+    """
 
     source: Source
     volume: Volume
     topics: str = "*"
+    covered: frozenset[str] = frozenset()
 
     def kinds(self, severity: str) -> list[tuple[str, int]]:
         """Return (kind, count) of the findings of a severity, the most frequent first."""
         found = (self.volume.kinds or {}).get(severity, {})
-        return sorted(found.items(), key=lambda one: (-one[1], one[0]))
+        left = [one for one in found.items() if one[0] not in self.covered]
+        return sorted(left, key=lambda one: (-one[1], one[0]))
+
+    @property
+    def defects(self) -> dict[str, int]:
+        """The counts of damage and danger by kind."""
+        return dict([*self.kinds("danger"), *self.kinds("damage")])
+
+    def under(self, newer: Told) -> Told | None:
+        """Return what a newer look leaves of this one, None if that is nothing.
+
+        A report of an earlier version does not tell its depth: it counts as one of the ends where
+        it covers others, and as a full one where it has defects.
+        """
+        if newer.topics not in {"*", self.topics}:
+            return self
+        depth, over = self.volume.depth, _RANKS[newer.volume.depth or "tail"]
+        if _RANKS[depth or ("full" if self.defects else "tail")] <= over:
+            return None
+        if not over:
+            return self
+        left = self._replace(covered=self.covered | BY_ENDS)
+        return None if self.defects and not left.defects and not depth else left
 
 
 class Kept(NamedTuple):
@@ -55,22 +90,26 @@ class Kept(NamedTuple):
     until_ms: int | None
 
 
-@dataclass
+@dataclass(eq=False)
 class Row:
-    """A log directory. `seen` has its size and defects, `formats` its bytes by magic, `reclaimable`
-    what retention said, `disk` how full its file system was. None: no report has it. `asks` are the
-    runs whose questions about it wait for an answer. `undone_since`: a run was undone after `seen`.
+    """A log directory. `seen` has its size, `looks` its defects, `formats` its bytes by magic,
+    `reclaimable` what retention said, `disk` how full its file system was. None: no report has it.
+    `asks` are the runs whose questions about it wait for an answer. `undone_since`: a run was
+    undone after `seen`.
 
     `mentioned` is the newest run about all topics that names it. `older`: that run's report has no
-    figures. `partly` is a newer run that looked at some topics only: what it found counts as
-    defects, and its other figures are not those of the log directory.
+    figures. `partly` is a newer run that looked at some topics only: its figures other than defects
+    are not those of the log directory. `looks` are the newest first. `log_dir` is the label of the
+    volume (kafkats_airflow.runs.volumes).
     """
 
     log_dir: str
-    broker: str = ""
+    broker: str
+    place: Place
     mentioned: Source | None = None
     older: bool = False
     seen: Told | None = None
+    looks: list[Told] = field(default_factory=list)
     formats: Told | None = None
     reclaimable: Told | None = None
     partly: Told | None = None
@@ -79,16 +118,16 @@ class Row:
     undo: list[Kept] = field(default_factory=list)
     undone_since: bool = False
 
-    def count(self, severity: str) -> int:
-        """Return the number of findings of a severity; that of the run which found more."""
-        return max(
-            sum(count for _, count in told.kinds(severity)) if told else 0
-            for told in (self.seen, self.partly)
-        )
+    def kinds(self, severity: str) -> dict[str, int]:
+        """Return the counts of the findings of a severity; those of the look that found most."""
+        found: dict[str, int] = {}
+        for kind, count in (one for told in self.looks for one in told.kinds(severity)):
+            found[kind] = max(count, found.get(kind, 0))
+        return found
 
-    def looks(self) -> list[Told]:
-        """Return the runs that looked for defects: at all topics, then at some."""
-        return [one for one in (self.seen, self.partly) if one is not None]
+    def count(self, severity: str) -> int:
+        """Return the number of findings of a severity."""
+        return sum(self.kinds(severity).values())
 
     def undo_bytes(self) -> int:
         """Return the bytes of files that an undo would put back."""
@@ -108,10 +147,48 @@ class Row:
             "overdue": self.mentioned is not None
             and now_ms - self.mentioned.written_ms > overdue_ms(),
             "older": self.older,
-            "sound": self.seen is not None,
+            "unchecked": self.mentioned is not None and not self.looks and not self.older,
+            "sound": bool(self.looks),
         }
         found = [state for state in STATES if holds[state]]
-        return [one for one in found if one != "sound" or len(found) == 1] or ["older"]
+        return [one for one in found if one != "sound" or len(found) == 1]
+
+
+class _Rows:
+    """Rows by what identifies their volumes. Reports are added from the newest to the oldest."""
+
+    def __init__(self) -> None:
+        self.every: list[Row] = []
+        self._at: dict[str, list[Row]] = {}
+        """By path, and by directory id."""
+
+    def add(self, log_dir: str, place: Place) -> Row:
+        """Add a row for a volume."""
+        self.every.append(row := Row(log_dir, place.broker, place))
+        self._index(row)
+        return row
+
+    def of(self, log_dir: str, place: Place) -> Row | None:
+        """Return the row of a volume, a new one for a new volume; None for a disk that another one
+        has replaced since.
+        """
+        near = [*self._at.get(place.directory_id, ()), *self._at.get(place.path, ())]
+        same: dict[Row, None] = dict.fromkeys(row for row in near if row.place.is_same(place))
+        if len(same) > 1 and not place.broker:
+            same = {}  # an earlier version did not tell which one
+        for row in same:
+            row.place = row.place.with_more(place)
+            row.broker = row.place.broker
+            self._index(row)
+            return row
+        if any(row.place.has_replaced(place) for row in near):
+            return None
+        return self.add(log_dir, place)
+
+    def _index(self, row: Row) -> None:
+        for key in {row.place.path, row.place.directory_id} - {""}:
+            if row not in (at := self._at.setdefault(key, [])):
+                at.append(row)
 
 
 class Board(NamedTuple):
@@ -122,11 +199,13 @@ class Board(NamedTuple):
 
 
 def board(runs: Sequence[Found], listed: Mapping[str, str], now_ms: int) -> Board:
-    """Return the log directories of these runs and those `listed` ({path: broker}) by the policy.
+    """Return the log directories of these runs and those `listed` ({label: broker}) by the policy.
 
     The one in most trouble is first.
     """
-    rows = {log_dir: Row(log_dir, broker) for log_dir, broker in listed.items()}
+    rows = _Rows()
+    for log_dir, broker in listed.items():
+        rows.add(log_dir, Place(path_of(log_dir, broker), broker))
     told: list[tuple[Found, Overview | Older]] = []
     unreadable: list[Unreadable] = []
     for found in runs:
@@ -134,11 +213,13 @@ def board(runs: Sequence[Found], listed: Mapping[str, str], now_ms: int) -> Boar
         known = [one for one in read if not isinstance(one, Unreadable)]
         told += [(found, one) for one in known]
         unreadable += [one for one in read if isinstance(one, Unreadable)]
-        if found.changed_ms > max((one.written_ms for one in known), default=0):
-            _add_question(rows, found, now_ms)  # something came after its report
     for found, one in sorted(told, key=lambda pair: -pair[1].written_ms):
         _add(rows, found, one)
-    every = sorted(rows.values(), key=lambda row: _trouble(row, now_ms))
+    written = {found.folder: one.written_ms for found, one in told}
+    for found in runs:
+        if found.changed_ms > written.get(found.folder, 0):
+            _add_question(rows, found, now_ms)  # something came after its report
+    every = sorted(rows.every, key=lambda row: _trouble(row, now_ms))
     return Board(every, unreadable)
 
 
@@ -176,23 +257,28 @@ def _read(found: Found) -> list[Overview | Older | Unreadable]:
     return [one for one in (overview, older_of(found.folder)) if one is not None]
 
 
-def _add(rows: dict[str, Row], found: Found, one: Overview | Older) -> None:
+def _add(rows: _Rows, found: Found, one: Overview | Older) -> None:
     if isinstance(one, Older):
         source = Source(found.dag_id, found.folder.name, one.written_ms)
         for log_dir in one.volumes:
-            row = rows.setdefault(log_dir, Row(log_dir))
-            if row.mentioned is None:
+            row = rows.of(log_dir, Place(log_dir))
+            if row is not None and row.mentioned is None:
                 row.mentioned, row.older = source, True
         return
     source = Source(found.dag_id, one.run_id, one.written_ms, one.dry_run)
+    places: dict[str, Place] = {}
     for volume in one.volumes:
-        row = rows.setdefault(volume.log_dir, Row(volume.log_dir))
-        _add_figures(row, Told(source, volume, one.topics))
+        broker = volume.broker or one.started.volumes.get(volume.log_dir, "")
+        path = path_of(volume.log_dir, broker)
+        place = Place(path, broker, volume.name, volume.identity)
+        places[volume.log_dir] = place
+        if (row := rows.of(volume.log_dir, place)) is not None:
+            _add_figures(row, Told(source, volume, one.topics))
     for undo in one.undo:
-        _add_undo(rows, source, undo, run_in(found.folder, undo.run))
+        _add_undo(rows, places, source, undo, run_in(found.folder, undo.run))
 
 
-def _add_question(rows: dict[str, Row], found: Found, now_ms: int) -> None:
+def _add_question(rows: _Rows, found: Found, now_ms: int) -> None:
     """Add the question of a run that waits for an answer."""
     if not os.path.lexists(f"{found.folder}/question.json"):  # a Path for each run takes long
         return
@@ -203,13 +289,18 @@ def _add_question(rows: dict[str, Row], found: Found, now_ms: int) -> None:
         return
     source = Source(found.dag_id, question.run_id or found.folder.name, question.asked_ms)
     for log_dir in dict.fromkeys(one for plan in question.plans for one in plan.log_dirs):
-        rows.setdefault(log_dir, Row(log_dir)).asks.append(source)
+        broker = question.started.volumes.get(log_dir, "")
+        row = rows.of(log_dir, Place(path_of(log_dir, broker), broker))
+        if row is not None:
+            row.asks.append(source)
 
 
 def _add_figures(row: Row, told: Told) -> None:
     volume = told.volume
     if row.disk is None and volume.disk_bytes is not None:
         row.disk = told
+    if volume.kinds is not None:
+        _add_look(row, told)
     if told.topics != "*":
         if row.partly is None and row.seen is None and volume.kinds is not None:
             row.partly = told
@@ -225,13 +316,26 @@ def _add_figures(row: Row, told: Told) -> None:
         row.reclaimable = told
 
 
-def _add_undo(rows: dict[str, Row], source: Source, undo: Undo, run: Path) -> None:
+def _add_look(row: Row, told: Told) -> None:
+    """Add what the newer looks leave of this one. A look at some topics counts for its defects."""
+    left: Told | None = told
+    for newer in row.looks:
+        left = left and left.under(newer)
+    if left is not None and (left.topics == "*" or left.defects or not row.looks):
+        row.looks.append(left)
+
+
+def _add_undo(
+    rows: _Rows, places: Mapping[str, Place], source: Source, undo: Undo, run: Path
+) -> None:
     """Add material that still is on the disk: neither undone nor purged since."""
     if is_file(run / "purge.json"):
         return
     undone = model(run / "undone.json", At)
     for log_dir, size in undo.bytes.items():
-        row = rows.setdefault(log_dir, Row(log_dir))
+        row = rows.of(log_dir, places.get(log_dir) or Place(log_dir))
+        if row is None:
+            continue
         if undone is not None:
             at_ms = undone.at_ms if isinstance(undone, At) else 0
             row.undone_since |= row.seen is not None and row.seen.source.written_ms < at_ms

@@ -1,7 +1,7 @@
-"""Reference implementation of the index build and check, in plain Python over `formats`.
+"""Reference implementation of the index build and check, in plain Python over `kafkats.formats`.
 
-Tests compare the kernel with it; new readers should start here. `build_reference` and
-`untrue_entries` process batches one by one and keep lists; they are slow.
+The kernels are held to it; new readers should start here. `build_reference` and `untrue_entries`
+process batches one by one and keep lists; they are slow.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
 from kafkats.formats.framing import MAX_OFFSET, MIN_LEFT, MIN_SIZE
-from kafkats.formats.model import Batch, Codec
+from kafkats.formats.model import Batch
 from kafkats.generations import (
     DEFAULT_RULE,
     INDEX_INTERVAL_BYTES,
@@ -78,7 +78,6 @@ def facts_of(log: bytes, base_offset: int) -> SegmentFacts:
         records=sum(b.count for b in batches)
         if all(b.count != -1 or b.magic == 2 for b in batches)
         else -1,
-        wrappers=sum(b.magic < 2 and b.codec != Codec.NONE for b in batches),
         next_offset=base_offset,
         magics=(_bytes(batches, 0), _bytes(batches, 1), _bytes(batches, 2)),
         codecs=(*(sum(b.codec == c for b in batches) for c in range(5)),),  # type: ignore[arg-type]

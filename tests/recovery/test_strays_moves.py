@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafkats.recovery.facts import PartitionStart
-from kafkats.recovery.moves import blocked_moves
 from kafkats.recovery.rules import start_rule
+from kafkats.recovery.strays import blocked_moves
 
 FUTURE = f"t-0.{'a' * 32}-future"
 

@@ -1,0 +1,67 @@
+"""kafkats help: the pages of docs/, which a wheel holds, too."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kafkats.cli.streams import say
+from kafkats.errors import UsageError
+
+_DOCS: Final = next(
+    (
+        folder
+        for folder in (Path(__file__).parents[1] / "docs", Path(__file__).parents[2] / "docs")
+        if folder.is_dir()
+    ),
+    None,
+)
+"""The pages of the wheel, else those of the clone."""
+
+
+@click.command(name="help")
+@click.argument("topic", metavar="[TOPIC]", default="")
+@click.pass_context
+def show_page(context: click.Context, topic: str) -> int:
+    """Show a page of the documentation, or the help of a command.
+
+    Without a TOPIC it lists the pages.
+    """
+    found = _DOCS.glob("*.md") if _DOCS else ()
+    pages = dict(sorted((page.stem.lower(), page) for page in found if page.stem != "README"))
+    if not topic:
+        for name, page in pages.items():
+            say(f"{name:16}{_title(page)}")
+        return 0
+    name = Path(topic).name.removesuffix(".md").lower()
+    if name in pages:
+        _show(pages[name].read_text("utf-8"))
+        return 0
+    group = context.find_root().command
+    command = group.commands.get(topic) if isinstance(group, click.Group) else None
+    if command is None:
+        raise UsageError(f"no page is named {topic!r}; the pages: {', '.join(pages)}")
+    with click.Context(command, info_name=topic, parent=context.parent) as of_command:
+        say(command.get_help(of_command))
+    return 0
+
+
+def _title(page: Path) -> str:
+    with page.open(encoding="utf-8") as lines:
+        return next((line[2:].strip() for line in lines if line.startswith("# ")), "")
+
+
+def _show(text: str) -> None:
+    """Print a page: laid out and in pages on a terminal, else as it is written."""
+    if not sys.stdout.isatty():
+        say(text.removesuffix("\n"))
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    with console.pager(styles=True):
+        console.print(Markdown(text))
