@@ -19,7 +19,7 @@ from kafkats.plans.plan import Plan
 @pytest.mark.parametrize(
     ("stage", "total", "said"),
     [
-        ("undo", 8, b"putting back"),
+        ("undo", 8, b"undo"),
         ("undo", 8, b"8 of 8 directories"),
         ("compare", 3, b"3 of 3 files"),
         ("verify", 2048, b"2.0/2.0 KiB"),
