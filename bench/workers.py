@@ -38,7 +38,7 @@ from bench.reading import checking_seconds, reading_seconds
 from bench.segments import V1_100, write_segment
 from kafkats.execution import LocalExecutor
 from kafkats.flow.apply import apply_partition, partition_works
-from kafkats.flow.looking import verify
+from kafkats.flow.looking import LogStages
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.paths import CLEAN_SHUTDOWN, LOCK, LOG
 from kafkats.plans.facts import ACTIONS, SEGMENTS
@@ -90,7 +90,7 @@ def _two_threads(logs: Path) -> Figure:
     with LocalExecutor(1) as one, LocalExecutor(2) as two:
         costs = take_turns(
             {
-                name: partial(wall_seconds, partial(verify, executor, units, VerifyOptions()))
+                name: partial(wall_seconds, partial(LogStages(executor).verify, units))
                 for name, executor in (("one", one), ("two", two))
             },
             ROUNDS,

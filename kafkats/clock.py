@@ -1,8 +1,11 @@
-"""The clock in epoch milliseconds, and times as text."""
+"""The clock in epoch milliseconds, times as text, and work that is done every few seconds."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,6 +16,24 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - its text has no offset
 def now_ms() -> int:
     """Return the time of this machine's clock in epoch milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+@contextmanager
+def every(seconds: float, do: Callable[[], object], name: str) -> Generator[None]:
+    """Call `do` so many seconds apart, in a thread of this name, until the body ends."""
+    over = threading.Event()
+
+    def loop() -> None:
+        while not over.wait(seconds):
+            do()
+
+    thread = threading.Thread(target=loop, daemon=True, name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def utc_text(ms: int) -> str:

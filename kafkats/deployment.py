@@ -22,7 +22,7 @@ from kafkats.config.option import declared
 from kafkats.errors import Refused, UsageError
 from kafkats.operations import OPERATIONS
 from kafkats.plans.options import Purge
-from kafkats.request import PolicyContent, Request, models_of
+from kafkats.request import VERBS, PolicyContent, Request, models_of
 
 if TYPE_CHECKING:
     from kafkats.plans.approval import Approval
@@ -51,18 +51,6 @@ def folder() -> str:
     return os.environ.get("KAFKATS_FOLDER") or "/var/lib/kafkats"
 
 
-_OF_VERB: Final[Mapping[str, str]] = {
-    "apply": "run_folder prove owner_stopped place",
-    "census": "by report",
-    "certify": "min_magic max_magic output report rule of_run",
-    "lookup": "times every begins until output depth high_watermark topics report around go_on",
-    "plan": "into report go_on topics place",
-    "preflight": "kafka go_on report",
-    "purge": "older_than",
-    "release": "place",
-    "undo": "certified max_magic output report",
-    "verify": "rule topics report of_run",
-}
 _OF_OPERATION: Final[Mapping[str, str]] = {
     "rebuild": "only_after_unclean_stop rule depth",
     "recover": "like_kafka copy_readable mend_magic rule",
@@ -72,8 +60,8 @@ _OF_OPERATION: Final[Mapping[str, str]] = {
     "roll": "rule now simulate",
     "split": "where segment_bytes segment_ms earliest latest before",
 }
-"""The fields of options that the DAGs give for a verb and an operation; an operation that is not
-here has all of its own.
+"""The fields of options that the DAGs give for an operation, beside those of every plan; all of
+its own for one that is not here.
 """
 
 
@@ -102,9 +90,7 @@ class Bounds(NamedTuple):
         areas = {str(one.work_area) for one in policy.volumes if one.work_area}
         self._check_options(request)
         self._check_needed(request)
-        if request.policy is not None and _plain(request.policy) != _plain(
-            PolicyContent.of(policy)
-        ):
+        if request.policy not in (None, PolicyContent.of(policy)):
             raise Refused(
                 f"{request.verb}: its policy is not this deployment's, which is {self.policy}{SET}"
             )
@@ -132,7 +118,7 @@ class Bounds(NamedTuple):
     @staticmethod
     def options_of(verb: str, operation: str) -> frozenset[str]:
         """Return the fields of options that the DAGs give."""
-        known = _OF_VERB[verb].split()
+        known = (VERBS[verb].by_dags or "").split()
         if verb != "plan":
             return frozenset(known)
         if operation in _OF_OPERATION:
@@ -141,7 +127,7 @@ class Bounds(NamedTuple):
         return frozenset([*known, *(name for model in models for name in model.model_fields)])
 
     def _check_options(self, request: Request) -> None:
-        if request.verb not in _OF_VERB:
+        if VERBS[request.verb].by_dags is None:
             raise Refused(f"{request.verb}: no DAG does that{SET}")
         known = self.options_of(request.verb, request.operation)
         given = [name for fields in request.options.values() for name in fields]
@@ -159,10 +145,6 @@ class Bounds(NamedTuple):
                 raise Refused(f"purge: of runs younger than {self.floor_days} days{SET}")
 
 
-def _plain(policy: PolicyContent) -> dict[str, object]:
-    return policy.model_dump(mode="json")
-
-
 def _paths(request: Request) -> Iterator[tuple[str, str]]:
     """Yield each path that a request names besides its log directories, with its name."""
     if request.plan is not None:
@@ -176,11 +158,8 @@ def _paths(request: Request) -> Iterator[tuple[str, str]]:
         for one in declared(model):
             value = given.get(one.name)
             if one.kind.base is Path and value is not None:
-                yield from ((one.name, str(path)) for path in _several(value))
-
-
-def _several(value: object) -> Iterable[object]:
-    return value if isinstance(value, list | tuple) else (value,)
+                several = value if isinstance(value, list | tuple) else (value,)
+                yield from ((one.name, str(path)) for path in several)
 
 
 class Deployment(NamedTuple):

@@ -28,16 +28,16 @@ import errno
 import os
 import resource
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from kafkats.text import Text
 
 
-class Holder(NamedTuple):
-    """A reservation that stands in the way: who has reserved `log_dir`, and until when (epoch
-    milliseconds).
-    """
+@dataclass(frozen=True)
+class Holder:
+    """A reservation: who has reserved `log_dir`, and until when (epoch milliseconds)."""
 
     log_dir: str
     holder: str
@@ -86,9 +86,10 @@ class KafkatsError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders in Spark tasks. The default pickling loses keyword arguments.
-        return _restore, (type(self), self.reason, self._where_and_what())
+        return _restore, (type(self), self.reason, self.where_and_what())
 
-    def _where_and_what(self) -> dict[str, Any]:
+    def where_and_what(self) -> dict[str, Any]:
+        """Return the arguments by name, without the reason."""
         return {
             "path": self.path,
             "position": self.position,
@@ -101,7 +102,7 @@ class KafkatsError(Exception):
         """Return the error as JSON fields: `error` (the sentence), `kind` (the class), `retryable`,
         and of the other fields those that it has.
         """
-        more = self._where_and_what() | {"holders": [one._asdict() for one in self.holders]}
+        more = self.where_and_what() | {"holders": [asdict(one) for one in self.holders]}
         return {
             "error": str(self),
             "kind": type(self).__name__,

@@ -16,7 +16,7 @@ the `.log`:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 INDEX_INTERVAL_BYTES: Final = 4096
 """Kafka's default of `index.interval.bytes`."""
@@ -51,6 +51,18 @@ their bytes are legal in the format that shipped with the same magic, with other
 COMPRESSION_TYPES: Final = (PRODUCER, "none", "gzip", "snappy", "lz4", "zstd")
 
 
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+R = TypeVar("R", bound=_Named)
+
+
+def _by_name(*rules: R) -> dict[str, R]:
+    return {rule.name: rule for rule in rules}
+
+
 @dataclass(frozen=True)
 class Rule:
     """The rule by which one generation's recovery fills the indexes of a segment."""
@@ -67,14 +79,11 @@ class Rule:
     """Whether the index may be written where a broker reads it."""
 
 
-RULES: Final = {
-    r.name: r
-    for r in (
-        Rule("last-offset", "2.0 and later"),
-        Rule("first-offset", "0.8 to 1.1", first_offset=True),
-        Rule("kip33", "KIP-33's text", next_offset=True, mtime_entry=True, for_brokers=False),
-    )
-}
+RULES: Final = _by_name(
+    Rule("last-offset", "2.0 and later"),
+    Rule("first-offset", "0.8 to 1.1", first_offset=True),
+    Rule("kip33", "KIP-33's text", next_offset=True, mtime_entry=True, for_brokers=False),
+)
 DEFAULT_RULE: Final = RULES["last-offset"]
 
 
@@ -106,43 +115,40 @@ class RetentionRule:
 # KIP-33 gives a segment without timestamps the time of its file in three places (an entry of its
 # own, or by default). 0.8 itself takes a retention.ms of -1 as a limit and deletes everything. Here
 # -1 is no limit, as in 0.9 and later.
-RETENTION_RULES: Final = {
-    r.name: r
-    for r in (
-        RetentionRule(
-            "3.0", "3.0 and later", ("start-offset", "size", "time"), index_rules=("last-offset",)
-        ),
-        RetentionRule(
-            "0.11",
-            "0.11 to 2.8",
-            ("time", "size", "start-offset"),
-            index_rules=("last-offset", "first-offset"),
-        ),
-        RetentionRule(
-            "0.10.1",
-            "0.10.1 and 0.10.2",
-            ("time", "size"),
-            high_watermark=False,
-            index_rules=("first-offset",),
-        ),
-        RetentionRule(
-            "0.8",
-            "0.8 to 0.10.0",
-            ("time", "size"),
-            timestamps=False,
-            high_watermark=False,
-            index_rules=("first-offset",),
-        ),
-        RetentionRule(
-            "kip33",
-            "KIP-33's text",
-            ("time", "size"),
-            high_watermark=False,
-            index_rules=("last-offset", "first-offset"),
-            by_format=True,
-        ),
-    )
-}
+RETENTION_RULES: Final = _by_name(
+    RetentionRule(
+        "3.0", "3.0 and later", ("start-offset", "size", "time"), index_rules=("last-offset",)
+    ),
+    RetentionRule(
+        "0.11",
+        "0.11 to 2.8",
+        ("time", "size", "start-offset"),
+        index_rules=("last-offset", "first-offset"),
+    ),
+    RetentionRule(
+        "0.10.1",
+        "0.10.1 and 0.10.2",
+        ("time", "size"),
+        high_watermark=False,
+        index_rules=("first-offset",),
+    ),
+    RetentionRule(
+        "0.8",
+        "0.8 to 0.10.0",
+        ("time", "size"),
+        timestamps=False,
+        high_watermark=False,
+        index_rules=("first-offset",),
+    ),
+    RetentionRule(
+        "kip33",
+        "KIP-33's text",
+        ("time", "size"),
+        high_watermark=False,
+        index_rules=("last-offset", "first-offset"),
+        by_format=True,
+    ),
+)
 DEFAULT_RETENTION_RULE: Final = RETENTION_RULES["3.0"]
 
 
@@ -190,15 +196,12 @@ class RollRule:
     """The largest number that is no timestamp."""
 
 
-ROLL_RULES: Final = {
-    r.name: r
-    for r in (
-        RollRule("4.1", "3.9.1, 4.0.1, 4.1 and later", "first-batch", batches=True),
-        RollRule("0.10.1", "0.10.1 to 3.9.0, 4.0.0", "first-append"),
-        RollRule("0.8", "0.8 to 0.10.0", "created", relative=False),
-        RollRule("largest", "KIP-32, and the interface section of KIP-33", "largest"),
-    )
-}
+ROLL_RULES: Final = _by_name(
+    RollRule("4.1", "3.9.1, 4.0.1, 4.1 and later", "first-batch", batches=True),
+    RollRule("0.10.1", "0.10.1 to 3.9.0, 4.0.0", "first-append"),
+    RollRule("0.8", "0.8 to 0.10.0", "created", relative=False),
+    RollRule("largest", "KIP-32, and the interface section of KIP-33", "largest"),
+)
 DEFAULT_ROLL_RULE: Final = ROLL_RULES["4.1"]
 
 
@@ -231,22 +234,19 @@ class SearchRule:
     """-3 finds the record with the maximum (KAFKA-16342), not the last offset of its batch."""
 
 
-SEARCH_RULES: Final = {
-    r.name: r
-    for r in (
-        SearchRule(
-            "3.8",
-            "3.8 and later",
-            "record",
-            (-1, -2, -3, -4, -5),
-            warm_section=True,
-            record_of_maximum=True,
-        ),
-        SearchRule("3.0", "3.0 to 3.7", "record", (-1, -2, -3, -4), warm_section=True),
-        SearchRule("0.11", "0.11 to 2.8", "record", (-1, -2), warm_section=True),
-        SearchRule("0.10.1", "0.10.1 and 0.10.2", "record", (-1, -2), log_start=False, strict=True),
-        SearchRule("0.8", "0.8 to 0.10.0, and ListOffsets v0 of 0.8 to 3.9", "segment", (-1, -2)),
-        SearchRule("kip33", "KIP-33's text", "entry", (-1, -2)),
-    )
-}
+SEARCH_RULES: Final = _by_name(
+    SearchRule(
+        "3.8",
+        "3.8 and later",
+        "record",
+        (-1, -2, -3, -4, -5),
+        warm_section=True,
+        record_of_maximum=True,
+    ),
+    SearchRule("3.0", "3.0 to 3.7", "record", (-1, -2, -3, -4), warm_section=True),
+    SearchRule("0.11", "0.11 to 2.8", "record", (-1, -2), warm_section=True),
+    SearchRule("0.10.1", "0.10.1 and 0.10.2", "record", (-1, -2), log_start=False, strict=True),
+    SearchRule("0.8", "0.8 to 0.10.0, and ListOffsets v0 of 0.8 to 3.9", "segment", (-1, -2)),
+    SearchRule("kip33", "KIP-33's text", "entry", (-1, -2)),
+)
 DEFAULT_SEARCH_RULE: Final = SEARCH_RULES["3.8"]

@@ -6,7 +6,6 @@ while it decides between two stages.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
@@ -18,7 +17,8 @@ from typing import Any, Final, Literal
 from pydantic import NonNegativeInt
 
 from kafkats import clock
-from kafkats.plans.files import write_private
+from kafkats.errors import StorageFailed
+from kafkats.plans.files import write_document
 from kafkats.request import Request
 from kafkats.result import Rate
 
@@ -75,28 +75,20 @@ class Teller:
 
     def write(self) -> None:
         """Replace the file."""
-        with self._lock, suppress(OSError):
+        with self._lock, suppress(StorageFailed):
             made = Progress.model_validate(self._fields | {"written_ms": clock.now_ms()})
-            text = json.dumps(made.model_dump(mode="json", exclude_none=True))
-            write_private(self._path, text + "\n", synced=False)
+            content = made.model_dump(mode="json", exclude_none=True)
+            write_document(self._path, content, "writing the progress", synced=False)
 
 
 @contextmanager
 def telling(path: Path) -> Generator[Teller]:
     """Replace the file at once, every SECONDS and at the end."""
-    teller, over = Teller(path), threading.Event()
-
-    def beat() -> None:
-        while not over.wait(SECONDS):
-            teller.write()
-
+    teller = Teller(path)
     teller.write()
-    thread = threading.Thread(target=beat, daemon=True, name="progress of the job")
-    thread.start()
     try:
-        yield teller
+        with clock.every(SECONDS, teller.write, "progress of the job"):
+            yield teller
     finally:
-        over.set()
-        thread.join()
         teller.tell({"state": "ended"})
         teller.write()

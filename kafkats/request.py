@@ -8,10 +8,9 @@ is ignored.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -22,8 +21,9 @@ from pydantic import (
     field_validator,
 )
 
+from kafkats.config.faults import faults
 from kafkats.config.given import Given
-from kafkats.config.option import Options
+from kafkats.config.option import Choice, Options
 from kafkats.config.options import (
     BatchLimit,
     Dialect,
@@ -39,63 +39,80 @@ from kafkats.logdir import strict_json
 from kafkats.lookup.options import Export, Logs, Lookup, Search, Table, Times
 from kafkats.migration.options import Certify, Step, UndoCertify
 from kafkats.operations import OPERATIONS
-from kafkats.plans.files import write_private
+from kafkats.plans.files import write_document
 from kafkats.plans.options import Apply, PlanFolder, Purge
 from kafkats.recovery.options import Preflight
+from kafkats.reserving import Wish
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
+    from kafkats.logdir.volume import Volume
 
 M = TypeVar("M", bound=Options)
 
-Verb: TypeAlias = Literal[
-    "apply",
-    "census",
-    "certify",
-    "export",
-    "inventory",
-    "lookup",
-    "plan",
-    "preflight",
-    "purge",
-    "release",
-    "undo",
-    "verify",
-]
 
-MODELS: Final[Mapping[str, tuple[type[Options], ...]]] = {
-    "apply": (Apply, Vouched, WorkArea, BatchLimit),
-    "census": (Census, Report, Topics, BatchLimit),
-    "certify": (Certify, ProofOptions, IndexSettings, Step, Topics, BatchLimit),
-    "export": (Export, Logs, Search, Topics, BatchLimit),
-    "inventory": (Inventory, Report, Topics, BatchLimit),
-    "lookup": (Times, Table, Lookup, Dialect, Logs, Search, Topics, BatchLimit),
-    "plan": (PlanFolder, Topics, WorkArea, BatchLimit),
-    "preflight": (Preflight, Report),
-    "purge": (Purge,),
-    "release": (WorkArea,),
-    "undo": (UndoCertify,),
-    "verify": (
-        Deep,
-        VerifyDepth,
-        IndexSettings,
-        Topics,
-        Report,
-        ProofOptions,
-        Step,
-        BatchLimit,
+class VerbParts(NamedTuple):
+    """What a request of a verb may have: `models` declare its options, and a plan also has those of
+    its operation.
+
+    `needs` is the part that says what to do, and `also` are further parts. Log directories are also
+    named for their identities. `by_dags` are the options that DAGs give, by the names of their
+    fields; None: no DAG does that.
+    """
+
+    models: tuple[type[Options], ...]
+    needs: str = "log_dirs"
+    also: tuple[str, ...] = ()
+    by_dags: str | None = None
+
+
+VERBS: Final[Mapping[str, VerbParts]] = {
+    "apply": VerbParts(
+        (Apply, Vouched, WorkArea, BatchLimit),
+        "plan",
+        ("approval",),
+        "run_folder prove owner_stopped place",
+    ),
+    "census": VerbParts((Census, Report, Topics, BatchLimit), by_dags="by report"),
+    "certify": VerbParts(  # it may also name a certificate
+        (Certify, ProofOptions, IndexSettings, Step, Topics, BatchLimit),
+        "",
+        ("policy",),
+        "min_magic max_magic output report rule of_run",
+    ),
+    "export": VerbParts((Export, Logs, Search, Topics, BatchLimit), also=("policy",)),
+    "inventory": VerbParts((Inventory, Report, Topics, BatchLimit)),
+    "lookup": VerbParts(
+        (Times, Table, Lookup, Dialect, Logs, Search, Topics, BatchLimit),
+        also=("policy",),
+        by_dags="times every begins until output depth high_watermark topics report around go_on",
+    ),
+    "plan": VerbParts(
+        (PlanFolder, Topics, WorkArea, BatchLimit),
+        also=("policy",),
+        by_dags="into report go_on topics place",
+    ),
+    "preflight": VerbParts((Preflight, Report), by_dags="kafka go_on report"),
+    "purge": VerbParts((Purge,), "runs", by_dags="older_than"),
+    "release": VerbParts((WorkArea,), by_dags="place"),
+    "undo": VerbParts((UndoCertify,), "runs", ("approval",), "certified max_magic output report"),
+    "verify": VerbParts(
+        (Deep, VerifyDepth, IndexSettings, Topics, Report, ProofOptions, Step, BatchLimit),
+        also=("policy",),
+        by_dags="rule topics report of_run",
     ),
 }
-"""The options that each verb has; a plan also has those of its operation. Those of Apply.digest,
-Approval, Holder, Release, Reserve, Settings and User are fields of the request itself.
+"""The verbs: kafkats/flow/verbs/ has a module of each. Options of Apply.digest, Approval, Holder,
+Release, Reserve, Settings and User are fields of the request itself.
 """
+Verb: TypeAlias = Annotated[str, Choice(tuple(VERBS))]
 
 
 def models_of(verb: str, operation: str = "") -> tuple[type[Options], ...]:
     """Return the models whose options a request may have; () for an unknown verb or operation."""
-    if verb != "plan":
-        return MODELS.get(verb, ())
-    return (*OPERATIONS[operation].models, *MODELS[verb]) if operation in OPERATIONS else ()
+    if verb not in VERBS or (verb == "plan" and operation not in OPERATIONS):
+        return ()
+    return (*(OPERATIONS[operation].models if verb == "plan" else ()), *VERBS[verb].models)
 
 
 class Part(BaseModel):
@@ -111,6 +128,11 @@ class Identity(Part):
     node: int | None = None
     directory: str | None = None
 
+    @classmethod
+    def of(cls, volume: Volume) -> Identity:
+        """Return the identity of a volume."""
+        return cls.model_validate(dict(zip(cls.model_fields, volume, strict=True)))
+
 
 class LogDirectory(Part):
     """A log directory. With an `identity` it must be that one: else the work is refused."""
@@ -120,31 +142,15 @@ class LogDirectory(Part):
     identity: Identity | None = None
 
 
-class PlanName(Part):
-    """A plan's folder and its digest. "any" as a digest skips the check."""
+class Folder(Part):
+    """The folder of a plan, or of a run: an apply wrote it.
 
-    folder: Path
-    digest: str | None = None
-
-
-class RunName(Part):
-    """The folder that an apply wrote. With a `digest` it must be a run of that plan."""
-
-    folder: Path
-    digest: str | None = None
-
-
-class ReservationAsked(Part):
-    """The reservation of `holder`: to make for a plan, else to use or to release.
-
-    A plan reserves until `until_ms` (epoch milliseconds), None for a day from then. `skip`: leave
-    out what others have reserved. `take_over`: holders that are known to have ended.
+    It must be that plan, or a run of it, whose digest is `digest`. An apply needs one; "any" skips
+    the check.
     """
 
-    holder: str
-    until_ms: int | None = None
-    skip: bool = False
-    take_over: tuple[str, ...] = ()
+    folder: Path
+    digest: str | None = None
 
 
 class PolicyContent(Part):
@@ -182,7 +188,7 @@ class PolicyContent(Part):
         try:
             return Policy.model_validate(content)
         except ValidationError as e:
-            raise UsageError(f"policy: {_first(e)}") from e
+            raise UsageError(f"policy: {faults(e)[0]}") from e
 
 
 class ApprovalAsked(Part):
@@ -214,9 +220,9 @@ class Request(Part):
     log_dirs: tuple[LogDirectory, ...] = ()
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
     policy: PolicyContent | None = None
-    plan: PlanName | None = None
-    runs: tuple[RunName, ...] = ()
-    reservation: ReservationAsked | None = None
+    plan: Folder | None = None
+    runs: tuple[Folder, ...] = ()
+    reservation: Wish | None = None
     approval: ApprovalAsked | None = None
     by: str = ""
     no_topic_is_fine: bool = False
@@ -252,7 +258,7 @@ class Request(Part):
         try:
             return model.model_validate(self.options.get(model.__name__, {}))
         except ValidationError as e:
-            raise UsageError(f"{model.__name__}: {_first(e)}") from e
+            raise UsageError(f"{model.__name__}: {faults(e)[0]}") from e
 
     def given(self) -> Given:
         """Return the options as operations take them. Raises as `of`."""
@@ -284,7 +290,7 @@ def made_of(content: object) -> Request:
     try:
         return Request.model_validate(content)
     except ValidationError as e:
-        raise UsageError(_first(e)) from e
+        raise UsageError(faults(e)[0]) from e
 
 
 def write_request(path: Path, request: Request) -> None:
@@ -293,9 +299,7 @@ def write_request(path: Path, request: Request) -> None:
     Parts that are not given are left out: older versions read what they know.
     """
     content = request.model_dump(mode="json", exclude_defaults=True)
-    text = json.dumps({"format": request.format} | content, separators=(",", ":"))
-    with storage(path, "writing the request"):
-        write_private(path, text + "\n")
+    write_document(path, {"format": request.format} | content, "writing the request")
 
 
 def read_request(path: Path) -> Request:
@@ -308,13 +312,6 @@ def read_request(path: Path) -> Request:
             strict_json.int64(number)  # a request has no inode numbers
         return Request.model_validate(content)
     except ValidationError as e:
-        raise UsageError(_first(e), path=path) from e
+        raise UsageError(faults(e)[0], path=path) from e
     except ValueError as e:
         raise UsageError(f"is no request: {e}", path=path) from e
-
-
-def _first(error: ValidationError) -> str:
-    """Return the first of the problems, and where it is."""
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else first["msg"]

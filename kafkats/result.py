@@ -6,11 +6,9 @@ It has paths, digests and numbers, never rows, and no sentences but those of err
 
 from __future__ import annotations
 
-import errno
-import json
-import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -18,10 +16,11 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
 
 from kafkats import __version__, clock, errors
 from kafkats.counts import counted
-from kafkats.errors import Holder, KafkatsError, storage
+from kafkats.errors import Holder, KafkatsError
 from kafkats.plans.approval import Approval
-from kafkats.plans.files import make_folder, private, write_private
+from kafkats.plans.files import write_document
 from kafkats.request import LogDirectory, Request
+from kafkats.reserving import Released
 from kafkats.text import Part, Text, named_parts, of_row
 
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
@@ -40,18 +39,14 @@ _FAMILIES: Final = (
 )
 
 
+_KIND: Final = ("kind", "family", "retryable", "parts")
+"""Fields of a Failure that are the error's class, or its reason once more."""
+
+
 class Fields(BaseModel):
     """A part of a result."""
 
     model_config = ConfigDict(extra="ignore")
-
-
-class Reserved(Fields):
-    """A reservation of a log directory; `until_ms` is epoch milliseconds."""
-
-    log_dir: str
-    holder: str
-    until_ms: int
 
 
 class Failure(Fields):
@@ -68,7 +63,7 @@ class Failure(Fields):
     position: int | None = None
     base_offset: int | None = None
     retryable: bool = False
-    holders: list[Reserved] = []
+    holders: list[Holder] = []
     numbers: dict[str, int] = {}
     parts: list[Part] = []
 
@@ -80,12 +75,8 @@ class Failure(Fields):
             kind=type(error).__name__,
             family=family,
             reason=error.reason,
-            path=error.path,
-            position=error.position,
-            base_offset=error.base_offset,
             retryable=error.retryable,
-            holders=[Reserved(**one._asdict()) for one in error.holders],
-            numbers=error.numbers,
+            **error.where_and_what(),
             parts=named_parts(error.reason),
         )
 
@@ -93,14 +84,10 @@ class Failure(Fields):
         """Return the error; of a class that this version does not know, one of its family."""
         kinds = (getattr(errors, name, None) for name in (self.kind, self.family))
         known = (one for one in kinds if isinstance(one, type) and issubclass(one, KafkatsError))
-        return next(known, KafkatsError)(
-            Text(*self.parts) if self.parts else self.reason,
-            path=self.path,
-            position=self.position,
-            base_offset=self.base_offset,
-            holders=[Holder(**one.model_dump()) for one in self.holders],
-            numbers=self.numbers,
-        )
+        fields = {name: value for name, value in self if name not in _KIND}
+        if self.parts:
+            fields["reason"] = Text(*self.parts)
+        return next(known, KafkatsError)(**fields)
 
 
 class Proved(Fields):
@@ -169,8 +156,8 @@ class ReservationMade(Fields):
     """The reservations of a plan: `mine`, and `skipped` ones of others, which were left out."""
 
     holder: str
-    mine: list[Reserved] = []
-    skipped: list[Reserved] = []
+    mine: list[Holder] = []
+    skipped: list[Holder] = []
 
     def summary(self) -> dict[str, Any]:
         """Return the stable JSON fields."""
@@ -178,19 +165,8 @@ class ReservationMade(Fields):
             "holder": self.holder,
             "reserved_until_ms": max((one.until_ms for one in self.mine), default=None),
             "reserves": [one.log_dir for one in self.mine],
-            "reserved": [one.model_dump() for one in self.skipped],
+            "reserved": [asdict(one) for one in self.skipped],
         }
-
-
-class Released(Fields):
-    """What became of the reservation of a log directory (kafkats.reserving.release_all)."""
-
-    log_dir: str
-    outcome: Literal["released", "kept", "free", "failed"]
-    holder: str = ""
-    until_ms: int = -1
-    error: str = ""
-    exit_code: int = 0
 
 
 class Approved(Fields):
@@ -283,7 +259,7 @@ class Result(Fields):
     def note_approval(self, answer: Approval | None) -> None:
         """Note the answer that let the work begin; None: it needed none."""
         if answer is not None:
-            self.approval = Approved.model_validate(answer._asdict())
+            self.approval = Approved.model_validate(asdict(answer))
 
     def fail(self, error: KafkatsError) -> None:
         """Note the error that ended the work."""
@@ -312,37 +288,14 @@ class Result(Fields):
         return _SUMMARIES.get(self.verb, _counted)(self)
 
     def told(self) -> dict[str, Any]:
-        """Return the summary for whoever submitted the work: of many remarks the first, the rates,
-        no exit code.
-        """
-        told = {name: value for name, value in self.summary().items() if name != "exit_code"}
-        if "remarks" in told:
-            told["remarks"] = first_remarks(told["remarks"])
-        return told | {"rates": {stage: one.model_dump() for stage, one in self.rates.items()}}
+        """Return the summary for whoever submitted the work, with the rates."""
+        rates = {stage: one.model_dump() for stage, one in self.rates.items()}
+        return told(self.summary()) | {"rates": rates}
 
 
 def write_result(path: Path, result: Result) -> None:
-    """Write a result in one step, readable by this user alone. Raises StorageFailed.
-
-    The text is ASCII: bytes of a path that are not UTF-8 become half surrogate pairs, which
-    strict_json reads back.
-    """
-    text = json.dumps(result.model_dump(mode="json", exclude_none=True), separators=(",", ":"))
-    with storage(path, "writing the result"):
-        write_private(path, text + "\n")
-
-
-def check_place(path: Path) -> None:
-    """Raise the error with which a result could not be written, before anything is done.
-
-    Raises UsageError for a place inside a log directory, StorageFailed.
-    """
-    make_folder(path.parent, "the result")
-    with storage(path, "writing the result"):
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with private(path):
-            pass
+    """Write a result in one step, readable by this user alone. Raises StorageFailed."""
+    write_document(path, result.model_dump(mode="json", exclude_none=True), "writing the result")
 
 
 def _planned(result: Result) -> dict[str, Any]:
@@ -413,23 +366,12 @@ def _purged(result: Result) -> dict[str, Any]:
 
 
 def _released(result: Result) -> dict[str, Any]:
-    by_outcome: dict[str, list[Released]] = {}
+    found: dict[str, Any] = {"released": [], "kept": [], "free": [], "failed": []}
     for one in result.released:
-        by_outcome.setdefault(one.outcome, []).append(one)
-    return (
-        {
-            outcome: [
-                one.model_dump(include={"log_dir", "holder", "until_ms"})
-                for one in by_outcome.get(outcome, ())
-            ]
-            for outcome in ("released", "kept")
-        }
-        | {
-            outcome: [one.log_dir for one in by_outcome.get(outcome, ())]
-            for outcome in ("free", "failed")
-        }
-        | {"exit_code": result.exit_code}
-    )
+        reserved = one.outcome in ("released", "kept")
+        held = asdict(Holder(one.log_dir, one.holder, one.until_ms))
+        found[one.outcome].append(held if reserved else one.log_dir)
+    return found | {"exit_code": result.exit_code}
 
 
 def _verified(result: Result) -> dict[str, Any]:
@@ -479,6 +421,12 @@ _SUMMARIES: Final[Mapping[str, Callable[[Result], dict[str, Any]]]] = {
     "undo": _undone,
     "verify": _verified,
 }
+
+
+def told(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a summary without the exit code, and of many remarks the first."""
+    found = {name: value for name, value in summary.items() if name != "exit_code"}
+    return found | ({"remarks": first_remarks(found["remarks"])} if "remarks" in found else {})
 
 
 _MOST_REMARKS: Final = 20

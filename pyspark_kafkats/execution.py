@@ -11,7 +11,6 @@ import gc
 import heapq
 import pickle  # ruff: ignore[suspicious-pickle-import] - from our own tasks only
 import re
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from pyspark import RDD, Accumulator, TaskContext
 from pyspark.sql import SparkSession
 
 import kafkats
+from kafkats.clock import every
 from kafkats.compression.limit import allow, allowed
 from kafkats.counts import counted
 from kafkats.errors import KafkatsError, UsageError
@@ -99,7 +99,7 @@ class SparkExecutor(Executor):
     ) -> Generator[None, None, None]:
         """Report the progress of the stage every PROGRESS_SECONDS and once at its end."""
         tracker = self.spark.sparkContext.statusTracker()
-        began, over, failed = time.monotonic(), threading.Event(), [0]
+        began, failed = time.monotonic(), [0]
 
         def report(*, last: bool = False) -> None:
             for number in tracker.getActiveStageIds():
@@ -126,17 +126,8 @@ class SparkExecutor(Executor):
             }
             self._progress(self.rates[stage])
 
-        def loop() -> None:
-            while not over.wait(PROGRESS_SECONDS):
-                report()
-
-        thread = threading.Thread(target=loop, daemon=True, name="progress")
-        thread.start()
-        try:
+        with every(PROGRESS_SECONDS, report, "progress"):
             yield
-        finally:
-            over.set()
-            thread.join()
         report(last=True)
 
 
@@ -215,12 +206,12 @@ def _run_bin(
             writer.write_batch(do(unit))
             done.add(1)
             done_bytes.add(size)
-    _keep_modules()
+    keep_modules()
     packed_rows: bytes = sink.getvalue().to_pybytes()
     return packed_rows
 
 
-def _keep_modules() -> None:
+def keep_modules() -> None:
     """Exclude the loaded modules from garbage collection.
 
     Spark's worker collects garbage after each task. That takes 75 ms for the objects of numba and

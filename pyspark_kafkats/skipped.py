@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 from kafkats.errors import storage
-from kafkats.plans.files import make_folder
+from kafkats.plans.files import make_folder, write_text
 from kafkats.records import Piece, Skipped
 from pyspark_kafkats.options import Wanted
 
@@ -55,7 +54,4 @@ def _write(folder: Path, piece: Piece, lines: list[str]) -> None:
             path.unlink(missing_ok=True)
         return
     make_folder(folder, "what was skipped")
-    new = path.with_suffix(f".{os.getpid()}.tmp")
-    with storage(path, "writing"):
-        new.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        new.replace(path)
+    write_text(path, "".join(f"{line}\n" for line in lines))

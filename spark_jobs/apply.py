@@ -6,11 +6,6 @@ directories are reserved while it writes. Exit code 3 names the holder if somebo
 --holder has reserved a log directory.
 """
 
-from __future__ import annotations
+import fanout
 
-import sys
-
-from fanout import run_job
-
-if __name__ == "__main__":
-    sys.exit(run_job("apply"))
+fanout.main(__file__)

@@ -5,11 +5,6 @@ Commands that have no stages (lag, latency, diff, failover, show) run in the dri
 is the summary that the command prints with --json.
 """
 
-from __future__ import annotations
+import fanout
 
-import sys
-
-from fanout import run_job
-
-if __name__ == "__main__":
-    sys.exit(run_job())
+fanout.main(__file__)

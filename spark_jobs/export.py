@@ -4,11 +4,6 @@ FORMAT -o FILE
 Partitions are searched on the workers; a table is read by the driver.
 """
 
-from __future__ import annotations
+import fanout
 
-import sys
-
-from fanout import run_job
-
-if __name__ == "__main__":
-    sys.exit(run_job("export"))
+fanout.main(__file__)

@@ -25,17 +25,23 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from kafkats.cli import JOB, Files, LazyExecutor, Session, run, run_request
 from kafkats.progress import Teller, telling
 from pyspark_kafkats.execution import Progress, SparkExecutor
 from pyspark_kafkats.session import SETTINGS, open_executor
 
-__all__ = ["PROGRESS", "RESULT", "SETTINGS", "end_with_the_jvm", "run_job", "say", "words_of"]
+__all__ = ["PROGRESS", "RESULT", "SETTINGS", "end_with_the_jvm", "main", "run_job", "say"]
 
 PROGRESS: Final = "KAFKATS_PROGRESS"
 RESULT: Final = "KAFKATS_RESULT"
+
+
+def main(script: str) -> NoReturn:
+    """Run the job that a script is named after; `command` is any. Exits with its code."""
+    name = Path(script).stem
+    sys.exit(run_job(*(() if name == "command" else (name,))))
 
 
 def run_job(*command: str) -> int:

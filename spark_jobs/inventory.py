@@ -2,11 +2,6 @@
 --report FOLDER
 """
 
-from __future__ import annotations
+import fanout
 
-import sys
-
-from fanout import run_job
-
-if __name__ == "__main__":
-    sys.exit(run_job("inventory"))
+fanout.main(__file__)

@@ -6,11 +6,6 @@ are searched on the workers, the driver writes the table under its lock. The rep
 lookup.parquet (the rows), report.json, and for pictures clouds.parquet and cells.parquet.
 """
 
-from __future__ import annotations
+import fanout
 
-import sys
-
-from fanout import run_job
-
-if __name__ == "__main__":
-    sys.exit(run_job("lookup"))
+fanout.main(__file__)

@@ -7,11 +7,6 @@ command's --holder. The result has `holder`, `reserved_until_ms`, `reserves` (lo
 `reserved` (what others hold and was left out, as {log_dir, holder, until_ms}).
 """
 
-from __future__ import annotations
+import fanout
 
-import sys
-
-from fanout import run_job
-
-if __name__ == "__main__":
-    sys.exit(run_job("plan"))
+fanout.main(__file__)

@@ -3,11 +3,6 @@
 The LOG_DIRs are those of one broker. With --go-on the job succeeds whatever that broker would do.
 """
 
-from __future__ import annotations
+import fanout
 
-import sys
-
-from fanout import run_job
-
-if __name__ == "__main__":
-    sys.exit(run_job("preflight"))
+fanout.main(__file__)

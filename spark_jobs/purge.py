@@ -1,10 +1,5 @@
 """kafkats purge as a Spark job: spark-submit spark_jobs/purge.py RUN... [--older-than 7d]"""
 
-from __future__ import annotations
+import fanout
 
-import sys
-
-from fanout import run_job
-
-if __name__ == "__main__":
-    sys.exit(run_job("purge"))
+fanout.main(__file__)

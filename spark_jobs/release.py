@@ -4,11 +4,6 @@
 `free` and `failed` are lists of log directories.
 """
 
-from __future__ import annotations
+import fanout
 
-import sys
-
-from fanout import run_job
-
-if __name__ == "__main__":
-    sys.exit(run_job("release"))
+fanout.main(__file__)

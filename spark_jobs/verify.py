@@ -3,11 +3,6 @@
 With --of-plan PLAN or --of-run RUN it is the proof after an apply.
 """
 
-from __future__ import annotations
+import fanout
 
-import sys
-
-from fanout import run_job
-
-if __name__ == "__main__":
-    sys.exit(run_job("verify"))
+fanout.main(__file__)

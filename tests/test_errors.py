@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_the_fields_cross_a_process_border_and_are_json() -> None:
         "kind": "Reserved",
         "retryable": False,
         "path": "/a",
-        "holders": [one._asdict() for one in holders],
+        "holders": [asdict(one) for one in holders],
     }
     full = DiskFull("no", position=0, base_offset=7, numbers={"needed_bytes": 2, "free_bytes": 0})
     assert pickle.loads(pickle.dumps(full)).as_fields() == {

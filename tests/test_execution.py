@@ -16,16 +16,16 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from kafkats import execution
 from kafkats.compression import limit
 from kafkats.errors import CorruptFile, WorkerLost
-from kafkats.execution import LocalExecutor, attempt, is_last_attempt, log_dirs_of, path_of
+from kafkats.execution import LocalExecutor, attempt, is_last_attempt, local, log_dirs_of
+from kafkats.execution.executor import path_of
 from kafkats.plans.run import PartitionWork
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import count_read, read_so_far
 
 SCHEMA = pa.schema([("unit", pa.string()), ("pid", pa.int64()), ("limit", pa.int64())])
-LARGE = execution.SMALL_BYTES
+LARGE = local.SMALL_BYTES
 
 
 def row(unit: str) -> pa.RecordBatch:
@@ -112,7 +112,7 @@ def test_little_work_is_done_here(two: LocalExecutor, units: int, size: int) -> 
 def test_jobs_that_are_not_given_go_by_processors_and_bytes() -> None:
     executor = LocalExecutor()
     executor.jobs = 8
-    worker = execution.WORKER_BYTES
+    worker = local.WORKER_BYTES
     assert executor._workers_for([worker // 2] * 3) < 2
     assert executor._workers_for([worker // 2] * 6) == 3
     assert executor._workers_for([worker] * 100) == 8
@@ -202,7 +202,7 @@ def test_large_units_that_leave_the_gil_alone_share_this_process(two: LocalExecu
         return row(f"{unit} {read_so_far()}")
 
     units = ["3", "4"] * 300 + ["names"]
-    sizes = {"names": 0, "3": execution.THREAD_BYTES, "4": execution.THREAD_BYTES}
+    sizes = {"names": 0, "3": local.THREAD_BYTES, "4": local.THREAD_BYTES}
     table = two.map("x", units, meets, SCHEMA, size=sizes.__getitem__, threads=True)
     assert [text.split()[0] for text in table["unit"].to_pylist()] == units
     assert set(table["pid"].to_pylist()) == {os.getpid()}
@@ -234,7 +234,7 @@ def test_one_unit_or_one_job_waits_in_this_thread(jobs: int, units: int) -> None
 
 
 def test_small_units_get_processes(two: LocalExecutor) -> None:
-    size = execution.THREAD_BYTES // 2
+    size = local.THREAD_BYTES // 2
     units = [str(n) for n in range(20)]
     table = two.map("x", units, row, SCHEMA, size=lambda _: size, threads=True)
     assert os.getpid() not in table["pid"].to_pylist()
@@ -279,7 +279,8 @@ import sys, time
 from pathlib import Path
 from typing import NamedTuple
 import pyarrow as pa
-from kafkats.execution import SMALL_BYTES, LocalExecutor
+from kafkats.execution import LocalExecutor
+from kafkats.execution.local import SMALL_BYTES
 
 SCHEMA = pa.schema([("unit", pa.string())])
 

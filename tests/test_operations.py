@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ import pytest
 
 from kafkats.errors import CorruptPlan
 from kafkats.operations import OPERATIONS, operation
+from kafkats.plans.operation import Operation
 from tests.builders.directories import contents, unpacked
 from tests.project.references import ROOT
 
@@ -36,6 +38,12 @@ from kafkats_airflow.jobs.applications import planning
 dag, params = SimpleNamespace(dag_id="prune_time_indexes"), json.loads(sys.argv[1])
 print(json.dumps(planning({"params": params, "run_id": "r", "dag": dag}, "prune")))
 """
+
+
+@pytest.mark.parametrize("one", OPERATIONS.values(), ids=OPERATIONS)
+def test_an_operation_has_the_modules_that_it_names(one: Operation) -> None:
+    assert callable(one.writes().check_item) and callable(one.writes().stage_partition)
+    assert callable(import_module(one.proof).prove)
 
 
 def test_an_operation_is_found_by_the_name_in_its_plans() -> None:

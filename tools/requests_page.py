@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from kafkats.config.option import Options
 from kafkats.operations import OPERATIONS
 from kafkats.progress import Progress
-from kafkats.request import MODELS, Request, models_of
+from kafkats.request import VERBS, Request, models_of
 from kafkats.result import Result
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
@@ -27,7 +27,7 @@ def request_schema() -> str:
     """The JSON Schema of a request, with the options of every verb and operation."""
     made = _schema(Request)
     every = [model for name in OPERATIONS for model in models_of("plan", name)]
-    every += [model for verb in MODELS for model in MODELS[verb]]
+    every += [model for verb in VERBS.values() for model in verb.models]
     models = {model.__name__: _options(model) for model in every}
     made["properties"]["options"] = {
         "type": "object",

@@ -17,7 +17,7 @@ from kafkats.cli.options import (
     TOPICS,
     text_of_file,
 )
-from kafkats.cli.terminal import progress, say_summary, show_rows
+from kafkats.cli.terminal import all_but, progress, say_summary, show_rows
 from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import UsageError
@@ -28,19 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FILE = click.Path(path_type=Path)
-_LAG = (
-    "group",
-    "topic",
-    "partition",
-    "offset",
-    "log_end_offset",
-    "lag",
-    "next_timestamp",
-    "lag_ms",
-    "age_ms",
-    "reason",
-    "evidence",
-)
 _DIFF_TOTALS = ("times", "both", "only_first", "only_second", "neither", "unreadable")
 
 
@@ -48,7 +35,7 @@ _DIFF_TOTALS = ("times", "both", "only_first", "only_second", "neither", "unread
 @LOG_DIRS_OR_TABLE
 @options(Committed)
 @JSON
-def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> int:
+def lag(paths: tuple[Path, ...], committed: Path, group: str) -> int:
     """Show how far consumer groups are behind.
 
     It counts records and time. With a TABLE the time is an upper bound. Exits with 1 if a
@@ -68,13 +55,12 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
     else:
         table = operation.lag(asked, lookup_partitions(paths), now_ms=now_ms)
     rows = table.to_pylist()
-    show_rows(rows, _LAG, as_json)
+    show_rows(rows, all_but(rows, "log_start_offset", "newest_timestamp"))
     untold = sum(row["reason"] in ("unreadable", "no-partition", "not-covered") for row in rows)
     most = max((row["lag_ms"] for row in rows), default=-1)
     summary = {"partitions": len(rows), "untold": untold, "most_ms": most}
     say_summary(
         summary,
-        as_json,
         [
             f"{counted(len(rows), 'partition')}, {max(most, 0)} ms at most; {untold} could not be"
             " told"
@@ -88,7 +74,7 @@ def lag(paths: tuple[Path, ...], committed: Path, group: str, as_json: bool) -> 
 @TOPICS
 @JSON
 @MAX_BATCH_BYTES
-def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
+def latency(log_dirs: tuple[Path, ...], topics: str) -> int:
     """Show how late records reached the broker.
 
     The largest value is right for the --margin of other commands. Exits with 1 if a partition
@@ -105,7 +91,7 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
         )
     table = operation.latency(progress(units, "measuring"))
     rows = table.to_pylist()
-    show_rows(rows, table.column_names, as_json)
+    show_rows(rows, table.column_names)
     most = {source: operation.most_ms(table, source) for source in ("append-time", "mtime")}
     failed = sum(bool(row["reason"]) for row in rows)
     sentences = [
@@ -114,7 +100,6 @@ def latency(log_dirs: tuple[Path, ...], topics: str, as_json: bool) -> int:
     ]
     say_summary(
         {"append_time_ms": most["append-time"], "mtime_ms": most["mtime"], "unreadable": failed},
-        as_json,
         sentences,
     )
     return int(failed > 0)
@@ -134,7 +119,6 @@ def diff(
     until: int | None,
     by: str,
     topics: str,
-    as_json: bool,
 ) -> int:
     """Compare the offsets of two clusters at the same times.
 
@@ -168,7 +152,7 @@ def diff(
             + (f", of a topic like {topics!r}" if topics != "*" else "")
         )
     shown = found if by == "time" else partitions
-    show_rows(shown.to_pylist(), shown.column_names, as_json)
+    show_rows(shown.to_pylist(), shown.column_names)
     total = {name: sum(partitions[name].to_pylist()) for name in _DIFF_TOTALS}
     summary = {
         "partitions": partitions.num_rows,
@@ -182,7 +166,7 @@ def diff(
         f"could not be told: {total['unreadable']}; a group reads at most"
         f" {counted(max(summary['most_again'], 0), 'offset')} twice",
     ]
-    say_summary(summary, as_json, sentences)
+    say_summary(summary, sentences)
     return int(any(total[name] for name in ("only_first", "only_second", "unreadable")))
 
 
@@ -230,7 +214,7 @@ def failover(
     )
     made = exports.export(marks, to="group-csv", missing=missing)
     keep_export(made, output)
-    Rows(as_json=False).exported(made, output)
+    Rows().exported(made, output)
     return 0
 
 

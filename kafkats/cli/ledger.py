@@ -62,7 +62,7 @@ def approve(file: Path, broker: str, by: str) -> None:
 @ledger.command()
 @_FILE
 @JSON
-def show(file: Path, as_json: bool) -> None:
+def show(file: Path) -> None:
     """Show the state of each broker and what it waits for."""
     from kafkats.migration import phases
     from kafkats.migration.ledger import read
@@ -70,14 +70,14 @@ def show(file: Path, as_json: bool) -> None:
     found = read(file)
     migration = phases.state(found.entries)
     rows = phases.rows(migration) if migration else []
-    show_rows([row | {"runs": ", ".join(row["runs"])} for row in rows], _COLUMNS, as_json)
+    show_rows([row | {"runs": ", ".join(row["runs"])} for row in rows], _COLUMNS)
     sentences = [counted(len(found.entries), "entry")]
     if migration:
         sentences = [f"from magic {migration.from_magic} to {migration.to_magic}, {sentences[0]}"]
     if found.torn:
         sentences.append(f"the last entry was cut short and does not count ({found.torn} bytes)")
     summary = {"entries": len(found.entries), "torn": found.torn}
-    say_summary(summary, as_json, sentences)
+    say_summary(summary, sentences)
 
 
 def _add(

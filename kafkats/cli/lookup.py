@@ -11,16 +11,15 @@ import click
 
 from kafkats.cli.generated import taking
 from kafkats.cli.options import JOBS, JSON, LOG_DIRS_OR_TABLE, given_policy
-from kafkats.cli.performing import log_dirs_at, perform, request_of
+from kafkats.cli.performing import perform, request_of
 from kafkats.cli.rows import Rows
 from kafkats.cli.session import session
 from kafkats.cli.streams import warn
 from kafkats.config.given import Given
-from kafkats.config.options import BatchLimit, Dialect, Settings, Topics
+from kafkats.config.options import Settings
 from kafkats.config.settings_read import SEARCHES
 from kafkats.counts import counted
-from kafkats.lookup.options import Export, Logs, Lookup, Search, Table, Times
-from kafkats.request import PolicyContent, Request, Verb
+from kafkats.request import PolicyContent, Request, Verb, models_of
 
 if TYPE_CHECKING:
     from kafkats.execution import Executor
@@ -31,8 +30,8 @@ _NAMED: Final = 5
 
 @click.command()
 @LOG_DIRS_OR_TABLE
-@taking(Times, Table, Lookup, Dialect, Logs, Search, Topics, Settings, JOBS, JSON, BatchLimit)
-def lookup(paths: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
+@taking(*models_of("lookup"), Settings, JOBS, JSON)
+def lookup(paths: tuple[Path, ...], given: Given, executor: Executor) -> int:
     """Show the offset of every partition at a time.
 
     The rows also have the reason, and what a broker would answer. With --every it adds an interval
@@ -42,7 +41,7 @@ def lookup(paths: tuple[Path, ...], given: Given, executor: Executor, as_json: b
     Brokers refuse to search a topic whose message.format.version is below 0.10. kafkats knows that
     setting only from the policy and its exports.
     """
-    rows = Rows(as_json=as_json)
+    rows = Rows()
 
     def sentences(result: Result) -> list[str]:
         found = result.summary()
@@ -51,12 +50,12 @@ def lookup(paths: tuple[Path, ...], given: Given, executor: Executor, as_json: b
         return [_count_sentence(found, rows.untold), *result.remarks]
 
     request = _request("lookup", paths, given)
-    return perform(request, executor, rows, sentences, as_json=as_json)
+    return perform(request, executor, rows, sentences)
 
 
 @click.command()
 @LOG_DIRS_OR_TABLE
-@taking(Export, Logs, Search, Topics, Settings, JOBS, BatchLimit)
+@taking(*models_of("export"), Settings, JOBS)
 def export(paths: tuple[Path, ...], given: Given, executor: Executor) -> int:
     """Write the offsets at a time, for Spark or a consumer group.
 
@@ -71,7 +70,7 @@ def export(paths: tuple[Path, ...], given: Given, executor: Executor) -> int:
         return []
 
     request = _request("export", paths, given)
-    return perform(request, executor, Rows(as_json=False), sentences, as_json=False)
+    return perform(request, executor, Rows(), sentences)
 
 
 def _request(verb: Verb, paths: tuple[Path, ...], given: Given) -> Request:
@@ -81,15 +80,14 @@ def _request(verb: Verb, paths: tuple[Path, ...], given: Given) -> Request:
     from kafkats.flow.verbs.lookup import refuse_named
     from kafkats.tables import table_in
 
-    policy = None
+    policy, table = None, table_in(paths)
     if given.named & Settings.model_fields.keys():
-        table = table_in(paths)
         if table is not None or given.values.get("every") is not None:
             refuse_named(given.named, table)
         policy = PolicyContent.of(given_policy(given, reads=SEARCHES))
     if verb == "lookup" and session().front.separate:
-        given = _of_a_job(given, searches=table_in(paths) is None)
-    return request_of(verb, given, log_dirs=log_dirs_at(paths), policy=policy)
+        given = _of_a_job(given, searches=table is None)
+    return request_of(verb, given, paths, policy=policy)
 
 
 def _of_a_job(given: Given, *, searches: bool) -> Given:

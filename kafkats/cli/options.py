@@ -40,7 +40,13 @@ LOG_DIRS_OR_TABLE = click.argument(
     "paths", metavar="LOG_DIR...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 PLAN = click.argument("folder", metavar="PLAN", type=click.Path(path_type=Path))
-JSON = options(Json)
+
+
+def _print_json(context: click.Context, _parameter: click.Parameter, as_json: bool) -> None:
+    context.ensure_object(Session).as_json = as_json
+
+
+JSON = options(Json, as_json={"expose_value": False, "callback": _print_json})
 FILES = options(EveryFile)
 TOPICS = options(Topics)
 POLICY = options(Settings)
@@ -75,8 +81,8 @@ MAX_BATCH_BYTES = options(BatchLimit, max_batch_bytes={"expose_value": False, "c
 
 
 def units_of(log_dirs: Iterable[Path], topics: str, policy: Policy) -> list[Unit]:
-    """Return the units of a command that is no request. Raises as `flow.units.units_in`."""
-    from kafkats.flow.units import units_in
+    """Return the units of a command that is no request. Raises as `dialects.units_in`."""
+    from kafkats.plans.dialects import units_in
 
     fine = session().front.fields.get("no_topic_is_fine", False)
     units = units_in(log_dirs, topics, policy=policy, none_is_fine=fine)

@@ -17,21 +17,19 @@ from kafkats.cli.terminal import say_summary
 from kafkats.config.given import Given
 from kafkats.config.options import Topics
 from kafkats.errors import KafkatsError, UsageError
+from kafkats.plans.files import check_place
 from kafkats.request import LogDirectory, Request, Verb, models_of, read_request
-from kafkats.result import Rate, Result, check_place, write_result
+from kafkats.result import Rate, Result, write_result
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
     from kafkats.execution import Executor
 
 
-def log_dirs_at(paths: Iterable[Path]) -> list[LogDirectory]:
-    """Return the log directories of a request; whatever volume is there will do."""
-    return [LogDirectory(path=path) for path in paths]
-
-
-def request_of(verb: Verb, given: Given, **fields: Any) -> Request:
-    """Return a request with the options that the command line names, and further `fields`."""
+def request_of(verb: Verb, given: Given, paths: Iterable[Path] = (), **fields: Any) -> Request:
+    """Return a request about the log directories at `paths`, whatever volumes are there, with the
+    options that the command line names, and further `fields`.
+    """
     named = {
         model.__name__: {
             name: given.values[name] for name in model.model_fields if name in given.named
@@ -40,7 +38,8 @@ def request_of(verb: Verb, given: Given, **fields: Any) -> Request:
     }
     options = {name: values for name, values in named.items() if values}
     fields = {**session().front.fields, **fields}
-    return Request(verb=verb, made_ms=given.now_ms, options=options, **fields)
+    log_dirs = [LogDirectory(path=path) for path in paths]
+    return Request(verb=verb, made_ms=given.now_ms, options=options, log_dirs=log_dirs, **fields)
 
 
 def perform(
@@ -49,7 +48,6 @@ def perform(
     show: flow.Show,
     sentences: Callable[[Result], Sequence[str]],
     *,
-    as_json: bool,
     policy: Policy | None = None,
     code_of: Callable[[Result], int] = lambda result: result.exit_code,
 ) -> int:
@@ -64,7 +62,7 @@ def perform(
     if result.did_something:
         summary = result.summary()
         summary |= {"exit_code": code} if "exit_code" in summary else {}
-        say_summary(summary, as_json, sentences(result))
+        say_summary(summary, sentences(result))
     if result.error is not None:
         raise result.error.as_error()
     return code
@@ -91,7 +89,7 @@ def run_request(
     """
     ready_streams()
     try:
-        check_place(files.result)
+        check_place(files.result, "the result")
         result = _result_of(files.request, session, verb, begun)
         result.rates = {stage: Rate.model_validate(rate) for stage, rate in files.rates.items()}
         if result.did_something:
@@ -120,9 +118,7 @@ def _result_of(
             begun(request)
         deployment = session.front.deployment().bounded()
         with click.Context(click.Command("request"), obj=session):
-            return flow.run(
-                request, session.executor, show=Rows(as_json=False), deployment=deployment
-            )
+            return flow.run(request, session.executor, show=Rows(), deployment=deployment)
     except KafkatsError as e:
         result = Result(verb=verb)
         result.fail(e)

@@ -12,13 +12,14 @@ import click
 
 from kafkats.cli.generated import options, taking
 from kafkats.cli.options import (
+    BY,
     JOBS,
     JSON,
     LOG_DIRS,
     MAX_BATCH_BYTES,
     given_policy,
 )
-from kafkats.cli.performing import log_dirs_at, perform, request_of
+from kafkats.cli.performing import perform, request_of
 from kafkats.cli.rows import Rows
 from kafkats.cli.streams import say
 from kafkats.cli.terminal import (
@@ -27,16 +28,12 @@ from kafkats.cli.terminal import (
     seen_sentences,
 )
 from kafkats.config.given import Given
-from kafkats.config.options import BatchLimit, Dialect, IndexSettings, Report, Settings, Topics
+from kafkats.config.options import Dialect, IndexSettings, Report, Settings, Topics
 from kafkats.config.settings_read import INDEXES
 from kafkats.counts import counted
 from kafkats.generations import DEFAULT_RULE
-from kafkats.inspect.options import Census, Deep, Inventory, ProofOptions, Remarks, VerifyDepth
-from kafkats.migration.options import Certify, Step
-from kafkats.plans.current_user import this_user
-from kafkats.plans.options import User
-from kafkats.recovery.options import Preflight
-from kafkats.request import PolicyContent
+from kafkats.inspect.options import Deep, Inventory, ProofOptions, Remarks, VerifyDepth
+from kafkats.request import PolicyContent, models_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,33 +43,31 @@ if TYPE_CHECKING:
     from kafkats.plans.rows import LocatedFinding
     from kafkats.result import Result
 
-FINDINGS_EXIT: Final = 1
-
 
 @click.command()
 @LOG_DIRS
-@taking(Inventory, Report, Topics, JOBS, JSON, BatchLimit)
-def inventory(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
+@taking(*models_of("inventory"), JOBS, JSON)
+def inventory(log_dirs: tuple[Path, ...], given: Given, executor: Executor) -> int:
     """List what is on the disks: bytes, offsets, times, formats.
 
     It reads only the ends of files; with --by format, every batch. Use verify to find damage, and
     census for the formats of a migration.
     """
-    request = request_of("inventory", given, log_dirs=log_dirs_at(log_dirs))
-    rows, by_format = Rows(as_json=as_json), given.of(Inventory).by == "format"
+    request = request_of("inventory", given, log_dirs)
+    rows, by_format = Rows(), given.of(Inventory).by == "format"
 
     def sentences(result: Result) -> list[str]:
         summary = result.summary()
         first = [formats_sentence(summary)] if by_format else seen_sentences(summary)
         return [*first, *rows.said]
 
-    return perform(request, executor, rows, sentences, as_json=as_json)
+    return perform(request, executor, rows, sentences)
 
 
 @click.command()
 @LOG_DIRS
-@taking(Census, Report, Topics, JOBS, JSON, BatchLimit)
-def census(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
+@taking(*models_of("census"), JOBS, JSON)
+def census(log_dirs: tuple[Path, ...], given: Given, executor: Executor) -> int:
     """List bytes, batches and records by message format.
 
     Use it for a migration: it has more groups than inventory --by format, and writes a report.
@@ -81,31 +76,19 @@ def census(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json
     and the bytes of each topic that a broker has to convert for old fetches, so that it cannot send
     them from the file (zero-copy.json).
     """
-    request = request_of("census", given, log_dirs=log_dirs_at(log_dirs))
-    rows = Rows(as_json=as_json)
-
-    def sentences(result: Result) -> list[str]:
-        return [formats_sentence(result.summary()), *rows.said]
-
-    return perform(request, executor, rows, sentences, as_json=as_json)
+    rows = Rows()
+    return perform(
+        request_of("census", given, log_dirs),
+        executor,
+        rows,
+        lambda result: [formats_sentence(result.summary()), *rows.said],
+    )
 
 
 @click.command()
 @click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, type=click.Path(path_type=Path))
-@taking(
-    Certify,
-    ProofOptions,
-    IndexSettings,
-    Step,
-    User,
-    Topics,
-    Settings,
-    JOBS,
-    JSON,
-    BatchLimit,
-    by={"default": this_user},
-)
-def certify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
+@taking(*models_of("certify"), Settings, BY, JOBS, JSON)
+def certify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, by: str) -> int:
     """Certify that no batch has an older or newer message format.
 
     --min-magic and --max-magic are the bounds. It reads every batch, and exits with 1 if one lies
@@ -117,21 +100,16 @@ def certify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_jso
     written = given.of(ProofOptions)
     proves = written.of_plan or written.of_run
     policy = given_policy(given, reads=INDEXES) if proves else None
-    request = request_of(
-        "certify",
-        given,
-        log_dirs=log_dirs_at(log_dirs),
-        policy=policy and PolicyContent.of(policy),
-        by=given.of(User).by,
-    )
-    rows = Rows(as_json=as_json)
+    content = policy and PolicyContent.of(policy)
+    request = request_of("certify", given, log_dirs, policy=content, by=by)
+    rows = Rows()
 
     def sentences(result: Result) -> list[str]:
         certified = result.certificate
         told = certificate_sentences(certified) if certified else _check_sentences(result.summary())
         return [*rows.said, *told]
 
-    return perform(request, executor, rows, sentences, as_json=as_json)
+    return perform(request, executor, rows, sentences)
 
 
 def _check_sentences(found: Mapping[str, Any]) -> list[str]:
@@ -145,51 +123,29 @@ def _check_sentences(found: Mapping[str, Any]) -> list[str]:
 
 @click.command()
 @LOG_DIRS
-@taking(Preflight, Report, JOBS, JSON)
-def preflight(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
+@taking(*models_of("preflight"), JOBS, JSON)
+def preflight(log_dirs: tuple[Path, ...], given: Given, executor: Executor) -> int:
     """Predict the start of a broker on its log directories.
 
     Name all log.dirs of the broker. Beside a running broker it predicts the start after a kill at
     this moment. Exits with 0 if the broker starts and loses nothing.
     """
-    request = request_of("preflight", given, log_dirs=log_dirs_at(log_dirs))
-    rows = Rows(as_json=as_json)
-    return perform(request, executor, rows, lambda _: rows.said, as_json=as_json)
+    rows = Rows()
+    return perform(request_of("preflight", given, log_dirs), executor, rows, lambda _: rows.said)
 
 
 @click.command()
 @LOG_DIRS
-@taking(
-    Deep,
-    VerifyDepth,
-    IndexSettings,
-    Topics,
-    Settings,
-    Remarks,
-    Report,
-    ProofOptions,
-    Step,
-    User,
-    JOBS,
-    JSON,
-    BatchLimit,
-    by={"default": this_user},
-)
-def verify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
+@taking(*models_of("verify"), Settings, Remarks, BY, JOBS, JSON)
+def verify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, by: str) -> int:
     """List the defects of logs and indexes, by kind and severity.
 
     Exits with 1 if one is damage or danger. With --of-plan or --of-run it reads only what was
     written, and exits with 1 unless each file is as planned.
     """
     policy = given_policy(given, reads=INDEXES)
-    request = request_of(
-        "verify",
-        given,
-        log_dirs=log_dirs_at(log_dirs),
-        policy=PolicyContent.of(policy),
-        by=given.of(User).by,
-    )
-    rows = Rows(as_json=as_json, remarks=given.of(Remarks).remarks)
+    request = request_of("verify", given, log_dirs, policy=PolicyContent.of(policy), by=by)
+    rows = Rows(remarks=given.of(Remarks).remarks)
 
     def sentences(result: Result) -> list[str]:
         if rows.looked is None:
@@ -203,7 +159,7 @@ def verify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json
             told.append(_next(log_dirs, given))
         return told
 
-    return perform(request, executor, rows, sentences, as_json=as_json, policy=policy)
+    return perform(request, executor, rows, sentences, policy=policy)
 
 
 def _next(log_dirs: Sequence[Path], given: Given) -> str:
@@ -281,7 +237,7 @@ def dump(file: Path, deep: bool, dialect: str | None) -> int:
     for row in operation(file, deep=deep, dialect=dialect):
         left |= row["kind"] in LEFT
         say(json.dumps(row))
-    return FINDINGS_EXIT if left else 0
+    return int(left)
 
 
 COMMANDS: Final = (inventory, census, certify, preflight, verify, dump)

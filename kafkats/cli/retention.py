@@ -10,7 +10,7 @@ import click
 from kafkats.cli.generated import taking
 from kafkats.cli.options import JOBS, JSON, LOG_DIRS, given_policy, units_of
 from kafkats.cli.spark import Commands
-from kafkats.cli.terminal import retention_sentences, say_summary, show_rows
+from kafkats.cli.terminal import all_but, retention_sentences, say_summary, show_rows
 from kafkats.config.given import Given, stored
 from kafkats.config.options import Settings, Topics
 from kafkats.counts import counted
@@ -25,31 +25,6 @@ if TYPE_CHECKING:
     from kafkats.config import Policy
     from kafkats.execution import Executor
     from kafkats.plans.units import Unit
-
-_BOARD = (
-    "partition_dir",
-    "segments",
-    "bytes",
-    "now_bytes",
-    "day_bytes",
-    "week_bytes",
-    "pinned_bytes",
-    "kept_by",
-    "kept_offset",
-    "why",
-)
-_SIMULATED = (
-    "partition_dir",
-    "batches",
-    "segments",
-    "simulated",
-    "rolled_by",
-    "open_files",
-    "simulated_open_files",
-    "largest_bytes",
-    "longest_kept_ms",
-    "error",
-)
 
 
 def policy_remarks(
@@ -76,9 +51,7 @@ def simulate() -> None:
 @taking(Retain, Topics, Settings)
 @JOBS
 @JSON
-def simulate_retain(
-    log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool
-) -> int:
+def simulate_retain(log_dirs: tuple[Path, ...], given: Given, executor: Executor) -> int:
     """Show what retention deletes, when, and what keeps the rest.
 
     Exits with 1 if an expired segment lies behind one that has not expired.
@@ -99,12 +72,13 @@ def simulate_retain(
     ]
     rows = summary_rows(planned.beside["retention"], options.now_ms)
     rows = with_shares(rows, suspect_shares(executor, rows))
-    show_rows(rows, _BOARD, as_json)
+    hidden = ("vetoed_bytes", "kept_bytes", "until_ms", "unit", "topic")
+    show_rows(rows, all_but(rows, *hidden))
     sums = sums_of(rows)
     sizes = {name: size for name, size in sums.items() if name.endswith("bytes")}
     totals = {**planned.plan.header["totals"], **sizes}
     sentences = [*retention_sentences(totals), *first_remarks(remarks)]
-    say_summary({**totals, "remarks": remarks}, as_json, sentences)
+    say_summary({**totals, "remarks": remarks}, sentences)
     return int(sums["pinned_bytes"] > 0)
 
 
@@ -113,9 +87,7 @@ def simulate_retain(
 @taking(Roll, Simulate, Topics, Settings)
 @JOBS
 @JSON
-def simulate_roll(
-    log_dirs: tuple[Path, ...], given: Given, executor: Executor, as_json: bool
-) -> int:
+def simulate_roll(log_dirs: tuple[Path, ...], given: Given, executor: Executor) -> int:
     """Show the segments that a broker with these settings would have.
 
     They are made from the stored batches. The output has their number and sizes, the files that
@@ -129,7 +101,8 @@ def simulate_roll(
     topics = given.of(Topics).topics
     units = units_of(log_dirs, topics, policy)
     rows = operation.simulate_units(executor, units, policy, options).to_pylist()
-    show_rows(rows, _SIMULATED, as_json)
+    hidden = ("segment_ms", "segment_bytes", "segment_jitter_ms", "days")
+    show_rows(rows, all_but(rows, *hidden))
     totals = {
         name: sum(row[name] or 0 for row in rows)
         for name in ("segments", "simulated", "open_files", "simulated_open_files")
@@ -144,5 +117,5 @@ def simulate_roll(
         *policy_remarks(policy, units, topics, SIMULATION_READS),
         *early_remarks(rows, policy),
     ]
-    say_summary(totals | {"remarks": remarks}, as_json, sentences + first_remarks(remarks))
+    say_summary(totals | {"remarks": remarks}, sentences + first_remarks(remarks))
     return int(any(row["error"] for row in rows))

@@ -10,6 +10,7 @@ from kafkats.cli.making import follows, show_plan_rows, together
 from kafkats.cli.session import session
 from kafkats.cli.streams import say, warn
 from kafkats.cli.terminal import (
+    all_but,
     export_sentences,
     problem_sentences,
     proof_sentences,
@@ -81,17 +82,6 @@ _ANSWERS: Final = (
     "differs",
     "evidence",
 )
-_MARKS: Final = (
-    "topic",
-    "partition",
-    "target",
-    "offset",
-    "timestamp",
-    "reason",
-    "evidence",
-    "log_start",
-    "log_end",
-)
 _CHANGED: Final = ("what", "log_dir", "partition_dir", "base_offset", "was", "now", "breaks")
 _ENDED: Final = {
     "undo": ("outcome", "partition_dir", "files", "error"),
@@ -106,8 +96,9 @@ class Rows(Show):
     `files`: every file. Without `remarks` of the findings only damage and danger are shown.
     """
 
-    def __init__(self, *, as_json: bool, files: bool = False, remarks: bool = False) -> None:
-        self.as_json, self.files, self.remarks = as_json, files, remarks
+    def __init__(self, *, files: bool = False, remarks: bool = False) -> None:
+        self.as_json = session().as_json
+        self.files, self.remarks = files, remarks
         self.planned_in: tuple[Planned, Path] | None = None
         self.said: list[str] = []
         self.plan: Plan | None = None
@@ -121,7 +112,7 @@ class Rows(Show):
         return not self.as_json and session().front.most_rows is None
 
     def planned(self, planned: Planned, folder: Path) -> None:
-        show_plan_rows(planned.plan, as_json=self.as_json, files=self.files)
+        show_plan_rows(planned.plan, files=self.files)
         self.planned_in = planned, folder
 
     def applied(self, plan: Plan, applied: Applied) -> None:
@@ -132,18 +123,18 @@ class Rows(Show):
             if self.as_json or (row["outcome"] != "already" and not follows(plan, row))
         ]
         every_file = self.as_json or self.files
-        show_rows(together(plan, shown, every_file=every_file), _RAN, self.as_json)
+        show_rows(together(plan, shown, every_file=every_file), _RAN)
         self.said = proof_sentences(applied.proof) if applied.proof else []
         self.plan = plan
 
     def ended(self, verb: str, ended: Ended) -> None:
-        show_rows(ended.rows, _ENDED[verb], self.as_json)
+        show_rows(ended.rows, _ENDED[verb])
 
     def started(self, start: BrokerStart, said: Sequence[str]) -> None:
         from kafkats.recovery.rows import start_row
 
         if self.as_json:
-            show_rows([start_row(one) for one in start.partitions], (), self.as_json)
+            show_rows([start_row(one) for one in start.partitions], ())
         self.said = list(said)
 
     def verified(self, looked: Looked) -> None:
@@ -159,7 +150,7 @@ class Rows(Show):
             key=lambda f: -SEVERITIES.index(f["severity"]),
         )
         worded = [{**row, "severity": severity_word(row["severity"])} for row in shown]
-        show_rows(shown if self.as_json else worded, _FINDING, self.as_json)
+        show_rows(shown if self.as_json else worded, _FINDING)
 
     def proof(self, proof: Proof) -> None:
         self.said = proof_sentences(proof)
@@ -168,34 +159,32 @@ class Rows(Show):
         columns = list(rows[0]) if rows else []
         if by == "partition":
             columns = [name for name in columns if name != "partitions"]
-        show_rows(rows, columns, self.as_json)
+        show_rows(rows, columns)
         self.said = unread_sentences(segments)
 
     def formats(self, table: pa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
         from kafkats.migration import census
 
-        show_rows(rows, _worth_showing(_FORMATS, rows), self.as_json)
+        show_rows(rows, _worth_showing(_FORMATS, rows))
         losing = [row for row in census.zero_copy(table) if row["fetch_0_1_converted"]]
         if self._for_people and losing:
             say(
                 "\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the"
                 " file, for old fetches:"
             )
-        show_rows(losing, _worth_showing(_ZERO_COPY, losing), self.as_json)
+        show_rows(losing, _worth_showing(_ZERO_COPY, losing))
         if self._for_people and losing:
             say(f"{census.ON_4X}\n")
         self.said = problem_sentences(census.problems(table))
 
     def certified(self, certificate: Certificate) -> None:
-        show_rows(certificate.refusals, (*_WHERE, "kind", "reason"), self.as_json)
+        show_rows(certificate.refusals, (*_WHERE, "kind", "reason"))
         outside = certificate.exceptions
-        show_rows(
-            outside if self.as_json else _by_magic(outside), (*_WHERE, *_BY_MAGIC), self.as_json
-        )
+        show_rows(outside if self.as_json else _by_magic(outside), (*_WHERE, *_BY_MAGIC))
 
     def rechecked(self, again: Recheck) -> None:
         rows = [one._asdict() for one in again.differences]
-        show_rows(rows, _CHANGED, self.as_json)
+        show_rows(rows, _CHANGED)
 
     def looked_up(self, found: pa.Table) -> None:
         rows = found.to_pylist()
@@ -203,11 +192,13 @@ class Rows(Show):
         self.untold = sum(bool(row["partition_dir"]) for row in unread)
         same = "" if any(row["differs"] for row in rows) else "kafka_offset"
         columns = [name for name in _ANSWERS if name != same]
-        show_rows([_timed(row) for row in rows], columns, self.as_json)
+        show_rows([_timed(row) for row in rows], columns)
 
     def marks(self, marks: Sequence[Mark]) -> None:
         rows = [mark._asdict() for mark in marks]
-        show_rows([_timed(row) for row in rows], _MARKS, self.as_json)
+        hidden = ("broker", "gone", "timestamp_utc", "target_ms", "word")
+        timed = [_timed(row) for row in rows]
+        show_rows(timed, all_but(timed, *hidden))
 
     def exported(self, made: Export, output: Path | None) -> None:
         if output is None:

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kafkats.cli.generated import Spreading, taking
 from kafkats.cli.making import show_plan
-from kafkats.cli.options import FILES, JOBS, JSON, LOG_DIRS, PLAN
-from kafkats.cli.performing import log_dirs_at, perform, request_of
+from kafkats.cli.options import BY, FILES, JOBS, JSON, LOG_DIRS, PLAN
+from kafkats.cli.performing import perform, request_of
 from kafkats.cli.rows import Rows
 from kafkats.cli.session import LazyExecutor, session
 from kafkats.cli.streams import warn
 from kafkats.cli.terminal import (
     certificate_sentences,
-    freed_sentences,
     released_sentences,
     run_sentences,
     show_rows,
 )
-from kafkats.config.options import BatchLimit, Vouched, WorkArea
+from kafkats.counts import size_text
 from kafkats.errors import UsageError
 from kafkats.flow import Show
-from kafkats.migration.options import UndoCertify
-from kafkats.plans.current_user import this_user
-from kafkats.plans.options import Apply, Approval, Holder, Purge, Release, User
-from kafkats.request import ApprovalAsked, PlanName, ReservationAsked, RunName
+from kafkats.plans.options import Apply, Approval, Holder, Release
+from kafkats.request import ApprovalAsked, Folder, models_of
+from kafkats.reserving import Wish
 
 if TYPE_CHECKING:
     from kafkats.config.given import Given
@@ -44,20 +42,8 @@ _RUNS = click.argument(
 
 @click.command()
 @PLAN
-@taking(
-    Apply,
-    Approval,
-    Vouched,
-    WorkArea,
-    Holder,
-    User,
-    JOBS,
-    FILES,
-    JSON,
-    BatchLimit,
-    by={"default": this_user},
-)
-def apply(folder: Path, given: Given, executor: Executor, files: bool, as_json: bool) -> int:
+@taking(*models_of("apply"), Approval, Holder, BY, JOBS, FILES, JSON)
+def apply(folder: Path, given: Given, executor: Executor, by: str, files: bool) -> int:
     """Carry out an approved plan, and prove the result.
 
     Exits with 1 if a written file is not as planned. Repeat it to finish an interrupted run;
@@ -71,8 +57,9 @@ def apply(folder: Path, given: Given, executor: Executor, files: bool, as_json: 
         values={**given.values, "prove": prove},
         named=(given.named | {"prove"}) - {"digest"},
     )
-    request = request_of("apply", given, plan=PlanName(folder=folder, digest=digest), **_who(given))
-    rows = Rows(as_json=as_json, files=files)
+    plan = Folder(folder=folder, digest=digest)
+    request = request_of("apply", given, plan=plan, by=by, **_who(given))
+    rows = Rows(files=files)
 
     def sentences(result: Result) -> list[str]:
         assert rows.plan is not None
@@ -85,32 +72,30 @@ def apply(folder: Path, given: Given, executor: Executor, files: bool, as_json: 
         left = not separate and any(run.left for run in result.runs)
         return result.exit_code or int(left)
 
-    return perform(request, executor, rows, sentences, as_json=as_json, code_of=code_of)
+    return perform(request, executor, rows, sentences, code_of=code_of)
 
 
 @click.command(cls=Spreading)
 @_RUNS
-@taking(Approval, UndoCertify, Holder, User, JOBS, JSON, by={"default": this_user})
-def undo(folders: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
+@taking(*models_of("undo"), Approval, Holder, BY, JOBS, JSON)
+def undo(folders: tuple[Path, ...], given: Given, executor: Executor, by: str) -> int:
     """Put back every file of a run.
 
     Bytes, times, mode, owner and attributes are as before. Name the latest of several runs first.
     If a run cannot be undone, the runs named after it are not undone either.
     """
-    request = request_of("undo", given, runs=_runs(folders), **_who(given))
+    request = request_of("undo", given, runs=_runs(folders), by=by, **_who(given))
 
     def sentences(result: Result) -> list[str]:
-        certified = result.certificate
-        return [*result.remarks, *(certificate_sentences(certified) if certified else ())]
+        return [*result.remarks, *certificate_sentences(result.certificate)]
 
-    rows = Rows(as_json=as_json)
-    return perform(request, executor, rows, sentences, as_json=as_json)
+    return perform(request, executor, Rows(), sentences)
 
 
 @click.command()
 @_RUNS
-@taking(Purge, JOBS, JSON)
-def purge(folders: tuple[Path, ...], given: Given, executor: Executor, as_json: bool) -> int:
+@taking(*models_of("purge"), JOBS, JSON)
+def purge(folders: tuple[Path, ...], given: Given, executor: Executor) -> int:
     """Delete the old files of a run: only this frees their space.
 
     The run cannot be undone after that.
@@ -118,19 +103,18 @@ def purge(folders: tuple[Path, ...], given: Given, executor: Executor, as_json: 
     request = request_of("purge", given, runs=_runs(folders))
 
     def sentences(result: Result) -> list[str]:
-        freed = freed_sentences(sum(run.freed_bytes for run in result.runs))
+        freed = size_text(sum(run.freed_bytes for run in result.runs))
         not_due = [run.folder for run in result.runs if run.not_due]
         left = [f"{folder}: ended too recently, left alone" for folder in not_due]
-        return [*freed, *result.remarks, *left]
+        return [f"{freed} freed", *result.remarks, *left]
 
-    rows = Rows(as_json=as_json)
-    return perform(request, executor, rows, sentences, as_json=as_json)
+    return perform(request, executor, Rows(), sentences)
 
 
 @click.command()
 @LOG_DIRS
-@taking(Release, WorkArea, JSON)
-def release(log_dirs: tuple[Path, ...], given: Given, as_json: bool) -> int:
+@taking(*models_of("release"), Release, JSON)
+def release(log_dirs: tuple[Path, ...], given: Given) -> int:
     """Break the reservation of log directories.
 
     Others can then plan and apply there. The plan that held the reservation is refused if they
@@ -139,36 +123,31 @@ def release(log_dirs: tuple[Path, ...], given: Given, as_json: bool) -> int:
     from kafkats.execution import LocalExecutor
 
     holder = given.of(Release).holder
-    request = request_of(
-        "release",
-        given,
-        log_dirs=log_dirs_at(log_dirs),
-        reservation=None if holder is None else ReservationAsked(holder=holder),
-    )
+    reservation = None if holder is None else Wish(holder)
+    request = request_of("release", given, log_dirs, reservation=reservation)
 
     def sentences(result: Result) -> list[str]:
-        if as_json:
-            show_rows([one.model_dump() for one in result.released], (), as_json)
-        for one in result.released:
-            if one.error and not as_json:
-                warn(f"kafkats: {one.error}")
+        if session().as_json:
+            show_rows([asdict(one) for one in result.released], ())
+        else:
+            for error in filter(None, (one.error for one in result.released)):
+                warn(f"kafkats: {error}")
         return released_sentences(result.released)
 
     executor = session().executor or LazyExecutor(LocalExecutor)  # nothing is run in one
-    return perform(request, executor, Show(), sentences, as_json=as_json)
+    return perform(request, executor, Show(), sentences)
 
 
-def _runs(folders: Sequence[Path]) -> list[RunName]:
-    return [RunName(folder=folder) for folder in folders]
+def _runs(folders: Sequence[Path]) -> list[Folder]:
+    return [Folder(folder=folder) for folder in folders]
 
 
-def _who(given: Given) -> dict[str, object]:
-    """Return the fields of a request that say who approved, who reserved and who does it."""
+def _who(given: Given) -> dict[str, Any]:
+    """Return the fields of a request that say who approved and who reserved."""
     record, holder = given.of(Approval).approval, given.of(Holder).holder
     return {
         "approval": None if record is None else ApprovalAsked(record=record),
-        "reservation": ReservationAsked(holder=holder) if holder else None,
-        "by": given.of(User).by,
+        "reservation": Wish(holder) if holder else None,
     }
 
 
@@ -178,7 +157,9 @@ def _ask_for_approval(folder: Path) -> str:
     made = read_plan(folder)
     if not sys.stdin.isatty():
         raise UsageError("apply needs --digest: no terminal to ask on; `kafkats show` prints it")
-    show_plan(made, folder, as_json=False)
+    as_json, session().as_json = session().as_json, False  # a person reads it
+    show_plan(made, folder)
+    session().as_json = as_json
     click.confirm("Apply this plan?", abort=True)
     return made.digest
 

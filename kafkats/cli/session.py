@@ -15,7 +15,7 @@ import click
 from kafkats.errors import KafkatsError
 from kafkats.execution import Executor, U, Work
 from kafkats.flow import OPEN, Deployment
-from kafkats.result import first_remarks
+from kafkats.result import told
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,6 +78,8 @@ class Session:
     def __init__(self, executor: Executor | None = None, front: Front = SHELL) -> None:
         self.executor = executor
         self.front = front
+        self.as_json = False
+        """Whether the command prints JSON, as --json says."""
         self.summary: dict[str, Any] = {}
         """What the command found: the `summary` of --json."""
         self.error: KafkatsError | None = None
@@ -85,10 +87,7 @@ class Session:
 
     def result(self) -> Mapping[str, Any]:
         """The JSON fields for whoever submitted this: the summary, and the error, if any."""
-        found = {name: value for name, value in self.summary.items() if name != "exit_code"}
-        if "remarks" in found:
-            found["remarks"] = first_remarks(found["remarks"])
-        return found if self.error is None else found | self.error.as_fields()
+        return told(self.summary) | (self.error.as_fields() if self.error else {})
 
 
 def session() -> Session:

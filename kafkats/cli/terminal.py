@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from kafkats.plans.disks import Room
     from kafkats.plans.plan import Plan
     from kafkats.plans.proof import Proof
-    from kafkats.result import Certified, Released, ReservationMade
+    from kafkats.reserving import Released
+    from kafkats.result import Certified, ReservationMade
 
 T = TypeVar("T")
 _NOTES: Final = 10
@@ -48,10 +49,10 @@ _DISKS: Final = 3
 """Log directories whose free space is told where there is enough."""
 
 
-def say_summary(summary: Mapping[str, Any], as_json: bool, sentences: Sequence[str]) -> None:
+def say_summary(summary: Mapping[str, Any], sentences: Sequence[str]) -> None:
     """Print the summary and keep it in the session: a job's result has the same fields."""
     session().summary.update(summary)
-    if as_json:
+    if session().as_json:
         say(json.dumps({"summary": summary}))
     else:
         for sentence in sentences:
@@ -206,7 +207,7 @@ def run_sentences(
 def _after_run(made: Plan, run: str, *, failed: bool) -> list[str]:
     """Return the commands that may follow a run, in the order in which they make sense."""
     operation = OPERATIONS.get(made.operation)
-    if failed or operation is None or not operation.starts_a_broker:
+    if failed or operation is None or not operation.recovers:
         return [f"next: kafkats undo {run} takes it back; kafkats purge {run} frees the old bytes"]
     log_dirs = " ".join(map(quote, dict.fromkeys(made.items["log_dir"].to_pylist())))
     blocked = "next: restore the blocked partitions from a replica, or copy their directories"
@@ -234,8 +235,10 @@ def export_sentences(made: Export, output: Path | None) -> list[str]:
     return first + notes[:_NOTES] + more
 
 
-def certificate_sentences(certified: Certified) -> list[str]:
+def certificate_sentences(certified: Certified | None) -> list[str]:
     """Return what a certificate states, and how to look again if it was written."""
+    if certified is None:
+        return []
     sentences = [certified.statement, f"digest {certified.digest}"]
     if folder := certified.folder:
         sentences.append(
@@ -248,10 +251,6 @@ def proof_sentences(proof: Proof) -> list[str]:
     """Return a line for each wrong file, and the number of those that are as planned."""
     sentences = [f"not as it should be: {reason}" for reason in proof.reasons[:_WRONG]]
     return [*sentences, f"proved: {proof.equal} of {counted(proof.files, 'file')} as planned"]
-
-
-def freed_sentences(freed: int) -> list[str]:
-    return [f"{size_text(freed)} freed"]
 
 
 def reserved_sentences(made: ReservationMade | None) -> list[str]:
@@ -281,13 +280,13 @@ def released_sentences(released: Iterable[Released]) -> list[str]:
     return lines
 
 
-def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    """Print a table of `columns`; with `as_json` or in a scheduler's log a JSON object per row.
+def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Print a table of `columns`; with --json or in a scheduler's log a JSON object per row.
 
     A terminal gets a table per log directory, a pipe one whose first column names it; a single log
     directory is not named. Columns without a value are left out.
     """
-    most = session().front.most_rows
+    as_json, most = session().as_json, session().front.most_rows
     if as_json or most is not None:
         for row in rows if as_json else rows[:most]:
             say(json.dumps(row))
@@ -308,6 +307,11 @@ def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json
         _say_table([row for row in rows if row.get("log_dir") == log_dir], named, width)
 
 
+def all_but(rows: Sequence[Mapping[str, Any]], *hidden: str) -> list[str]:
+    """Return the columns of rows without those that only --json shows."""
+    return [name for name in (rows[0] if rows else ()) if name not in hidden]
+
+
 def _say_table(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], width: int | None
 ) -> None:
@@ -325,28 +329,6 @@ def _cell(value: object, column: str = "") -> str:
     return "" if value is None or value == -1 else shown(str(value))
 
 
-_DOING: Final = {
-    "apply": "writing",
-    "census": "counting",
-    "certify": "certifying",
-    "compare": "comparing",
-    "forecast": "forecasting",
-    "heads": "looking inside",
-    "inventory": "looking",
-    "layouts": "building",
-    "lookup": "searching",
-    "parts": "looking",
-    "preflight": "predicting",
-    "prove": "comparing",
-    "purge": "deleting",
-    "segments": "reading",
-    "simulate": "replaying",
-    "table": "searching",
-    "tails": "looking",
-    "undo": "putting back",
-    "verify": "verifying",
-}
-"""What the terminal shows while a stage runs; others are shown by their own name."""
 _COUNTED: Final = {
     "compare": "files",
     "look for old files": "directories",
@@ -392,7 +374,7 @@ def progress_bar(stage: str, total: int) -> Generator[Callable[[int], None]]:
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as progress:
-        task = progress.add_task(_DOING.get(stage, stage), total=total)
+        task = progress.add_task(stage, total=total)
         yield lambda size: progress.advance(task, size)
 
 

@@ -49,18 +49,15 @@ __all__ = [
     "with_export_file",
     "with_settings",
 ]
-_NAMES: Final = {  # ruff: ignore[non-empty-init-module]
-    "policy": ("Guard", "Policy", "PolicyFile", "Volume"),
-    "reading": ("read_policy", "with_export_file", "with_settings"),
-    "settings": ("TopicSettings",),
-    "values": ("magic_of", "parse_duration", "parse_size", "parse_time"),
-}
-"""The names by module."""
+_MODULES: Final = ("values", "settings", "policy", "reading")  # ruff: ignore[non-empty-init-module]
+"""The modules that have them, each of which imports those before it."""
 
 
 def __getattr__(name: str) -> object:
     """Import one of `__all__`."""
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
+    if name in __all__:
+        for module in _MODULES:
+            found = import_module(f"{__name__}.{module}")
+            if hasattr(found, name):
+                return getattr(found, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

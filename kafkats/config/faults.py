@@ -46,7 +46,7 @@ def fault_text(fault: ErrorDetails) -> str:
     kind, context = fault["type"], fault.get("ctx", {})
     if kind == "missing":
         return "is missing"
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return "unknown key"
     if kind == "value_error":
         return str(context["error"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final
@@ -109,33 +109,26 @@ class PolicyFile(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _names_differ(self) -> PolicyFile:
-        seen: set[str] = set()
-        problems: list[InitErrorDetails] = []
-        for number, volume in enumerate(self.volumes):
-            if volume.name in seen:
-                error = wrong(f"{volume.name!r} is the name of another volume, too")
-                where = ("volumes", number, "name")
-                problems.append({"type": error, "loc": where, "input": volume.name})
-            if volume.name is not None:
-                seen.add(volume.name)
-        if problems:
+    def _check(self) -> PolicyFile:
+        if problems := [*self._same_names(), *self._bad_globs()]:
             raise ValidationError.from_exception_data(type(self).__name__, problems)
         return self
 
-    @model_validator(mode="after")
-    def _globs_can_match(self) -> PolicyFile:
-        problems: list[InitErrorDetails]
+    def _same_names(self) -> Iterator[InitErrorDetails]:
+        seen: set[str | None] = {None}
+        for number, volume in enumerate(self.volumes):
+            if volume.name in seen - {None}:
+                error = wrong(f"{volume.name!r} is the name of another volume, too")
+                where = ("volumes", number, "name")
+                yield {"type": error, "loc": where, "input": volume.name}
+            seen.add(volume.name)
+
+    def _bad_globs(self) -> Iterator[InitErrorDetails]:
         try:
-            problems = [
-                {"type": wrong(message), "loc": ("topics", glob), "input": None}
-                for glob, message in useless(self.topics)
-            ]
+            for glob, message in useless(self.topics):
+                yield {"type": wrong(message), "loc": ("topics", glob), "input": None}
         except PydanticCustomError as e:
-            problems = [{"type": e, "loc": ("topics",), "input": None}]
-        if problems:
-            raise ValidationError.from_exception_data(type(self).__name__, problems)
-        return self
+            yield {"type": e, "loc": ("topics",), "input": None}
 
 
 class Policy(PolicyFile):

@@ -20,15 +20,11 @@ from kafkats.execution.executor import (
     attempt,
     is_last_attempt,
     log_dirs_of,
-    path_of,
 )
-from kafkats.execution.local import SMALL_BYTES, THREAD_BYTES, WORKER_BYTES, LocalExecutor
+from kafkats.execution.local import LocalExecutor
 
 __all__ = [
-    "SMALL_BYTES",
-    "THREAD_BYTES",
     "UNIT_COST",
-    "WORKER_BYTES",
     "Executor",
     "LocalExecutor",
     "U",
@@ -36,5 +32,4 @@ __all__ = [
     "attempt",
     "is_last_attempt",
     "log_dirs_of",
-    "path_of",
 ]

@@ -43,7 +43,7 @@ from kafkats.paths import CLEAN_SHUTDOWN, LOCK, OFFSET_CHECKPOINTS
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, PartitionKey, item_rows
-from kafkats.plans.run import PartitionWork, Run, about, journal_of, run_of, stop_file
+from kafkats.plans.run import PartitionWork, Run, journal_of, run_of, stop_file
 from kafkats.result import ALREADY
 
 _ACTIONS: Final = ("add", "replace", "truncate", "remove", "update")
@@ -55,11 +55,11 @@ def partition_works(plan: Plan, run: Run, folder: Path | None = None) -> list[Pa
     `folder` is the run's: a partition whose proof fails stops the others by a file in it. Raises
     CorruptPlan for items that no operation plans, since a digest only proves approval.
     """
-    writer = operation(plan.operation).writer()
+    writer = operation(plan.operation).writes()
     by_directory: dict[PartitionKey, list[Item]] = {}
     for item in item_rows(plan.items):
         if item["action"] != "blocked":
-            _check_item(item, truncates=operation(plan.operation).truncates)
+            _check_item(item, truncates=operation(plan.operation).recovers)
             writer.check_item(item)
             by_directory.setdefault(journal_of(item), []).append(item)
     for (log_dir, partition), items in by_directory.items():
@@ -136,31 +136,6 @@ def _check_item(item: Item, *, truncates: bool) -> None:
     ):
         raise CorruptPlan(
             f"{file}: action {item['action']!r} does not go with what was there before"
-        )
-
-
-def tell_ledger(run: Run, event: str, *, folder: Path, by: str, now_ms: int) -> None:
-    """Append a run's step to the ledger of its migration, if it belongs to one.
-
-    `event` is started, finished (converted, or converted-back in a rollback) or undone. `folder` is
-    the run's: a rollback reads there what to undo, also for an interrupted run. Raises Refused for
-    a step out of order, UsageError, CorruptFile, StorageFailed.
-    """
-    if not run.ledger:
-        return
-    from kafkats.migration.phases import append_step
-
-    if event == "finished":
-        event = "converted-back" if run.phase == "rollback" else "converted"
-    with about(run.ledger):
-        append_step(
-            run.ledger,
-            event,
-            by=by,
-            now_ms=now_ms,
-            broker=run.broker,
-            phase=run.phase,
-            details={"run_id": run.run_id, "plan": run.digest, "folder": str(folder.absolute())},
         )
 
 
@@ -244,7 +219,7 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Note]]:
             return _finished(area, work, before)
         lease = claim(area, work.partition_dir, work.run_id)
         with _staging(lease):
-            staged = operation(work.operation).writer().stage_partition(work, lease)
+            staged = operation(work.operation).writes().stage_partition(work, lease)
             if not staged.changes:
                 return "nothing", staged.notes
             directory = Path(work.log_dir, work.partition_dir).resolve()

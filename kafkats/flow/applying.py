@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 
+from kafkats.clock import now_ms
 from kafkats.errors import Refused
 from kafkats.execution import Executor
 from kafkats.flow.apply import (
@@ -18,31 +19,28 @@ from kafkats.flow.apply import (
     round_of,
     rounds,
     summarize,
-    tell_ledger,
 )
 from kafkats.flow.ending import (
     ENDED,
     end_partition,
-    ended_as,
     marked_since,
     note_purged,
     note_undone,
+    phase_of,
     refused_end,
     undoable,
 )
+from kafkats.flow.steps import tell_run
 from kafkats.logdir.workarea import work_area
 from kafkats.operations import operation
 from kafkats.plans.facts import ACTIONS
-from kafkats.plans.plan import Plan
+from kafkats.plans.plan import ORDER, Plan
 from kafkats.plans.proof import Proof
 from kafkats.plans.rows import PartitionKey
-from kafkats.plans.run import Run, directories, finish_run, open_run, read_run, run_of, wrote_in
+from kafkats.plans.run import Run, directories, finish_run, open_run, read_run, wrote_in
 from kafkats.plans.volumes import check_volumes, other_volumes, unidentified
-from kafkats.reserving import changing, now_ms
+from kafkats.reserving import changing
 
-_ORDER: Final = [
-    (name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")
-]
 _UNDOABLE: Final = pa.schema([("undoable", pa.bool_())])
 
 Directory = tuple[str, str]
@@ -87,41 +85,43 @@ class Ended(NamedTuple):
             if row["error"]
         ]
 
-    def total(self, name: str) -> int:
-        """The sum of a column."""
-        return sum(row[name] for row in self.rows)
+    @property
+    def files(self) -> int:
+        return sum(row["files"] for row in self.rows)
+
+    @property
+    def freed_bytes(self) -> int:
+        return sum(row["freed_bytes"] for row in self.rows)
 
 
 def apply(
     executor: Executor,
     plan: Plan,
     plan_folder: Path,
+    run: Run,
     folder: Path,
     *,
-    place: Path | None,
-    owner_stopped: bool,
     holder: str,
     by: str,
     prove: bool,
     show: Callable[[Applied], None],
-) -> Applied:
-    """Do what an approved plan says; `folder` is the run's. With `prove` read what was written
+) -> None:
+    """Do what an approved plan says, as its run in `folder`. With `prove` read what was written
     again.
 
     `show` is called when the work is done, also where the report cannot be written: then it is all
     there is to know of it. Raises Refused and its children, StorageFailed, CorruptPlan.
     """
-    run = run_of(plan, place=place, owner_stopped=owner_stopped)
     check_volumes(plan_folder, run.directories)
-    for log_dir in run.directories if place is not None else ():
-        work_area(log_dir, place)  # a run keeps its place: one that never fits would end it
+    for log_dir in run.directories if run.place is not None else ():
+        work_area(log_dir, run.place)  # a run keeps its place: one that never fits would end it
     unnamed = unidentified(plan_folder, run.directories)
     with changing(run, folder, holder=holder, plan_folder=plan_folder) as held:
         held.remarks += unnamed
-        run, _ = open_run(plan, plan_folder, folder, place=place, owner_stopped=owner_stopped)
+        open_run(run, plan_folder, folder)
         held.record(folder)
         works = partition_works(plan, run, folder)
-        tell_ledger(run, "started", folder=folder, by=by, now_ms=now_ms())
+        tell_run(run, "started", folder, by)
         rows = [
             executor.map(
                 "apply",
@@ -133,21 +133,20 @@ def apply(
             )
             for together in rounds(works)
         ]
-        actions = pa.concat_tables(rows or [ACTIONS.empty_table()]).sort_by(_ORDER)
-        left = plan.blocked if operation(plan.operation).whole else 0
+        actions = pa.concat_tables(rows or [ACTIONS.empty_table()]).sort_by(ORDER)
+        left = plan.blocked if operation(plan.operation).recovers else 0
         applied = Applied(actions, summarize(actions), held.remarks, left=left)
         try:
             finish_run(folder, actions, applied.summary)
             if not applied.summary["exit_code"]:
-                tell_ledger(run, "finished", folder=folder, by=by, now_ms=now_ms())
+                tell_run(run, "finished", folder, by)
                 if prove:
-                    from kafkats.flow.proving_apply import prove_apply  # undo starts without it
+                    from kafkats.flow.proving import prove_apply  # undo starts without it
 
                     proof = prove_apply(executor, plan, plan_folder, folder, applied.summary)
                     applied = applied._replace(proof=proof)
         finally:
             show(applied)
-    return applied
 
 
 def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
@@ -167,7 +166,7 @@ def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
         ended = Ended(_undone(executor, run, wrote, others), held.remarks)
         if not ended.exit_code:
             note_undone(folder, now_ms=now_ms())
-            tell_ledger(run, "undone", folder=folder, by=by, now_ms=now_ms())
+            tell_run(run, "undone", folder, by)
     return ended
 
 
@@ -175,9 +174,9 @@ def _undone(
     executor: Executor, run: Run, wrote: frozenset[Directory], others: Mapping[str, Refused]
 ) -> Sequence[Mapping[str, Any]]:
     """Return rows of ENDED, after the undo of each directory that is not on one of `others`."""
-    do = partial(_undo_directory, run, wrote, others)
+    do = partial(_end_directory, run, "undo", others, wrote=wrote)
     rows: list[Mapping[str, Any]] = []
-    if not operation(run.operation).undone_together:
+    if not operation(run.operation).recovers:
         rows = over_directories(executor, "undo", run, do, ENDED, flushes=True).to_pylist()
         return rows
     for refusal in others.values():
@@ -185,7 +184,7 @@ def _undone(
     look = partial(_undoable_directory, run, wrote)
     can = over_directories(executor, "look for old files", run, look, _UNDOABLE)["undoable"]
     for where, may in zip(directories(run), can.to_pylist(), strict=True):
-        if not may and ended_as(run, *where)["phase"] == "purged":
+        if not may and phase_of(run, *where) == "purged":
             raise Refused("the run was purged: nothing can be undone", path=Path(*where))
         if not may:
             raise Refused(
@@ -215,7 +214,8 @@ def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
     they are. What another volume than the run's holds stays.
     """
     run = read_run(folder)
-    do = partial(_purge_directory, run, abandon, other_volumes(folder, run.directories))
+    others = other_volumes(folder, run.directories)
+    do = partial(_end_directory, run, "purge", others, abandon=abandon)
     rows = over_directories(executor, "purge", run, do, ENDED, flushes=True).to_pylist()
     ended = Ended(rows, ())
     remark = "" if ended.exit_code else note_purged(folder, rows, now_ms=now_ms())
@@ -230,11 +230,8 @@ def closed(executor: Executor, folders: Iterable[Path]) -> bool:
         run = read_run(folder)
         check_volumes(folder, run.directories)
         do = partial(_undoable_directory, run, frozenset(wrote_in(folder)))
-        if not all(
-            over_directories(executor, "look for old files", run, do, _UNDOABLE)[
-                "undoable"
-            ].to_pylist()
-        ):
+        found = over_directories(executor, "look for old files", run, do, _UNDOABLE)
+        if not all(found["undoable"].to_pylist()):
             return True
     return False
 
@@ -256,28 +253,25 @@ def over_directories(
     return executor.map(stage, where, do, schema, size=lambda _: 1, flushes=flushes)
 
 
-def _undo_directory(
-    run: Run, wrote: frozenset[Directory], others: Mapping[str, Refused], where: Directory
+def _end_directory(
+    run: Run,
+    verb: Literal["undo", "purge"],
+    others: Mapping[str, Refused],
+    where: Directory,
+    *,
+    wrote: Collection[Directory] = (),
+    abandon: bool = False,
 ) -> pa.RecordBatch:
-    row = _elsewhere(others, where) or end_partition(run, "undo", *where, wrote=where in wrote)
+    """Return the row of ENDED, a refusal on a volume of `others`."""
+    if (refusal := others.get(where[0])) is not None:
+        row = refused_end(*where, refusal)
+    else:
+        row = end_partition(run, verb, *where, wrote=where in wrote, abandon=abandon)
     return pa.RecordBatch.from_pylist([row], schema=ENDED)
-
-
-def _purge_directory(
-    run: Run, abandon: bool, others: Mapping[str, Refused], where: Directory
-) -> pa.RecordBatch:
-    row = _elsewhere(others, where) or end_partition(run, "purge", *where, abandon=abandon)
-    return pa.RecordBatch.from_pylist([row], schema=ENDED)
-
-
-def _elsewhere(others: Mapping[str, Refused], where: Directory) -> dict[str, Any] | None:
-    """Return the row of ENDED of a directory whose volume is not the run's."""
-    refusal = others.get(where[0])
-    return None if refusal is None else refused_end(*where, refusal)
 
 
 def _undoable_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:
     can = undoable(run, *where, wrote=where in wrote)
-    if can and operation(run.operation).undone_together:
+    if can and operation(run.operation).recovers:
         can = not marked_since(run, *where)
     return pa.RecordBatch.from_pylist([{"undoable": can}], schema=_UNDOABLE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kafkats.config.options import BatchLimit
 from kafkats.deployment import OPEN, Deployment
 from kafkats.errors import KafkatsError, UsageError, is_out_of_memory
-from kafkats.request import Identity, LogDirectory, Request, models_of
+from kafkats.request import VERBS, Identity, LogDirectory, Request, models_of
 from kafkats.result import Result
 from kafkats.text import Flag, Text
 
@@ -105,36 +105,14 @@ def run(
     return work.done.finish()
 
 
-_PARTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "apply": ("plan", "approval"),
-    "census": ("log_dirs",),
-    "certify": ("", "log_dirs", "policy"),
-    "export": ("log_dirs", "policy"),
-    "inventory": ("log_dirs",),
-    "lookup": ("log_dirs", "policy"),
-    "plan": ("log_dirs", "policy"),
-    "preflight": ("log_dirs",),
-    "purge": ("runs",),
-    "release": ("log_dirs",),
-    "undo": ("runs", "approval"),
-    "verify": ("log_dirs", "policy"),
-}
-"""The parts of a request that a verb has, the one that it needs first. A certify needs none: it may
-also name a certificate.
-"""
-
-
 def _check_parts(request: Request) -> None:
-    """Raise UsageError for a request that names nothing to do, or parts that its verb ignores.
-
-    Log directories are also named for their identities.
-    """
-    needed, *others = _PARTS[request.verb]
+    """Raise UsageError for a request that names nothing to do, or parts that its verb ignores."""
+    _, needed, also, _ = VERBS[request.verb]
     if needed and not getattr(request, needed):
         words = "a plan and its digest" if needed == "plan" else needed
         raise UsageError(f"{request.verb} needs {words}")
     for name in ("approval", "plan", "policy", "runs"):
-        if name not in (needed, *others) and getattr(request, name):
+        if name not in (needed, *also) and getattr(request, name):
             raise UsageError(f"{name}: {request.verb} has no such part")
 
 
@@ -164,13 +142,7 @@ def seen(log_dirs: Iterable[str]) -> list[LogDirectory]:
     """Return log directories with the identities that are there now."""
     from kafkats.logdir.volume import volume_at
 
-    found = []
-    for path in log_dirs:
-        volume = volume_at(path)
-        identity = (
-            Identity(cluster=volume.cluster_id, node=volume.node_id, directory=volume.directory_id)
-            if volume
-            else None
-        )
-        found.append(LogDirectory(path=Path(path), identity=identity))
-    return found
+    return [
+        LogDirectory(path=Path(path), identity=volume and Identity.of(volume))
+        for path, volume in ((path, volume_at(path)) for path in log_dirs)
+    ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -21,20 +21,29 @@ from kafkats.logdir.resume_checks import check_way_back
 from kafkats.logdir.staging import kept_files
 from kafkats.logdir.swap import stands
 from kafkats.logdir.workarea import ROOT_FIRST, Site, site, work_area
+from kafkats.plans.columns import schema_of
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.files import write_json
 from kafkats.plans.run import Run
 
-ENDED: Final = pa.schema([
-    *DIRECTORY,
-    ("outcome", pa.string()),     # changeset.Outcome.state; refused, failed
-    ("files", pa.int64()),
-    ("freed_bytes", pa.int64()),  # disk space freed by purge
-    ("error", pa.string()),
-    ("exit_code", pa.int64()),
-])  # fmt: skip
-"""The result of undo or purge in one partition directory."""
 
+class EndedRow(NamedTuple):
+    """The result of undo or purge in one partition directory.
+
+    `outcome` is changeset.Outcome.state, refused or failed; `freed_bytes` is disk space that purge
+    freed.
+    """
+
+    log_dir: str
+    partition_dir: str
+    outcome: str
+    files: int = 0
+    freed_bytes: int = 0
+    error: str = ""
+    exit_code: int = 0
+
+
+ENDED: Final = schema_of(EndedRow)
 ENDED_AS: Final = pa.schema([
     *DIRECTORY,
     ("phase", pa.string()),
@@ -56,43 +65,30 @@ def end_partition(
     `wrote`: the run's report says that it wrote here, so an undo must find something. `abandon`
     allows purge to end an interrupted run too, and leaves its files as they are.
     """
-    row = _nothing_done(log_dir, partition_dir)
+    freed = 0
     try:
-        area = work_area(log_dir, run.place)
-        place = site(area, partition_dir, run.run_id)
+        place = _site(run, log_dir, partition_dir)
+        area = place.area
         if verb == "undo":
             outcome = undo(area, partition_dir, run.run_id, owner_stopped=run.owner_stopped)
         else:
             before = _kept_alone(place)
             outcome = purge(area, partition_dir, run.run_id, abandon=abandon)
-            row["freed_bytes"] = before - _kept_alone(place)
+            freed = before - _kept_alone(place)
     except KafkatsError as e:
         return refused_end(log_dir, partition_dir, e)
     if verb == "undo" and wrote and outcome.state == "nothing":
-        return row | {
-            "outcome": "failed",
-            "error": "this run wrote here, but its undo material is gone",
-            "exit_code": 2,
-        }
-    return row | {"outcome": outcome.state, "files": len(outcome.names)}
+        lost = KafkatsError("this run wrote here, but its undo material is gone")
+        return refused_end(log_dir, partition_dir, lost)
+    files = len(outcome.names)
+    return EndedRow(log_dir, partition_dir, outcome.state, files, freed)._asdict()
 
 
 def refused_end(log_dir: str, partition_dir: str, error: KafkatsError) -> dict[str, Any]:
     """Return a row of ENDED where nothing was undone or purged because of `error`."""
     word = "refused" if isinstance(error, Refused) else "failed"
-    told = {"outcome": word, "error": str(error), "exit_code": error.exit_code}
-    return _nothing_done(log_dir, partition_dir) | told
-
-
-def _nothing_done(log_dir: str, partition_dir: str) -> dict[str, Any]:
-    return {
-        "log_dir": log_dir,
-        "partition_dir": partition_dir,
-        "files": 0,
-        "freed_bytes": 0,
-        "error": "",
-        "exit_code": 0,
-    }
+    row = EndedRow(log_dir, partition_dir, word, error=str(error), exit_code=error.exit_code)
+    return row._asdict()
 
 
 def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int) -> str:
@@ -127,19 +123,15 @@ def note_proved(folder: Path, *, files: int, undone: int) -> None:
     write_json(folder / "proof.json", {"files": files, "undone": undone})
 
 
-def ended_as(run: Run, log_dir: str, partition_dir: str) -> dict[str, Any]:
-    """Return the phase of the run in one partition directory: a row of ENDED_AS.
+def phase_of(run: Run, log_dir: str, partition_dir: str) -> str:
+    """Return the phase of the run in one partition directory, as ENDED_AS has it.
 
     Raises CorruptFile, StorageFailed.
     """
-    place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
+    place = _site(run, log_dir, partition_dir)
     with storage(place.run, "reading what a run did"):
         journal = read_journal(place, DISK)
-    return {
-        "log_dir": log_dir,
-        "partition_dir": partition_dir,
-        "phase": journal.phase if journal else "",
-    }
+    return journal.phase if journal else ""
 
 
 def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool:
@@ -148,7 +140,7 @@ def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool
     The old files must be kept, and the new ones must be as the run left them. True as well if the
     run has changed nothing. Raises CorruptFile, StorageFailed.
     """
-    place = site(work_area(log_dir, run.place), partition_dir, run.run_id)
+    place = _site(run, log_dir, partition_dir)
     with storage(place.run, "looking for the old files"):
         journal = read_journal(place, DISK)
         if journal is None:
@@ -167,15 +159,14 @@ def marked_since(run: Run, log_dir: str, partition_dir: str) -> bool:
     The marker that the run itself removes is none: an interrupted run or undo leaves it in place,
     with a new ctime. Raises CorruptFile, StorageFailed.
     """
-    area = work_area(log_dir, run.place)
     with storage(log_dir, "looking for the clean-shutdown marker"):
         marker = DISK.identify(Path(log_dir, paths.CLEAN_SHUTDOWN))
         if marker is None:
             return False
-        begun_ns = begun_at(site(area, partition_dir, run.run_id), DISK)
+        begun_ns = begun_at(_site(run, log_dir, partition_dir), DISK)
         if begun_ns is None or marker.ctime_ns <= begun_ns:
             return False
-        journal = read_journal(site(area, ROOT_FIRST, run.run_id), DISK)
+        journal = read_journal(_site(run, log_dir, ROOT_FIRST), DISK)
     return not any(stands(step, marker, "old") for step in (journal.steps if journal else ()))
 
 
@@ -184,3 +175,7 @@ def _kept_alone(place: Site) -> int:
     with storage(place.undo, "looking what purge frees"):
         files = [path.lstat() for path in kept_files(place, DISK)]
     return sum(512 * file.st_blocks for file in files if file.st_nlink == 1)
+
+
+def _site(run: Run, log_dir: str, partition_dir: str) -> Site:
+    return site(work_area(log_dir, run.place), partition_dir, run.run_id)

@@ -8,12 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafkats.inspect.options import ProofOptions
 from kafkats.lookup.exports import Export
 from kafkats.migration.census import summarize
 from kafkats.migration.certificate import Certificate, write_certificate
 from kafkats.plans.facts import summary, write_report, write_table
 from kafkats.plans.files import make_folder, write_text
-from kafkats.result import Certified
+from kafkats.plans.proof import Proof
+from kafkats.result import Certified, Proved, Ran, Result
 
 
 def keep_census(table: pa.Table, folder: Path) -> dict[str, Any]:
@@ -41,6 +43,12 @@ def keep_certificate(certificate: Certificate, folder: Path | None) -> Certified
         min_magic=certificate.options.min_magic,
         max_magic=certificate.options.max_magic,
     )
+
+
+def keep_proof(proof: Proof, written: ProofOptions, done: Result) -> None:
+    """Note a proof, and the runs that it proved."""
+    done.proof = Proved.model_validate(proof.summary())
+    done.runs = [] if written.of_plan else [Ran(folder=str(run)) for run in written.of_run]
 
 
 def keep_export(made: Export, output: Path | None) -> None:

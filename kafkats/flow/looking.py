@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,30 +10,52 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkats.config import Policy
+from kafkats.config.options import Topics
 from kafkats.execution import Executor
-from kafkats.flow.depths import look, look_with_report, read_ends, read_whole
+from kafkats.flow.dispatch import Work, seen
 from kafkats.inspect.inventory import inventory_units
-from kafkats.inspect.known import read_report
+from kafkats.inspect.known import known_rows, read_report
+from kafkats.inspect.tails import LOOKED, look_at_tails, look_whole
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.lookup.partitions import LOOKUP, LookupOptions, lookup_unit
 from kafkats.migration.census import CENSUS, census_unit
 from kafkats.migration.certificate import Certificate, CertifyOptions
 from kafkats.migration.certify import SEEN, certify_unit, make_certificate
 from kafkats.migration.recheck import Recheck, certified_bytes, compare
-from kafkats.plans.depths import Looked
+from kafkats.plans.depths import DEPTHS, Looked
+from kafkats.plans.dialects import units_in
 from kafkats.plans.facts import SEGMENTS
-from kafkats.plans.rows import PartitionKey, SegmentKey
-from kafkats.plans.units import Unit, list_units
+from kafkats.plans.rows import PartitionKey, SegmentKey, keys_of
+from kafkats.plans.units import Unit, list_units, segments_in
 from kafkats.search import PartitionUnit
 from kafkats.search import Target as Time
 
+ASKED: Final = "asked for"
+KNOWN: Final = "from the report"
+CHANGED: Final = "not in the report, or changed since"
+_AT_ONCE: Final = 100
+"""Segments that one call looks at, where only their ends are read: each takes a fraction of a
+millisecond.
+"""
+_TAIL_BYTES: Final = 64 * 1024
+"""Read of a segment's files then, about; for an inventory _END_BYTES."""
 _END_BYTES: Final = 16 * 1024
-"""Read of a segment's files then, about."""
-
-
 _READ_ALL: Final = VerifyOptions()
+
+
+def units_of(work: Work, *, policy: Policy | None = None, proves: bool = False) -> list[Unit]:
+    """Return the units of the request's log directories, which the result then has. Raises as
+    `units_in`.
+    """
+    request = work.request
+    paths, topics = [str(one.path) for one in request.log_dirs], request.of(Topics).topics
+    fine = request.no_topic_is_fine
+    units = units_in(paths, topics, policy=policy, proves=proves, none_is_fine=fine)
+    work.done.log_dirs = seen(sorted({unit.log_dir for unit in units}))
+    return units
 
 
 @dataclass(frozen=True)
@@ -49,7 +71,8 @@ class LogStages:
         """Read everything: facts.SEGMENTS of depth full."""
         options = self.options if rule is None else replace(self.options, rule=rule)
         options = options if policy is None else replace(options, policy=policy)
-        return verify(self.executor, units, options)
+        do = partial(verify_unit, options=options)
+        return read_whole(self.executor, units, do, SEGMENTS, deep=options.deep)
 
     def look(
         self,
@@ -68,18 +91,109 @@ class LogStages:
 
     def ends(self, units: Iterable[Unit]) -> pa.Table:
         """Read the ends of logs and indexes: facts.SEGMENTS of depth tail."""
-        return look_at_ends(self.executor, tuple(units))
+        return read_ends(
+            self.executor, "inventory", tuple(units), inventory_units, SEGMENTS, each=_END_BYTES
+        )
 
 
-def verify(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
-    """Every defect of the units: facts.SEGMENTS."""
-    do = partial(verify_unit, options=options)
-    return read_whole(executor, units, do, SEGMENTS, deep=options.deep)
+def look(
+    executor: Executor, units: Sequence[Unit], options: VerifyOptions, *, depth: str
+) -> Looked:
+    """Look at `units` to `depth`: full; or tail, and at the segments in doubt as for full."""
+    if depth != "tail":
+        whole = _whole(executor, units, options)
+        return _looked(whole, [ASKED] * whole.num_rows)
+    do = partial(look_at_tails, options=options)
+    tails = read_ends(executor, "tails", units, do, LOOKED, each=_TAIL_BYTES)
+    doubts = tails["doubt"].to_pylist()
+    doubted = tails.filter(pc.not_equal(tails["doubt"], ""))
+    if not doubted.num_rows:
+        return _looked(tails, doubts)
+    by_key = {unit.key: unit for unit in units}
+    again = _whole(executor, [by_key[key] for key in keys_of(doubted)], options)
+    read = pc.add(again["read_bytes"], doubted["read_bytes"])
+    again = again.set_column(LOOKED.names.index("read_bytes"), LOOKED.field("read_bytes"), read)
+    return _looked(_in_place(tails, doubts, again), doubts)
 
 
-def look_at_ends(executor: Executor, units: Sequence[Unit]) -> pa.Table:
-    """Read the ends of logs and indexes: facts.SEGMENTS of depth tail."""
-    return read_ends(executor, "inventory", units, inventory_units, SEGMENTS, each=_END_BYTES)
+def look_with_report(
+    executor: Executor, units: Sequence[Unit], options: VerifyOptions, report: pa.Table
+) -> Looked:
+    """Take over the rows of a report (facts.SEGMENTS) that still hold, and read the rest whole."""
+    known = known_rows(units, report, options)
+    others = [unit for unit in units if unit.key not in known]
+    seen = _whole(executor, others, options)
+    rows = [{**row, "doubt": "", "read_bytes": 0} for row in known.values()]
+    table = pa.concat_tables([seen, pa.Table.from_pylist(rows, schema=LOOKED)])
+    at = {key: number for number, key in enumerate(keys_of(table))}
+    order = [at[unit.key] for unit in units if unit.key in at]
+    reasons = [CHANGED] * seen.num_rows + [KNOWN] * len(rows)
+    looked = _looked(table.take(pa.array(order, pa.int64())), [reasons[n] for n in order])
+    return looked._replace(known=len(known))
+
+
+def _whole(executor: Executor, units: Sequence[Unit], options: VerifyOptions) -> pa.Table:
+    do = partial(look_whole, options=options)
+    return read_whole(executor, units, do, LOOKED, deep=options.deep)
+
+
+def read_whole(
+    executor: Executor,
+    units: Sequence[Unit],
+    do: Callable[[Unit], pa.RecordBatch],
+    schema: pa.Schema,
+    *,
+    deep: bool,
+) -> pa.Table:
+    """Return the rows of `do`, which reads a segment whole, for each unit."""
+    return executor.map(
+        "verify",
+        units,
+        do,
+        schema,
+        size=_bytes,
+        threads=not deep,
+        least=lambda unit: segments_in((unit,)),
+    )
+
+
+def read_ends(
+    executor: Executor,
+    stage: str,
+    units: Sequence[Unit],
+    do: Callable[[Sequence[Unit]], pa.RecordBatch],
+    schema: pa.Schema,
+    *,
+    each: int,
+) -> pa.Table:
+    """Return the rows of `do`, which reads the ends of many segments, about `each` bytes of one."""
+    chunks = [tuple(units[n : n + _AT_ONCE]) for n in range(0, len(units), _AT_ONCE)]
+    return executor.map(
+        stage, chunks, do, schema, size=lambda chunk: len(chunk) * each, least=segments_in
+    )
+
+
+def _in_place(tails: pa.Table, doubts: Iterable[str], again: pa.Table) -> pa.Table:
+    """Return `tails` with the rows of `again`, in their order, in place of those in doubt."""
+    order, following = [], tails.num_rows
+    for number, doubt in enumerate(doubts):
+        order.append(following if doubt else number)
+        following += bool(doubt)
+    return pa.concat_tables([tails, again]).take(pa.array(order, pa.int64()))
+
+
+def _looked(table: pa.Table, reasons: Collection[str]) -> Looked:
+    depths = (
+        table
+        .select([name for name in DEPTHS.names if name != "reason"])
+        .append_column("reason", pa.array(reasons, pa.string()))
+        .filter(pc.greater_equal(table["base_offset"], 0))
+    )
+    depths = depths.set_column(
+        depths.column_names.index("depth"), "depth", pc.fill_null(depths["depth"], "")
+    )
+    read = pc.sum(table["read_bytes"]).as_py() or 0
+    return Looked(table.select(SEGMENTS.names), depths.select(DEPTHS.names).cast(DEPTHS), read)
 
 
 def count_formats(executor: Executor, units: Sequence[Unit], *, deep: bool = False) -> pa.Table:

@@ -1,31 +1,105 @@
-"""The proof of a plan by its operation, on the stages of this flow."""
+"""The proof of what was written: each file is read again from the disk, and must be as planned.
+
+An apply proves its own files at its end (`prove_apply`), and verify or certify those of a plan or
+of runs. Runs are named from the earliest to the latest. Where a later one wrote the same file, the
+later one counts. What a run did is read from its journals beside the log directories, so a run
+whose report was never written is proved too; what was undone is left out. A run that is proved gets
+a `proof.json`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from kafkats.config import Policy
 from kafkats.config.settings import TopicSettings
+from kafkats.errors import CorruptPlan, KafkatsError
 from kafkats.execution import Executor
+from kafkats.flow.applying import Directory, over_directories
+from kafkats.flow.ending import ENDED_AS, note_proved, phase_of
 from kafkats.flow.looking import LogStages
 from kafkats.generations import DEFAULT_RULE, RULES
+from kafkats.inspect.options import ProofOptions
 from kafkats.inspect.verify import VerifyOptions
+from kafkats.logdir.workarea import ROOT
 from kafkats.operations import operation
 from kafkats.plans.facts import SEGMENTS
+from kafkats.plans.files import read_json
 from kafkats.plans.operation import Proving
-from kafkats.plans.plan import Plan
+from kafkats.plans.plan import Plan, read_plan
 from kafkats.plans.proof import Proof
-from kafkats.plans.units import Unit
+from kafkats.plans.rows import Item, SegmentKey, item_rows, keys_of
+from kafkats.plans.run import Run, journal_of, read_actions, read_run, run_of
+from kafkats.plans.units import Unit, list_units
+from kafkats.plans.volumes import check_volumes
 
 _SETTINGS: Final = ("index_interval_bytes", "segment_index_bytes")
+_WROTE: Final = {"done", "already", "nothing"}
 
 _Built = tuple[str, int, int]
 """The rule and the settings that an index was built with."""
+File = tuple[str, str, str]
+
+
+class Done(NamedTuple):
+    """The directories that a run wrote in, and those where it was interrupted or undone."""
+
+    wrote: set[Directory]
+    interrupted: list[Directory]
+    undone: list[Directory]
+
+
+def prove_written(
+    executor: Executor, written: ProofOptions, units: Sequence[Unit], options: VerifyOptions
+) -> Proof:
+    """Prove what a plan or runs wrote. Raises as `prove` and `prove_runs`."""
+    if written.of_plan is not None:
+        plan = read_plan(written.of_plan)
+        return prove(executor, plan, written.of_plan, units, options)
+    return prove_runs(executor, written.of_run, units, options)
+
+
+def check_written(written: ProofOptions) -> None:
+    """Raise Refused where a path is another volume than the one that was written."""
+    if written.of_plan is not None:
+        check_volumes(written.of_plan, run_of(read_plan(written.of_plan)).directories)
+    for folder in written.of_run:
+        check_volumes(folder, read_run(folder).directories)
+
+
+def prove_apply(
+    executor: Executor, plan: Plan, plan_folder: Path, folder: Path, summary: Mapping[str, Any]
+) -> Proof | None:
+    """Prove what was just applied of a plan; `folder` is the run's, which gets a `proof.json`.
+
+    None where there is nothing to prove: a run that was proved before and has written nothing since
+    may have been changed by a broker. A proof that cannot be made names its reason, as a file that
+    is not as planned.
+    """
+    fresh = "done" in summary["outcomes"] or not (folder / "proof.json").exists()
+    if not summary["files"] or not fresh:
+        return None
+    columns = (plan.items[name].to_pylist() for name in ("action", "log_dir", "partition_dir"))
+    written = {
+        Path(log_dir, partition_dir)
+        for action, log_dir, partition_dir in zip(*columns, strict=True)
+        if action != "blocked" and partition_dir != ROOT
+    }
+    try:
+        units = list_units(sorted(written))
+        proof = prove(executor, plan, plan_folder, units, VerifyOptions())
+        if not proof.not_equal:
+            note_proved(folder, files=proof.files, undone=0)
+    except KafkatsError as e:
+        reason = f"could not be proved: {e}"
+        return Proof(SEGMENTS.empty_table(), int(summary["files"]), 0, [reason], [reason])
+    return proof
 
 
 def prove(
@@ -35,7 +109,7 @@ def prove(
     units: Iterable[Unit],
     options: VerifyOptions,
     *,
-    later: Collection[tuple[str, str]] = (),
+    later: Collection[Directory] = (),
 ) -> Proof:
     """Prove what the plan in `folder` wrote. In the partitions of `later` another run has written
     since.
@@ -48,20 +122,20 @@ def prove(
         stages = LogStages(executor, options)
         return proves.prove(Proving(stages, plan, folder, units, later))
     listed = list(units)
-    parts = [
-        proves.prove(
-            Proving(
-                LogStages(executor, _options(built, options)),
-                replace(plan, items=items),
-                folder,
-                listed,
-                later,
-            )
-        )
-        for built, items in _by_settings(plan.items).items()
-    ]
+    parts = []
+    for built, items in _by_settings(plan.items).items():
+        stages = LogStages(executor, _options(built, options))
+        part = replace(plan, items=items)
+        parts.append(proves.prove(Proving(stages, part, folder, listed, later)))
+    return _together(parts)
+
+
+_NOTHING: Final = Proof(SEGMENTS.empty_table(), 0, 0, [], [])
+
+
+def _together(parts: Sequence[Proof]) -> Proof:
     return Proof(
-        pa.concat_tables([part.segments for part in parts] or [SEGMENTS.empty_table()]),
+        pa.concat_tables(part.segments.cast(SEGMENTS) for part in (_NOTHING, *parts)),
         sum(part.files for part in parts),
         sum(part.equal for part in parts),
         [path for part in parts for path in part.not_equal],
@@ -84,3 +158,94 @@ def _options(built: _Built, options: VerifyOptions) -> VerifyOptions:
     given = {key: size for key, size in zip(_SETTINGS, sizes, strict=True) if size >= 0}
     policy = Policy(overrides=TopicSettings().model_copy(update=given))
     return replace(options, rule=rule if rule in RULES else DEFAULT_RULE.name, policy=policy)
+
+
+def prove_runs(
+    executor: Executor, folders: Sequence[Path], units: Sequence[Unit], options: VerifyOptions
+) -> Proof:
+    """Prove these runs. Raises CorruptPlan for a run without its plan beside it, and as `prove`."""
+    proofs: list[Proof] = []
+    files: set[File] = set()
+    places: set[Directory] = set()
+    for folder in reversed(folders):
+        run = read_run(folder)
+        plan_folder = plan_of(run, folder)
+        done = what_was_done(executor, run, folder)
+        plan = _part(read_plan(plan_folder), done.wrote, files, places)
+        proof = prove(executor, plan, plan_folder, units, options, later=places)
+        half = [
+            f"{Path(*where)}: {folder.name} was interrupted; apply it again, or undo it"
+            for where in done.interrupted
+        ]
+        if not proof.not_equal and not half:
+            note_proved(folder, files=proof.files, undone=len(done.undone))
+        wrong, reasons = [*proof.not_equal, *half], [*proof.reasons, *half]
+        proofs.append(proof._replace(not_equal=wrong, reasons=reasons))
+        files |= {
+            (row["log_dir"], row["partition_dir"], row["file"]) for row in plan.items.to_pylist()
+        }
+        places |= done.wrote
+    segments = _together(proofs[::-1]).segments  # from the earliest: the last look counts
+    last: dict[SegmentKey, int] = {key: number for number, key in enumerate(keys_of(segments))}
+    each = segments.take(pa.array(sorted(last.values()), pa.int64()))
+    return _together(proofs)._replace(segments=each)
+
+
+def plan_of(run: Run, folder: Path) -> Path:
+    """The folder of the run's plan, which lies beside it. Raises CorruptPlan."""
+    folder = folder.resolve()  # `.` has no name and no parent
+    beside = [one for one in sorted(folder.parent.glob(f"*-{run.digest[:16]}")) if one != folder]
+    beside += [folder.with_name("plan"), folder.with_name("over-guard"), folder.with_suffix("")]
+    for one in beside:
+        if (one / "plan.json").is_file() and read_json(one / "plan.json").get(
+            "digest"
+        ) == run.digest:
+            return one
+    raise CorruptPlan(f"its plan with digest {run.digest[:16]} does not lie beside it", path=folder)
+
+
+def what_was_done(executor: Executor, run: Run, folder: Path) -> Done:
+    """By the journals; where there is none, by the run's report."""
+    table = over_directories(executor, "read journals", run, partial(_ended_as, run), ENDED_AS)
+    phases = {(row["log_dir"], row["partition_dir"]): row["phase"] for row in table.to_pylist()}
+    reported = _reported(folder)
+    return Done(
+        {
+            where
+            for where, phase in phases.items()
+            if phase in {"done", "purged"} or (not phase and where in reported)
+        },
+        [where for where, phase in phases.items() if phase in {"intent", "undo"}],
+        [where for where, phase in phases.items() if phase == "undone"],
+    )
+
+
+def _ended_as(run: Run, where: Directory) -> pa.RecordBatch:
+    row = dict(zip(ENDED_AS.names, (*where, phase_of(run, *where)), strict=True))
+    return pa.RecordBatch.from_pylist([row], schema=ENDED_AS)
+
+
+def _reported(folder: Path) -> Set[Directory]:
+    """Directories in which every file is as it was to be, by the report."""
+    try:
+        rows = read_actions(folder).to_pylist()
+    except KafkatsError:  # the apply was killed before it could write one
+        return set()
+    left = {journal_of(row) for row in rows if row["outcome"] not in _WROTE}
+    return {*map(journal_of, rows)} - left
+
+
+def _part(plan: Plan, wrote: set[Directory], files: set[File], places: set[Directory]) -> Plan:
+    """The plan with only what the run did, and no later one did again."""
+
+    proves_log_end = operation(plan.operation).proves_log_end
+
+    def counts(row: Item) -> bool:
+        where = journal_of(row)
+        if row["action"] == "blocked" or where not in wrote or (*where, row["file"]) in files:
+            return False
+        return not proves_log_end or where not in places
+
+    rows = plan.items.select(["log_dir", "partition_dir", "file", "action"])
+    keep = [counts(row) for row in item_rows(rows)]
+    return replace(plan, items=plan.items.filter(pa.array(keep, pa.bool_())))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkats import clock
 from kafkats.errors import UsageError
 from kafkats.text import Flag, Text
+
+if TYPE_CHECKING:
+    from kafkats.plans.run import Run
 
 
 def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> None:
@@ -40,16 +43,27 @@ def tell_step(
     """Add a step to a migration's ledger, of now; nothing without one. Raises as
     `phases.append_step`.
     """
-    if ledger is None:
-        return
-    from kafkats.migration.phases import append_step
+    if ledger is not None:
+        from kafkats.migration.phases import append_step
 
-    append_step(
-        ledger,
-        event,
-        by=by,
-        now_ms=clock.now_ms(),
-        broker=broker,
-        phase=phase,
-        details=details,
-    )
+        now_ms = clock.now_ms()
+        append_step(
+            ledger, event, by=by, now_ms=now_ms, broker=broker, phase=phase, details=details
+        )
+
+
+def tell_run(run: Run, event: str, folder: Path, by: str) -> None:
+    """Append a run's step to the ledger of its migration, if it belongs to one.
+
+    `event` is started, finished (converted, or converted-back in a rollback) or undone. `folder` is
+    the run's: a rollback reads there what to undo, also for an interrupted run. Raises Refused for
+    a step out of order, UsageError, CorruptFile, StorageFailed.
+    """
+    from kafkats.plans.run import about
+
+    if event == "finished":
+        event = "converted-back" if run.phase == "rollback" else "converted"
+    details = {"run_id": run.run_id, "plan": run.digest, "folder": str(folder.absolute())}
+    ledger = Path(run.ledger) if run.ledger else None
+    with about(run.ledger):
+        tell_step(ledger, event, run.phase, run.broker, by=by, details=details)

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -265,20 +266,11 @@ def _epochs(path: Path) -> Iterator[Row]:
 
 
 def _meta(path: Path) -> Iterator[Row]:
-    meta = read_meta_properties(path)
-    yield {
-        "kind": "meta",
-        "version": meta.version,
-        "node_id": meta.node_id,
-        "cluster_id": meta.cluster_id,
-        "directory_id": meta.directory_id,
-        "other": dict(meta.other),
-    }
+    yield {"kind": "meta", **asdict(read_meta_properties(path))}
 
 
 def _metadata(path: Path) -> Iterator[Row]:
-    metadata = read_partition_metadata(path)
-    yield {"kind": "partition", "version": metadata.version, "topic_id": metadata.topic_id}
+    yield {"kind": "partition", **asdict(read_partition_metadata(path))}
 
 
 def _clean_stop(path: Path) -> Iterator[Row]:

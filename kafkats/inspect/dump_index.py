@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -12,7 +12,7 @@ import numpy as np
 from kafkats import paths
 from kafkats.errors import CorruptIndex, storage
 from kafkats.index import offset_index, time_index, txn_index
-from kafkats.logdir.strict_json import Json
+from kafkats.logdir.strict_json import Json, int64
 from kafkats.segment.reader import open_file
 
 Row: TypeAlias = dict[str, Json]
@@ -21,10 +21,8 @@ WINDOW: Final = 1024 * 1024
 """Bytes per read. Files are not mapped, because a running broker truncates them."""
 
 
-def rows(
-    path: Path, dtype: np.dtype[np.void], row: Callable[..., Row], base: int | None
-) -> Iterator[Row]:
-    """Yield a row for each entry of `dtype`, which `row` makes from number, base offset and fields.
+def rows(path: Path, dtype: np.dtype[np.void], kind: str, base: int | None) -> Iterator[Row]:
+    """Yield a row of this kind for each entry of `dtype`. `base` is the base offset if it is known.
 
     Zeros to the end of the file are one row. Raises CorruptIndex for bytes behind the last whole
     entry, after every row; StorageFailed.
@@ -42,7 +40,7 @@ def rows(
             for n, fields in enumerate(
                 np.frombuffer(data[: len(data) // width * width], dtype).tolist(), first
             ):
-                yield row(n, base, *fields)
+                yield _row(kind, dtype.names or (), fields, n, base)
         if zeros < size // width:
             yield {
                 "kind": "zeros",
@@ -70,47 +68,19 @@ def _zeros_from(fd: int, end: int, width: int) -> int:
     return 1 if end == width else 0
 
 
-def offset_row(n: int, base: int | None, relative: int, position: int) -> Row:
-    """Return the row of an entry of an offset index."""
-    offset = None if base is None else base + relative
-    return {
-        "kind": "offset-entry",
-        "entry": n,
-        "relative_offset": relative,
-        "offset": offset,
-        "position": position,
-    }
+def _row(kind: str, names: Iterable[str], fields: Iterable[Json], n: int, base: int | None) -> Row:
+    """Return the row of an entry: its fields, and the offset behind the relative one."""
+    row: Row = {"kind": kind, "entry": n}
+    for name, value in zip(names, fields, strict=True):
+        row[name] = value
+        if name == "relative_offset":
+            row["offset"] = None if base is None else base + int64(value)
+    return row
 
 
-def time_row(n: int, base: int | None, timestamp: int, relative: int) -> Row:
-    """Return the row of an entry of a time index."""
-    offset = None if base is None else base + relative
-    return {
-        "kind": "time-entry",
-        "entry": n,
-        "timestamp": timestamp,
-        "relative_offset": relative,
-        "offset": offset,
-    }
-
-
-def _txn_row(
-    n: int, _: int | None, version: int, producer: int, first: int, last: int, stable: int
-) -> Row:
-    return {
-        "kind": "aborted-txn",
-        "entry": n,
-        "version": version,
-        "producer_id": producer,
-        "first_offset": first,
-        "last_offset": last,
-        "last_stable_offset": stable,
-    }
-
-
-INDEXES: Final[dict[str, tuple[np.dtype[np.void], Callable[..., Row]]]] = {
-    paths.OFFSET_INDEX: (offset_index.ENTRY, offset_row),
-    paths.TIME_INDEX: (time_index.ENTRY, time_row),
-    paths.TXN_INDEX: (txn_index.ENTRY, _txn_row),
+INDEXES: Final[dict[str, tuple[np.dtype[np.void], str]]] = {
+    paths.OFFSET_INDEX: (offset_index.ENTRY, "offset-entry"),
+    paths.TIME_INDEX: (time_index.ENTRY, "time-entry"),
+    paths.TXN_INDEX: (txn_index.ENTRY, "aborted-txn"),
 }
-"""The entries of index files, and what makes a row of one, by the file's suffix."""
+"""The entries of index files, and the kind of their rows, by the file's suffix."""

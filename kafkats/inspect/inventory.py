@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from kafkats import paths
 from kafkats.errors import KafkatsError
 from kafkats.evidence.judging import directory_evidence, segment_evidence, told_at
-from kafkats.findings import SEVERITIES, Finding, failure, worst
+from kafkats.findings import SEVERITIES, Finding, failure
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.tail import read_tail
 from kafkats.inspect.torn_tails import MARKED_CLEAN, is_marked_clean
 from kafkats.logdir.identity import FileRow
-from kafkats.plans.facts import SEGMENTS, directory_row, finding_rows, with_facts
+from kafkats.plans.facts import SEGMENTS, with_facts
 from kafkats.plans.rows import SegmentRow, segment_rows
-from kafkats.plans.settling import settled
+from kafkats.plans.settling import settled_row
 from kafkats.plans.units import Unit, unit_columns
 
 Row = dict[str, str | int | None]
@@ -36,16 +36,8 @@ def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
     A directory has a row if it has findings.
     """
     return pa.RecordBatch.from_pylist(
-        [row for unit in units for row in _rows(unit)], schema=SEGMENTS
+        [row for unit in units for row in settled_row(unit, _seen, _of_directory)], schema=SEGMENTS
     )
-
-
-def _rows(unit: Unit) -> list[SegmentRow]:
-    if unit.base_offset < 0:
-        _, _, findings, _ = settled(unit, lambda now: (None, _of_directory(now)))
-        return [directory_row(unit.log_dir, unit.partition_dir, findings)] if findings else []
-    _, row, findings, _ = settled(unit, _seen)
-    return [row | {"worst": worst(findings), "findings": finding_rows(findings)}]
 
 
 def _seen(unit: Unit) -> tuple[SegmentRow, Sequence[Finding]]:
@@ -115,44 +107,37 @@ def _segment(row: SegmentRow) -> Row:
     }
 
 
+_TOTALS: Final = {
+    "partitions": ("partition_dir", "count_distinct"),
+    "segments": ("base_offset", "count"),
+    "log_bytes": ("log_bytes", "sum"),
+    "index_bytes": ("index_bytes", "sum"),
+    "log_start_offset": ("base_offset", "min"),
+    "last_offset": ("last_offset", "max"),
+    "first_timestamp": ("first_timestamp", "min"),
+    "max_timestamp": ("max_timestamp", "max"),
+}
+"""The columns of a group: which column of its segments is put together, and how."""
+
+
 def _grouped(real: pa.Table, keys: list[str]) -> list[Row]:
-    ranks = pc.index_in(real["worst"], pa.array(SEVERITIES))
     flat = pa.table({
         **{key: real[key] for key in keys},
         "partition_dir": real["partition_dir"],
-        "log_bytes": pc.struct_field(real["log"], "size"),
+        "log_bytes": _size(real["log"]),
         "index_bytes": pc.add(_size(real["index"]), _size(real["timeindex"])),
         "base_offset": real["base_offset"],
         "last_offset": real["last_offset"],
         "first_timestamp": _timestamps(real["first_timestamp"]),
         "max_timestamp": _timestamps(real["max_timestamp"]),
-        "rank": ranks,
+        "rank": pc.index_in(real["worst"], pa.array(SEVERITIES)),
     })  # fmt: skip
-    sums = flat.group_by(keys, use_threads=False).aggregate([
-        ("partition_dir", "count_distinct"),
-        ("base_offset", "count"),
-        ("log_bytes", "sum"),
-        ("index_bytes", "sum"),
-        ("base_offset", "min"),
-        ("last_offset", "max"),
-        ("first_timestamp", "min"),
-        ("max_timestamp", "max"),
-        ("rank", "max"),
-    ])  # fmt: skip
+    groups = flat.group_by(keys, use_threads=False).aggregate([*_TOTALS.values(), ("rank", "max")])
     return [
         {key: row[key] for key in keys}
-        | {
-            "partitions": row["partition_dir_count_distinct"],
-            "segments": row["base_offset_count"],
-            "log_bytes": row["log_bytes_sum"] or 0,
-            "index_bytes": row["index_bytes_sum"] or 0,
-            "log_start_offset": row["base_offset_min"],
-            "last_offset": row["last_offset_max"],
-            "first_timestamp": row["first_timestamp_min"],
-            "max_timestamp": row["max_timestamp_max"],
-            "worst": "" if row["rank_max"] is None else SEVERITIES[row["rank_max"]],
-        }
-        for row in sums.to_pylist()
+        | {name: row[f"{column}_{how}"] for name, (column, how) in _TOTALS.items()}
+        | {"worst": "" if row["rank_max"] is None else SEVERITIES[row["rank_max"]]}
+        for row in groups.to_pylist()
     ]
 
 

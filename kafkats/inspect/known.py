@@ -16,11 +16,11 @@ import pyarrow as pa
 from kafkats.config import TopicSettings
 from kafkats.errors import UsageError, is_file
 from kafkats.evidence.judging import told_at
-from kafkats.findings import KINDS, Finding, worst
+from kafkats.findings import KINDS, Finding
 from kafkats.generations import SEGMENT_INDEX_BYTES
 from kafkats.index.infer import GIVEN
 from kafkats.inspect.verify import VerifyOptions, evidence_of
-from kafkats.plans.facts import SEGMENTS, finding_rows, read_table
+from kafkats.plans.facts import SEGMENTS, read_table, with_findings
 from kafkats.plans.rows import FindingRow, SegmentKey, SegmentRow, key_of, segment_rows, source_log
 from kafkats.plans.units import Unit, unit_columns
 from kafkats.segment.facts import SegmentFacts, StopReason
@@ -61,9 +61,7 @@ def known_rows(
             columns = unit_columns(unit, options.rule)
             if _same_place(row, columns) and _same_settings(row, settings):
                 found = _findings(unit, row, settings)
-                known[unit.key] = (
-                    row | columns | {"worst": worst(found), "findings": finding_rows(found)}
-                )
+                known[unit.key] = with_findings({**row, **columns}, found)
     return known
 
 
@@ -102,15 +100,7 @@ def _findings(unit: Unit, row: SegmentRow, settings: TopicSettings) -> list[Find
 
 
 def _finding(row: FindingRow) -> Finding:
-    return Finding(
-        row["kind"],
-        row["file"],
-        row["reason"],
-        row["position"],
-        row["entry"],
-        row["expected"],
-        row["found"],
-    )
+    return Finding(*(row[name] for name in Finding._fields))  # type: ignore[literal-required]
 
 
 def _facts(row: SegmentRow) -> SegmentFacts:

@@ -6,7 +6,7 @@ tells nothing else: `look_whole` reads that segment from its first byte to its l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
@@ -16,10 +16,10 @@ from kafkats import paths
 from kafkats.config import TopicSettings
 from kafkats.errors import KafkatsError
 from kafkats.evidence.judging import told_at
-from kafkats.findings import Finding, worst
+from kafkats.findings import Finding
 from kafkats.index.tail_check import check_tail
 from kafkats.inspect.verify import VerifyOptions, evidence_of, overlap_of, verify_unit
-from kafkats.plans.facts import SEGMENTS, finding_rows, with_facts
+from kafkats.plans.facts import SEGMENTS, with_facts, with_findings
 from kafkats.plans.rows import SegmentRow
 from kafkats.plans.units import Unit, unit_columns
 from kafkats.segment.reader import read_so_far
@@ -39,16 +39,22 @@ class _LookedRow(SegmentRow):
 def look_at_tails(units: Sequence[Unit], options: VerifyOptions) -> pa.RecordBatch:
     """Look at the ends of segments. Return a row of LOOKED per segment and directory."""
 
-    @cache
-    def settings(topic: str) -> TopicSettings:
-        return options.policy.settings(topic)
-
-    def rows(unit: Unit) -> list[tuple[SegmentRow, str]]:
+    settings = cache(options.policy.settings)
+    rows: list[_LookedRow] = []
+    before = read_so_far()
+    for unit in units:
         if unit.base_offset < 0:
-            return [(row, "") for row in _verified(unit, options)]
-        return [_segment(unit, options, settings(paths.partition_name(unit.partition_dir).topic))]
-
-    return _counted(units, rows)
+            whole: list[SegmentRow] = verify_unit(unit, options).to_pylist()
+            looked = [(row, "") for row in whole]
+        else:
+            topic = paths.partition_name(unit.partition_dir).topic
+            looked = [_segment(unit, options, settings(topic))]
+        if not looked:  # a directory without findings: its row would say nothing else
+            continue
+        now = read_so_far()
+        read, before = now - before, now
+        rows += [{**row, "doubt": doubt, "read_bytes": read} for row, doubt in looked]
+    return pa.RecordBatch.from_pylist(rows, schema=LOOKED)
 
 
 def look_whole(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
@@ -59,26 +65,6 @@ def look_whole(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
     doubts, read = [""] * rows, [read_so_far() - before] * rows
     columns = [*batch.columns, pa.array(doubts, pa.string()), pa.array(read, pa.int64())]
     return pa.RecordBatch.from_arrays(columns, schema=LOOKED)
-
-
-def _counted(
-    units: Sequence[Unit], look: Callable[[Unit], list[tuple[SegmentRow, str]]]
-) -> pa.RecordBatch:
-    rows: list[_LookedRow] = []
-    before = read_so_far()
-    for unit in units:
-        looked = look(unit)
-        if not looked:  # a directory without findings: its row would say nothing else
-            continue
-        now = read_so_far()
-        read, before = now - before, now
-        rows += [{**row, "doubt": doubt, "read_bytes": read} for row, doubt in looked]
-    return pa.RecordBatch.from_pylist(rows, schema=LOOKED)
-
-
-def _verified(unit: Unit, options: VerifyOptions) -> list[SegmentRow]:
-    rows: list[SegmentRow] = verify_unit(unit, options).to_pylist()
-    return rows
 
 
 def _segment(unit: Unit, options: VerifyOptions, settings: TopicSettings) -> tuple[SegmentRow, str]:
@@ -109,8 +95,7 @@ def _segment(unit: Unit, options: VerifyOptions, settings: TopicSettings) -> tup
     doubt = _doubt_of(unit, findings)
     if doubt:
         return row, doubt
-    row = with_facts(row, check.facts)
-    return row | {"worst": worst(findings), "findings": finding_rows(findings)}, ""
+    return with_findings(with_facts(row, check.facts), findings), ""
 
 
 def _doubt_of(unit: Unit, findings: Sequence[Finding]) -> str:

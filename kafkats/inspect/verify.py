@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ from kafkats.errors import KafkatsError, Vanished, storage
 from kafkats.evidence.judging import directory_evidence, segment_evidence, told_at
 from kafkats.evidence.looking import epochs_of
 from kafkats.evidence.replay import replay_findings
-from kafkats.findings import KINDS, Finding, failure, worst
+from kafkats.findings import KINDS, Finding, failure
 from kafkats.generations import RULES, Rule
 from kafkats.index import txn_index
 from kafkats.index.build import Built
@@ -32,9 +32,9 @@ from kafkats.index.structure import examine_offset_index
 from kafkats.inspect.torn_tails import MARKED_CLEAN, is_marked_clean
 from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.logdir.smallfiles import check_small_files
-from kafkats.plans.facts import SEGMENTS, directory_row, finding_rows, with_facts
+from kafkats.plans.facts import SEGMENTS, with_facts
 from kafkats.plans.rows import SegmentRow
-from kafkats.plans.settling import settled
+from kafkats.plans.settling import settled_row
 from kafkats.plans.units import Unit, unit_columns
 from kafkats.segment.facts import SegmentFacts
 from kafkats.segment.reader import open_source
@@ -57,12 +57,11 @@ def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
 
     An unreadable file becomes a finding, not an error.
     """
-    if unit.base_offset >= 0:
-        _, row, findings, _ = settled(unit, lambda now: _segment(now, options))
-        rows = [row | {"worst": worst(findings), "findings": finding_rows(findings)}]
-    else:
-        _, _, findings, _ = settled(unit, lambda now: (None, _directory(now, options)))
-        rows = [directory_row(unit.log_dir, unit.partition_dir, findings)] if findings else []
+    of_segment, of_directory = (
+        partial(_segment, options=options),
+        partial(_directory, options=options),
+    )
+    rows = settled_row(unit, of_segment, of_directory)
     return pa.RecordBatch.from_pylist(rows, schema=SEGMENTS)
 
 

@@ -64,9 +64,10 @@ class Reservation(NamedTuple):
     def expired(self, now_ms: int) -> bool:
         return self.until_ms <= now_ms
 
-    def as_row(self) -> dict[str, str | int]:
-        """Return the fields that a job's result reports."""
-        return {"log_dir": self.log_dir, "holder": self.holder, "until_ms": self.until_ms}
+    @property
+    def held(self) -> Holder:
+        """The fields that errors and results report."""
+        return Holder(self.log_dir, self.holder, self.until_ms)
 
 
 class Entered(NamedTuple):

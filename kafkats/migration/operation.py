@@ -19,7 +19,6 @@ from kafkats.plans.operation import (
     Planned,
     Proving,
     Stages,
-    Writer,
     always,
 )
 from kafkats.text import Flag, Text
@@ -91,18 +90,13 @@ def _magic(given: Given, to_magic: int | None, to: str | None, source: str | Non
     return migration.magic if to_magic is None else to_magic
 
 
-def _prove(request: Proving) -> Proof:
+def prove(request: Proving) -> Proof:
+    """Prove indexes and logs, also of a dialect. Raises as plans.proof.prove."""
     from kafkats.plans.dialect_hook import migration_of
-    from kafkats.plans.proof import prove_written
+    from kafkats.plans.proof import prove
 
     to = request.plan.header["options"].get("to")
-    return migration_of(str(to)).prove_written(request) if to else prove_written(request)
-
-
-def _writer() -> Writer:
-    from kafkats.migration import stage
-
-    return stage
+    return migration_of(str(to)).prove_written(request) if to else prove(request)
 
 
 def _sentences(header: Header) -> list[str]:
@@ -129,12 +123,11 @@ OPERATION: Final = Operation(
     (Migrate, ToDialect, Dialect, Back, Step, ClientMix),
     always(INDEXES),
     _prepare,
-    _writer,
+    "kafkats.migration.stage",
     "migrated",
-    prove=_prove,
+    proof="kafkats.migration.operation",
     follows=(OFFSET_INDEX, TIME_INDEX),
     sentences=_sentences,
-    numbers=("batches_before", "batches_after", "records"),
-    counts=("losses",),
+    totals=("batches_before", "batches_after", "records", "losses"),
     proved_by_settings=True,
 )

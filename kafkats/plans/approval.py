@@ -13,27 +13,29 @@ needed; `why` then gives the reason.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final
+
+from pydantic import Field, TypeAdapter
 
 from kafkats.errors import CorruptPlan, Refused, exists
 from kafkats.logdir.strict_json import Json
-from kafkats.plans.files import make_folder, read_json, write_json
+from kafkats.plans.files import make_folder, read_json, typed, write_json
 
 FORMAT: Final = 1
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class Approval(NamedTuple):
+@dataclass(frozen=True)
+class Approval:
     """An answer. `answered_ms` is epoch milliseconds."""
 
     option: str
-    digests: tuple[str, ...]
-    by: str
-    why: str
-    answered_ms: int
+    digests: tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")], ...]
+    by: str = ""
+    why: str = ""
+    answered_ms: int = 0
 
 
 def write_approval(path: Path, approval: Approval, **more: Json) -> None:
@@ -42,9 +44,7 @@ def write_approval(path: Path, approval: Approval, **more: Json) -> None:
     Raises StorageFailed, UsageError.
     """
     make_folder(path.parent, "the record of an approval")
-    write_json(
-        path, {**more, "format": FORMAT, **approval._asdict(), "digests": list(approval.digests)}
-    )
+    write_json(path, {**more, "format": FORMAT, **asdict(approval)})
 
 
 def read_approval(path: Path) -> Approval | None:
@@ -54,13 +54,7 @@ def read_approval(path: Path) -> Approval | None:
     content = read_json(path)
     if content.get("format") != FORMAT:
         raise CorruptPlan(f"not a record of an approval of format {FORMAT}", path=path)
-    listed = content.get("digests")
-    digests = [d for d in listed if isinstance(d, str)] if isinstance(listed, list) else []
-    if digests != listed or not all(map(_DIGEST.fullmatch, digests)):
-        raise CorruptPlan("its digests are not those of plans", path=path)
-    option, by, why = (str(content.get(name, "")) for name in ("option", "by", "why"))
-    answered = content.get("answered_ms")
-    return Approval(option, tuple(digests), by, why, answered if type(answered) is int else 0)
+    return typed(content, TypeAdapter(Approval), path)
 
 
 def check_approved(path: Path, digests: Iterable[str]) -> Approval | None:

@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 
 from kafkats.counts import counted
 from kafkats.paths import OFFSET_INDEX, TIME_INDEX
+from kafkats.plans.facts import rows_with
 from kafkats.plans.plan import Plan
+from kafkats.plans.rows import PartitionKey, item_rows, partition_of
 
 KIND: Final = "other-interval"
 
@@ -20,16 +22,10 @@ def interval_remarks(plan: Plan, segments: pa.Table) -> list[str]:
 
     `segments` are the facts (facts.SEGMENTS, depth full) from which the plan was made.
     """
-    found = pc.list_flatten(segments["findings"])
-    ours = pc.equal(pc.struct_field(found, "kind"), KIND)
-    rows = segments.select(["log_dir", "partition_dir"]).take(
-        pc.list_parent_indices(segments["findings"]).filter(ours)
-    )
     written = _written(plan)
-    partitions: defaultdict[tuple[str, str], dict[tuple[str, str], str]] = defaultdict(dict)
-    for row, finding in zip(rows.to_pylist(), found.filter(ours).to_pylist(), strict=True):
-        where = row["log_dir"], row["partition_dir"]
-        if where in written:
+    partitions: defaultdict[tuple[str, str], dict[PartitionKey, str]] = defaultdict(dict)
+    for row, finding in rows_with(segments, (KIND,)):
+        if (where := partition_of(row)) in written:
             partitions[finding["expected"], finding["found"]].setdefault(where, finding["reason"])
     return [
         f"index.interval.bytes is given as {given}, and indexes of "
@@ -41,16 +37,13 @@ def interval_remarks(plan: Plan, segments: pa.Table) -> list[str]:
     ]
 
 
-def _written(plan: Plan) -> set[tuple[str, str]]:
+def _written(plan: Plan) -> set[PartitionKey]:
     """Return the partitions in which the plan builds an index with a given interval."""
     items = plan.items
     wanted = pc.and_(
         pc.not_equal(items["action"], "blocked"), pc.equal(items["settings_from"], "given")
     )
     built = pc.and_(wanted, pc.is_in(items["action"], pa.array(["add", "replace"])))
-    rows = items.filter(built).select(["log_dir", "partition_dir", "file"]).to_pylist()
-    return {
-        (row["log_dir"], row["partition_dir"])
-        for row in rows
-        if row["file"].endswith((OFFSET_INDEX, TIME_INDEX))
-    }
+    ends = (OFFSET_INDEX, TIME_INDEX)
+    rows = item_rows(items.filter(built).select(["log_dir", "partition_dir", "file"]))
+    return {partition_of(row) for row in rows if row["file"].endswith(ends)}

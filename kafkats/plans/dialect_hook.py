@@ -32,13 +32,10 @@ if TYPE_CHECKING:
 
 
 class Entries(NamedTuple):
-    """The entries of an index file: their layout, and what makes a row of one.
-
-    `row` takes the number of an entry, the base offset if it is known, and the entry's fields.
-    """
+    """The entries of an index file: their layout, and the kind of their rows in `dump`."""
 
     dtype: np.dtype[np.void]
-    row: Callable[..., Row]
+    kind: str
 
 
 class Migration(NamedTuple):

@@ -12,6 +12,7 @@ One without tags, whose tags length is -1, fits both, and has the same key and v
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby
@@ -20,11 +21,13 @@ from typing import Final, NamedTuple
 
 from kafkats import paths
 from kafkats.compression.checksums import crc32
+from kafkats.config import Policy
 from kafkats.errors import (
     CorruptBatch,
     CorruptFile,
     Refused,
     StorageFailed,
+    UsageError,
     Vanished,
     exists,
     storage,
@@ -34,8 +37,10 @@ from kafkats.formats.message_set import CRC_FROM
 from kafkats.generations import ENRICHED, KIP228
 from kafkats.logdir.partition import PartitionDir
 from kafkats.logdir.text import read_small
-from kafkats.plans.units import Unit
+from kafkats.logdir.volume import refuse_copies
+from kafkats.plans.units import Unit, list_units
 from kafkats.primitives import INT32, Buffer, view
+from kafkats.text import Command, Flag, Text
 
 _HEAD: Final = 1 << 20
 """Bytes of a log that are looked at, unless its first message is larger."""
@@ -87,6 +92,37 @@ def read_as(units: Iterable[Unit], dialect: str | None = None) -> Iterator[Unit]
             if dialect != ENRICHED:
                 refuse_enriched(Path(log_dir, partition_dir), map(_listed_unit, together))
             yield from together
+
+
+def units_in(
+    log_dirs: Iterable[str | os.PathLike[str]],
+    topics: str,
+    dialect: str | None = None,
+    *,
+    policy: Policy | None = None,
+    proves: bool = False,
+    none_is_fine: bool = False,
+) -> list[Unit]:
+    """Return the units of logs that are read as `dialect`, None for what shipped.
+
+    `policy` names volumes. `proves`: the units are compared with a plan, which knows their format.
+    Raises UsageError if no topic matches, unless `none_is_fine`; Refused for another dialect, and
+    for copies that the policy does not name; as `units.list_units`.
+    """
+    listed = list_units(log_dirs, topics=topics)
+    units = list(listed if proves else read_as(listed, dialect))
+    if not proves:
+        named = policy.named_paths() if policy else ()
+        refuse_copies(sorted({unit.log_dir for unit in units}), named)
+    matched = topics == "*" or any(unit.partition_dir for unit in units)
+    if not matched and not none_is_fine:
+        raise UsageError(
+            Text(
+                *("no topic matches ", Flag("--topics"), f" {topics!r}: "),
+                *(Command("inventory"), " lists them"),
+            )
+        )
+    return units
 
 
 def refuse_marked(log_dir: Path, dialect: str | None = None) -> None:

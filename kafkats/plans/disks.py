@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter
 
 from kafkats.errors import KafkatsError, storage
-from kafkats.plans.files import read_json, write_json
+from kafkats.plans.files import read_json, typed, write_json
 from kafkats.plans.plan import Plan
 
 NAME: Final = "disks.json"
@@ -76,7 +77,7 @@ def keep_disks(log_dirs: Iterable[Path], folder: Path) -> None:
     for log_dir in log_dirs:
         with storage(log_dir, "asking for its free space"):
             usage = shutil.disk_usage(log_dir)
-        found[str(log_dir)] = {"bytes": usage.total, "free_bytes": usage.free}
+        found[str(log_dir)] = Disk(usage.total, usage.free)._asdict()
     write_json(folder / NAME, found)
 
 
@@ -84,14 +85,9 @@ def read_disks(folder: Path) -> dict[str, Disk]:
     """Return {log directory: Disk}; nothing where there is no readable file, as in reports of
     earlier versions.
     """
-    found = {}
+    path = folder / NAME
     try:
-        known = read_json(folder / NAME)
+        known = typed(read_json(path), TypeAdapter(dict[str, Disk]), path)
     except KafkatsError:
         return {}
-    for log_dir, one in known.items():
-        if isinstance(one, dict):
-            size, free = one.get("bytes"), one.get("free_bytes")
-            if isinstance(size, int) and isinstance(free, int) and 0 <= free <= size:
-                found[log_dir] = Disk(size, free)
-    return found
+    return {name: disk for name, disk in known.items() if 0 <= disk.free_bytes <= disk.bytes}

@@ -10,8 +10,9 @@ nanoseconds.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypedDict, cast
 
@@ -65,20 +66,25 @@ def unseen_logs(segments: pa.Table) -> dict[PartitionKey, str]:
     The `.log` is a link, or could not be listed or read. So neither the last segment nor the log
     end is known.
     """
-    flat = pc.list_flatten(segments["findings"])
-    kinds = pc.is_in(pc.struct_field(flat, "kind"), pa.array(["stray", "unreadable", "vanished"]))
-    logs = pc.and_(kinds, pc.match_substring_regex(pc.struct_field(flat, "file"), _LOG_NAME))
-    rows = segments.select(PartitionKey._fields).take(
-        pc.list_parent_indices(segments["findings"]).filter(logs)
-    )
-    findings: list[FindingRow] = flat.filter(logs).to_pylist()
     return {
         partition_of(row): f"{finding['file']} was not looked at: {finding['reason']}"
-        for row, finding in zip(rows.to_pylist(), findings, strict=True)
+        for row, finding in rows_with(segments, ("stray", "unreadable", "vanished"))
+        if _LOG_NAME.fullmatch(finding["file"])
     }
 
 
-_LOG_NAME: Final = rf"^[0-9]{{20}}\{paths.LOG}$"
+_LOG_NAME: Final = re.compile(rf"[0-9]{{20}}\{paths.LOG}")
+
+
+def rows_with(
+    segments: pa.Table, kinds: Sequence[str], columns: Sequence[str] = PartitionKey._fields
+) -> Iterator[tuple[SegmentRow, FindingRow]]:
+    """Yield each finding of these kinds in a SEGMENTS table, with columns of its row."""
+    flat = pc.list_flatten(segments["findings"])
+    ours = pc.is_in(pc.struct_field(flat, "kind"), pa.array(kinds))
+    rows = pc.list_parent_indices(segments["findings"]).filter(ours)
+    found = segments.select(columns).take(rows)
+    return zip(segment_rows(found), flat.filter(ours).to_pylist(), strict=True)
 
 
 def finding_rows(findings: Iterable[Finding]) -> list[FindingRow]:
@@ -97,6 +103,11 @@ def directory_row(log_dir: str, partition_dir: str, findings: Sequence[Finding])
         "worst": worst(findings),
         "findings": finding_rows(findings),
     }
+
+
+def with_findings(row: SegmentRow, findings: Sequence[Finding]) -> SegmentRow:
+    """Return a row with the findings of its segment."""
+    return {**row, "worst": worst(findings), "findings": finding_rows(findings)}
 
 
 def with_facts(row: SegmentRow, facts: SegmentFacts) -> SegmentRow:

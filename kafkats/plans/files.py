@@ -11,18 +11,21 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, Final, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from kafkats import paths
+from kafkats.config.faults import faults
 from kafkats.errors import CorruptFile, CorruptPlan, UsageError, storage
 from kafkats.logdir import strict_json
 from kafkats.logdir.strict_json import Json
 from kafkats.logdir.text import read_small
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-M = TypeVar("M", bound="BaseModel")
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+_MOST: Final = 5
+"""Wrong fields that an error names."""
 
 
 def make_folder(folder: Path, what: str) -> None:
@@ -88,6 +91,14 @@ def whole(path: Path) -> Generator[IO[bytes], None, None]:
             new.unlink(missing_ok=True)
 
 
+def typed(content: object, kind: TypeAdapter[T], path: Path) -> T:
+    """Return the JSON that was read from a file as a type. Raises CorruptPlan for other JSON."""
+    try:
+        return kind.validate_python(content)
+    except ValidationError as e:
+        raise CorruptPlan(f"has wrong fields: {'; '.join(faults(e)[:_MOST])}", path=path) from e
+
+
 def read_document(path: Path, model: type[M]) -> M | None:
     """Read a document, None if there is none. Raises CorruptFile, StorageFailed."""
     if not path.exists():
@@ -98,17 +109,32 @@ def read_document(path: Path, model: type[M]) -> M | None:
         raise CorruptFile(f"is no {model.__name__.lower()}: {e}", path=path) from e
 
 
-def write_private(path: Path, text: str, *, synced: bool = True) -> None:
-    """Write an ASCII text in one step, readable by this user alone. Raises OSError.
+def write_document(path: Path, content: object, doing: str, *, synced: bool = True) -> None:
+    """Write a document in one step, readable by this user alone. Raises StorageFailed.
 
-    Without `synced` a power loss may leave the file empty.
+    Without `synced` a power loss may leave the file empty. The text is ASCII: bytes of a path that
+    are not UTF-8 become half surrogate pairs, which strict_json reads back.
     """
-    with private(path) as new, new.open("w", encoding="ascii") as file:
-        file.write(text)
+    text = json.dumps(content, separators=(",", ":"))
+    with storage(path, doing), private(path) as new, new.open("w", encoding="ascii") as file:
+        file.write(text + "\n")
         file.flush()
         if synced:
             os.fsync(file.fileno())
         new.replace(path)
+
+
+def check_place(path: Path, what: str) -> None:
+    """Raise the error with which a document could not be written, before anything is done.
+
+    Raises UsageError for a place inside a log directory, StorageFailed.
+    """
+    make_folder(path.parent, what)
+    with storage(path, f"writing {what}"):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with private(path):
+            pass
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from kafkats.errors import UsageError
 from kafkats.generations import OFFSETS_LOSS
+from kafkats.plans.facts import rows_with
 from kafkats.plans.plan import ITEMS, item_of
 from kafkats.plans.rows import (
     FindingRow,
@@ -113,11 +114,8 @@ def _lacking(
     segments: pa.Table, kind: str = KIND
 ) -> dict[PartitionKey, tuple[SegmentRow, FindingRow]]:
     """Return the first row of facts.SEGMENTS with such a finding, and the finding, by partition."""
-    flat = pc.list_flatten(segments["findings"])
-    ours = pc.equal(pc.struct_field(flat, "kind"), kind)
-    rows = segments.take(pc.list_parent_indices(segments["findings"]).filter(ours))
     lacking: dict[PartitionKey, tuple[SegmentRow, FindingRow]] = {}
-    for row, finding in zip(segment_rows(rows), flat.filter(ours).to_pylist(), strict=True):
+    for row, finding in rows_with(segments, (kind,), segments.column_names):
         lacking.setdefault(partition_of(row), (row, finding))
     return lacking
 

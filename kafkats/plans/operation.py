@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,12 +116,6 @@ def always(settings: frozenset[str]) -> Callable[[Given], frozenset[str]]:
     return lambda _: settings
 
 
-def _prove_written(request: Proving) -> Proof:
-    from kafkats.plans.proof import prove_written
-
-    return prove_written(request)
-
-
 def _nothing(_: Header) -> list[str]:
     return []
 
@@ -146,13 +141,14 @@ class Operation:
 
     Raises UsageError, Refused, StorageFailed.
     """
-    writer: Callable[[], Writer]
+    writer: str
+    """The module that writes the files of its plans: a Writer."""
     done: str
     """The word for files that are written and proved, such as rebuilt."""
     verb: str = ""
     """The verb of that word, if it is not the name."""
-    prove: Callable[[Proving], Proof] = _prove_written
-    """Read every file again that the plan wrote. Raises CorruptFile, CorruptPlan, StorageFailed."""
+    proof: str = "kafkats.plans.proof"
+    """The module whose `prove` reads every file again that a plan wrote."""
     follows: tuple[str, ...] = ()
     """Suffixes of the files that change together with the .log of their segment. A table of the
     plan leaves these files out.
@@ -161,10 +157,8 @@ class Operation:
     """The plan in sentences, beside those of every plan."""
     remarks: Callable[[Header], Sequence[str]] = _nothing
     """Remarks about the plan's options."""
-    numbers: tuple[str, ...] = ()
-    """Totals that are numbers, beside those of every plan."""
-    counts: tuple[str, ...] = ()
-    """Totals that are mappings of numbers."""
+    totals: tuple[str, ...] = ()
+    """The totals that its plans have, beside those of every plan."""
     flaw: Callable[[Header], str] = _no_flaw
     """Return what else is wrong with a header whose totals have the right types, "" if nothing."""
     by_topic: bool = False
@@ -176,20 +170,16 @@ class Operation:
     """
     proves_log_end: bool = False
     """Whether the proof is about the end of the log, which a later run changes."""
-    undone_together: bool = False
-    """Whether an undo is refused as a whole if one directory has changed since the run, and begins
-    with the log directories' own files.
-    """
-    starts_a_broker: bool = False
-    """Whether a broker starts after its apply: only until then can the run be undone."""
     flushes: bool = False
     """Whether its apply mostly waits until the disk has flushed (execution.Work.flushes)."""
-    truncates: bool = False
-    """Whether its plans cut logs in place."""
-    by_partition: bool = False
-    """Whether tables have one row per partition, as nobody approves single files."""
-    whole: bool = False
-    """Whether blocked rows leave the work undone: the command `apply` then ends with 1, too."""
+    recovers: bool = False
+    """Whether it does what a broker does when it starts.
+
+    Its plans cut logs in place, and tables have one row per partition, as nobody approves single
+    files. Blocked rows leave the work undone: the command `apply` then ends with 1, too. A broker
+    starts after the apply: only until then can the run be undone. An undo is refused as a whole if
+    one directory has changed since the run, and begins with the log directories' own files.
+    """
 
     @property
     def nothing(self) -> str:
@@ -199,3 +189,14 @@ class Operation:
     def leaves_out(self, file: str) -> bool:
         """Return whether a table of the plan leaves a file out."""
         return bool(self.follows) and file.endswith(self.follows)
+
+    def writes(self) -> Writer:
+        """Return the module that writes the files of its plans."""
+        return cast("Writer", import_module(self.writer))
+
+    def prove(self, request: Proving) -> Proof:
+        """Read every file again that the plan wrote. Raises CorruptFile, CorruptPlan,
+        StorageFailed.
+        """
+        proof: Proof = import_module(self.proof).prove(request)
+        return proof

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from kafkats.config.option import Duration, Option, Options, Time
+from kafkats.errors import UsageError
+from kafkats.text import Flag, Text
 
 
 class PlanFolder(Options):
@@ -23,6 +25,15 @@ class PlanFolder(Options):
     go_on: Annotated[bool, Option("Exit with 0 although the plan has blocked rows", "--go-on")] = (
         False
     )
+
+    def named(self) -> Path:
+        """Return the folder for the plan. Raises UsageError unless it is one of the two."""
+        folder = self.output or self.into
+        if folder is None or (self.output and self.into):
+            raise UsageError(
+                Text("name the plan's folder with -o, or with ", Flag("--into"), " a folder for it")
+            )
+        return folder
 
 
 class Reserve(Options):

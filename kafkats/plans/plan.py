@@ -17,8 +17,10 @@ from typing import Final, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter, ValidationError
 
 from kafkats import __version__, paths
+from kafkats.config.faults import faults
 from kafkats.errors import Changed, CorruptPlan, UsageError, is_file, storage
 from kafkats.generations import INDEX_INTERVAL_BYTES, RULES, SEGMENT_INDEX_BYTES
 from kafkats.logdir.identity import FileRow
@@ -46,19 +48,7 @@ SETTINGS_FROM: Final = ("given", "inferred", "default")
 
 ITEMS: Final = schema_of(Item)
 _OBJECTS: Final = ("options", "totals")
-TOTALS: Final = (
-    "files",
-    "segments",
-    "partitions",
-    "read_bytes",
-    "write_bytes",
-    "blocked",
-    "segments_seen",
-)
-"""Totals that every plan has. They are numbers."""
-_ORDER: Final = [
-    (name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")
-]
+ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
 
 
 @dataclass(frozen=True)
@@ -101,7 +91,7 @@ class Plan:
 def make_plan(operation: str, options: Options, totals: Totals, items: pa.Table) -> Plan:
     """Return the plan of `items` (ITEMS), sorted, with its digest."""
     table = items.cast(ITEMS)
-    order = pc.sort_indices(table, sort_keys=_ORDER)
+    order = pc.sort_indices(table, sort_keys=ORDER)
     # By column: Table.take takes five times as long for millions of rows.
     ordered = pa.table(
         [column.take(order) for column in table.columns], schema=ITEMS
@@ -217,7 +207,8 @@ def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
     for name, table in beside.items():
         write_table(folder / f"{name}.parquet", table)
     write_table(folder / "items.parquet", plan.items)
-    note_volumes(folder, sorted(filter(None, set(plan.items["log_dir"].to_pylist()))))
+    log_dirs = sorted(filter(None, set(plan.items["log_dir"].to_pylist())))
+    note_volumes(folder, log_dirs)
     write_json(folder / "plan.json", {**plan.header, "digest": plan.digest})
 
 
@@ -257,18 +248,17 @@ def check_totals(plan: Plan, folder: Path, operation: Operation | None) -> None:
 
     A correct digest does not ensure that.
     """
-    totals = plan.header["totals"]
-    wrong = f"its totals are not those of a plan to {plan.operation}"
-    for name in (*TOTALS, *(operation.numbers if operation else ())):
-        if type(totals.get(name)) is not int:
-            raise CorruptPlan(f"{wrong}: {name} is no number", path=folder)
-    if operation is None:
-        return
-    for name in operation.counts:
-        counts = totals.get(name)
-        if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
-            raise CorruptPlan(f"{wrong}: {name} are no numbers", path=folder)
-    if flaw := operation.flaw(plan.header):
+    missing = set(operation.totals if operation else ()) - plan.header["totals"].keys()
+    try:
+        TypeAdapter(Totals).validate_python(plan.header["totals"], strict=True)
+        wrong = ", ".join(sorted(missing))
+    except ValidationError as e:
+        wrong = "; ".join(faults(e))
+    if wrong:
+        raise CorruptPlan(
+            f"its totals are not those of a plan to {plan.operation}: {wrong}", path=folder
+        )
+    if operation and (flaw := operation.flaw(plan.header)):
         raise CorruptPlan(flaw, path=folder)
 
 

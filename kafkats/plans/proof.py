@@ -121,7 +121,7 @@ def wrong_in_directory(
     return pa.RecordBatch.from_pylist(rows, schema=_WRONG)
 
 
-def prove_written(request: Proving) -> Proof:
+def prove(request: Proving) -> Proof:
     """Prove rebuilt indexes and approved logs: an index equals a rebuild from its log, a log has
     the planned sha256, removed files are gone.
 

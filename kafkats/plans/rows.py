@@ -160,7 +160,7 @@ class ActionRow(PartitionRow):
 
 
 class Totals(TypedDict, total=False):
-    """The totals of a plan. Those of plan.TOTALS are required, the others are one operation's."""
+    """The totals of a plan. Those that are not required are one operation's."""
 
     files: Required[int]
     blocked: Required[int]

@@ -11,13 +11,13 @@ import os
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass
-from dataclasses import fields as fields_of
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Required, TypedDict, TypeGuard
+from typing import Annotated, ClassVar, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ConfigDict, Field, StrictBool, TypeAdapter
 
 from kafkats import clock, paths
 from kafkats.errors import (
@@ -34,10 +34,9 @@ from kafkats.errors import (
 from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Note
-from kafkats.logdir.strict_json import Json
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.plans.facts import ACTIONS, read_table, write_table
-from kafkats.plans.files import make_folder, read_json, write_json
+from kafkats.plans.files import make_folder, read_json, typed, write_json
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, partition_of
 from kafkats.plans.volumes import read_volumes, write_volumes
@@ -48,6 +47,9 @@ _SKEW_MS: Final = 300_000
 """The largest distance of the planner's clock ahead of ours."""
 _STEP: Final = ("ledger", "phase", "broker")
 
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+"""A path, or a part of one, which cannot contain NUL."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -56,20 +58,22 @@ class Run:
     `directories` maps each log dir to its partition directories, ROOT and ROOT_FIRST.
     """
 
-    operation: str
-    run_id: str
-    digest: str
-    directories: Mapping[str, list[str]]
-    place: str | None = None
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    operation: Name
+    run_id: Name
+    digest: Name
+    directories: Mapping[Name, list[Name]]
+    place: Name | None = None
     """The folder of the undo material, if not in the default work area."""
-    owner_stopped: bool = False
-    ledger: str = ""
+    owner_stopped: StrictBool = False
+    ledger: Name = ""
     """The ledger of the migration to which this run belongs.
 
     `broker` is the one of these volumes.
     """
-    phase: str = ""
-    broker: str = ""
+    phase: Name = ""
+    broker: Name = ""
 
 
 class PartitionWork(NamedTuple):
@@ -194,17 +198,12 @@ def journal_of(row: Item | ActionRow) -> PartitionKey:
     return where._replace(partition_dir=ROOT_FIRST) if is_marker else where
 
 
-def open_run(
-    plan: Plan, plan_folder: Path, folder: Path | None, *, place: Path | None, owner_stopped: bool
-) -> tuple[Run, Path]:
-    """Begin the run of an approved plan in `folder`, by default PLAN.run. Raises as `begin_run`."""
-    folder = folder or run_folder_of(plan_folder)
-    run = run_of(plan, place=place, owner_stopped=owner_stopped)
+def open_run(run: Run, plan_folder: Path, folder: Path) -> None:
+    """Begin the run of an approved plan in `folder`. Raises as `begin_run`."""
     begin_run(run, folder)
     write_volumes(folder, read_volumes(plan_folder))
     with storage(folder, "clearing the stop of an earlier attempt"):
         stop_file(folder).unlink(missing_ok=True)
-    return run, folder
 
 
 def run_folder_of(plan_folder: Path) -> Path:
@@ -271,14 +270,7 @@ def read_run(folder: Path) -> Run:
     content = read_json(folder / "run.json")
     if content.pop("format", None) != FORMAT:
         raise CorruptPlan(f"not a run of format {FORMAT}", path=folder)
-    fields = {field.name: field.default for field in fields_of(Run)}
-    wrong = content.keys() - fields.keys()
-    wrong |= {name for name in fields.keys() - content.keys() if fields[name] is MISSING}
-    if wrong:
-        raise CorruptPlan(f"run.json has wrong fields: {', '.join(sorted(wrong))}", path=folder)
-    if not _well_typed(content):
-        raise CorruptPlan("run.json has a value of the wrong type", path=folder)
-    run = Run(**content)
+    run = typed(content, TypeAdapter(Run), folder / "run.json")
     # undo would skip it and report success
     for log_dir, partition in wrote_in(folder) - set(directories(run)):
         raise CorruptPlan(
@@ -299,36 +291,6 @@ def ended_ms(folder: Path) -> int:
             folder,
         )
         return path.stat().st_mtime_ns // 1_000_000
-
-
-class _Content(TypedDict, total=False):
-    """`run.json` without the format: the fields of Run."""
-
-    operation: Required[str]
-    run_id: Required[str]
-    digest: Required[str]
-    directories: Required[dict[str, list[str]]]
-    place: str | None
-    owner_stopped: bool
-    ledger: str
-    phase: str
-    broker: str
-
-
-def _well_typed(content: Mapping[str, Json]) -> TypeGuard[_Content]:
-    def is_name(value: Json) -> bool:
-        return isinstance(value, str) and "\0" not in value  # a path cannot contain NUL
-
-    names = ("operation", "run_id", "digest", *_STEP)
-    directories = content["directories"]
-    return (
-        all(is_name(content.get(name, "")) for name in names)
-        and is_name(content.get("place") or "")
-        and isinstance(content.get("owner_stopped", False), bool)
-        and isinstance(directories, dict)
-        and all(is_name(log_dir) for log_dir in directories)
-        and all(isinstance(many, list) and all(map(is_name, many)) for many in directories.values())
-    )
 
 
 def wrote_in(folder: Path) -> set[PartitionKey]:

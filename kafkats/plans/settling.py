@@ -19,6 +19,8 @@ from kafkats.errors import KafkatsError, Vanished
 from kafkats.findings import Finding
 from kafkats.logdir.partition import PAUSES
 from kafkats.logdir.steady import ctime_ns
+from kafkats.plans.facts import directory_row, with_findings
+from kafkats.plans.rows import SegmentRow
 from kafkats.plans.units import Unit, list_again
 
 T = TypeVar("T")
@@ -69,6 +71,19 @@ def settled(unit: Unit, look: Callable[[Unit], tuple[T, Sequence[Finding]]]) -> 
         constant = {key: inode for key, inode in constant.items() if held.get(key) == inode}
         confirmed = not unit.live or (same and held == alarms)
     return Settled(unit, seen, tuple(_softened(f, constant) for f in findings))
+
+
+def settled_row(
+    unit: Unit,
+    of_segment: Callable[[Unit], tuple[SegmentRow, Sequence[Finding]]],
+    of_directory: Callable[[Unit], Sequence[Finding]],
+) -> list[SegmentRow]:
+    """Return the row of facts.SEGMENTS of a unit, none for a directory without findings."""
+    if unit.base_offset >= 0:
+        _, row, findings, _ = settled(unit, of_segment)
+        return [with_findings(row, findings)]
+    _, _, findings, _ = settled(unit, lambda now: (None, of_directory(now)))
+    return [directory_row(unit.log_dir, unit.partition_dir, findings)] if findings else []
 
 
 def _places(unit: Unit, findings: Sequence[Finding]) -> _Places:

@@ -11,17 +11,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from kafkats.errors import CorruptPlan, Refused, exists
-from kafkats.logdir.strict_json import Json
+from pydantic import ConfigDict, TypeAdapter
+
+from kafkats.errors import Refused, exists
 from kafkats.logdir.volume import Volume, check_mounted, check_volume, volume_at, volumes_at
 from kafkats.paths import META_PROPERTIES
-from kafkats.plans.files import read_json, write_json
+from kafkats.plans.files import read_json, typed, write_json
 
 VOLUMES: Final = "volumes.json"
+_STRICT: Final = ConfigDict(strict=True)
 
 
 def note_volumes(folder: Path, log_dirs: Iterable[str]) -> None:
-    """Write the identities of these log directories into a plan's folder. Raises StorageFailed."""
+    """Write the identities of these log directories into a folder. Raises StorageFailed."""
     write_volumes(folder, volumes_at(log_dirs))
 
 
@@ -40,7 +42,7 @@ def read_volumes(folder: Path) -> dict[str, Volume]:
     path = folder / VOLUMES
     if not exists(path, "looking for identities of volumes"):
         return {}
-    return {log_dir: _volume(value, path) for log_dir, value in read_json(path).items()}
+    return typed(read_json(path), TypeAdapter(dict[str, Volume], config=_STRICT), path)
 
 
 def check_volumes(folder: Path, log_dirs: Iterable[str]) -> None:
@@ -84,16 +86,3 @@ def unidentified(folder: Path, log_dirs: Iterable[str]) -> list[str]:
         for log_dir in log_dirs
         if log_dir in listed and "\0" not in log_dir and volume_at(log_dir) is None
     ]
-
-
-def _volume(value: Json, path: Path) -> Volume:
-    fields = value if isinstance(value, dict) else {}
-    cluster, node, directory = map(fields.get, Volume._fields)
-    if (
-        fields.keys() == set(Volume._fields)
-        and (cluster is None or isinstance(cluster, str))
-        and (node is None or type(node) is int)
-        and (directory is None or isinstance(directory, str))
-    ):
-        return Volume(cluster, node, directory)
-    raise CorruptPlan("not the identity of a volume", path=path)

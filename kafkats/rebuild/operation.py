@@ -15,7 +15,6 @@ from kafkats.plans.operation import (
     Operation,
     Planned,
     Stages,
-    Writer,
     always,
 )
 from kafkats.rebuild.options import Rebuild
@@ -68,12 +67,6 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     return decide
 
 
-def _writer() -> Writer:
-    from kafkats.rebuild import plan
-
-    return plan
-
-
 def _sentences(header: Header) -> list[str]:
     from kafkats.plans.depths import depth_sentences
 
@@ -102,15 +95,8 @@ def _sentences(header: Header) -> list[str]:
 def _flaw(header: Header) -> str:
     from kafkats.plans.plan import SETTINGS_FROM
 
-    totals = header["totals"]
-    unknown = totals["settings_from"].keys() - set(SETTINGS_FROM)
-    if unknown:
-        return f"settings from {', '.join(sorted(unknown))}"
-    depths: object = totals.get("depths", {})  # plans of earlier versions have none
-    counts = depths.values() if isinstance(depths, dict) else [depths]
-    if any(type(count) is not int for count in (*counts, totals.get("indexes_not_compared", 0))):
-        return "its depths are no numbers"
-    return ""
+    unknown = header["totals"]["settings_from"].keys() - set(SETTINGS_FROM)
+    return f"settings from {', '.join(sorted(unknown))}" if unknown else ""
 
 
 OPERATION: Final = Operation(
@@ -120,11 +106,10 @@ OPERATION: Final = Operation(
     (Rebuild, MissingRecords),
     always(INDEXES),
     _prepare,
-    _writer,
+    "kafkats.rebuild.plan",
     "rebuilt",
     sentences=_sentences,
-    numbers=("recovery_segments", "recovery_bytes"),
-    counts=("settings_from", "not_repaired"),
+    totals=("recovery_segments", "recovery_bytes", "settings_from", "not_repaired"),
     flaw=_flaw,
     proved_by_settings=True,
 )

@@ -13,9 +13,7 @@ from kafkats.plans.operation import (
     Decide,
     Operation,
     Planned,
-    Proving,
     Stages,
-    Writer,
     always,
 )
 from kafkats.recovery.options import Recover
@@ -23,7 +21,6 @@ from kafkats.recovery.words import BELOW, UNMARKED
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
-    from kafkats.plans.proof import Proof
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 
@@ -42,18 +39,6 @@ def _prepare(given: Given, policy: Policy) -> Decide:
         return look_and_plan(stages, units, policy, options)
 
     return decide
-
-
-def _writer() -> Writer:
-    from kafkats.recovery import stage
-
-    return stage
-
-
-def _prove(request: Proving) -> Proof:
-    from kafkats.recovery.proof import prove
-
-    return prove(request)
 
 
 def _sentences(header: Header) -> list[str]:
@@ -111,11 +96,11 @@ OPERATION: Final = Operation(
     (Recover, MissingRecords),
     always(INDEXES),
     _prepare,
-    _writer,
+    "kafkats.recovery.stage",
     "recovered",
-    prove=_prove,
+    proof="kafkats.recovery.proof",
     sentences=_sentences,
-    numbers=(
+    totals=(
         "recovery_segments",
         "recovery_bytes",
         "segments_added",
@@ -125,10 +110,6 @@ OPERATION: Final = Operation(
         "behind_high_watermark",
     ),
     proves_log_end=True,
-    undone_together=True,
-    starts_a_broker=True,
+    recovers=True,
     flushes=True,
-    truncates=True,
-    by_partition=True,
-    whole=True,
 )

@@ -12,23 +12,17 @@ A reservation lasts a day unless its end is given. A run that writes renews its 
 keeps it this long.
 """
 
-from kafkats.clock import DAY_MS, now_ms
 from kafkats.reserving.plans import Planning, Wish, planning
-from kafkats.reserving.record import RECORD, read_record, root_of, somebody
-from kafkats.reserving.releasing import release_all
-from kafkats.reserving.runs import Held, changing
+from kafkats.reserving.record import somebody
+from kafkats.reserving.releasing import Released, release_all
+from kafkats.reserving.runs import changing
 
 __all__ = [
-    "DAY_MS",
-    "RECORD",
-    "Held",
     "Planning",
+    "Released",
     "Wish",
     "changing",
-    "now_ms",
     "planning",
-    "read_record",
     "release_all",
-    "root_of",
     "somebody",
 ]

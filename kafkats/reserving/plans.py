@@ -7,9 +7,11 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
-from kafkats.clock import now_ms
+from pydantic import ConfigDict
+
+from kafkats.clock import DAY_MS, now_ms
 from kafkats.errors import KafkatsError, Locked, Reserved
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.reservation import (
@@ -30,15 +32,20 @@ if TYPE_CHECKING:
     from kafkats.plans.plan import Plan
 
 
-class Wish(NamedTuple):
-    """The reservation that a planner asks for. `until_ms` is epoch milliseconds.
+@dataclass(frozen=True)
+class Wish:
+    """The reservation of `holder`: to make for a plan, else to use or to release. A part of a
+    request: unknown fields are refused.
 
-    `skip`: leave out log dirs that others have reserved, instead of refusing. `take_over`: holders
-    that are known to have ended.
+    A plan reserves until `until_ms` (epoch milliseconds), None for a day from then. `skip`: leave
+    out log dirs that others have reserved, instead of refusing. `take_over`: holders that are known
+    to have ended.
     """
 
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
     holder: str
-    until_ms: int
+    until_ms: int | None = None
     skip: bool = False
     take_over: tuple[str, ...] = ()
 
@@ -103,9 +110,10 @@ def planning(
         ]
         yield ours
         return
-    check_words(wish.holder, wish.until_ms, now_ms())
+    until_ms = now_ms() + DAY_MS if wish.until_ms is None else wish.until_ms
+    check_words(wish.holder, until_ms, now_ms())
     try:
-        _reserve_all(ours, roots, wish, place)
+        _reserve_all(ours, roots, wish, until_ms, place)
         yield ours
     except BaseException:
         ours.kept.clear()
@@ -115,7 +123,9 @@ def planning(
             ours.remarks += give_back(ours.entered.pop(root))
 
 
-def _reserve_all(ours: Planning, roots: Mapping[str, str], wish: Wish, place: Path | None) -> None:
+def _reserve_all(
+    ours: Planning, roots: Mapping[str, str], wish: Wish, until_ms: int, place: Path | None
+) -> None:
     """Enter the reservation of every root, or remove the root from `ours.log_dirs`."""
     areas = {root: reservation_area(root, place) for root in sorted(set(roots.values()))}
     refused: dict[str, Reserved] = {}
@@ -137,7 +147,7 @@ def _reserve_all(ours: Planning, roots: Mapping[str, str], wish: Wish, place: Pa
     for root in sorted(areas.keys() - refused.keys()):
         try:
             entered = reserve(
-                areas[root], wish.holder, wish.until_ms, now_ms=now_ms(), take_over=wish.take_over
+                areas[root], wish.holder, until_ms, now_ms=now_ms(), take_over=wish.take_over
             )
         except Reserved as e:  # reserved since the check
             reservation = read_reservation(areas[root])

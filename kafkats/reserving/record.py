@@ -5,24 +5,28 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from pydantic import StrictInt, TypeAdapter
 
 from kafkats.clock import now_ms
-from kafkats.errors import CorruptPlan, KafkatsError, exists, storage
+from kafkats.errors import KafkatsError, exists, storage
 from kafkats.logdir.location import locate
 from kafkats.logdir.reservation import Entered, Reservation, release, time_in_words
 from kafkats.plans.current_user import this_user
-from kafkats.plans.files import read_json, write_json
+from kafkats.plans.files import read_json, typed, write_json
 
 RECORD: Final = "reservation.json"
 
 
-class Recorded(NamedTuple):
+@dataclass(frozen=True)
+class Recorded:
     """The content of `reservation.json`. `tokens` are by the root's real path."""
 
     holder: str
-    until_ms: int
+    until_ms: StrictInt
     tokens: Mapping[str, str]
 
 
@@ -72,13 +76,7 @@ def read_record(folder: Path) -> Recorded | None:
     path = folder / RECORD
     if not exists(path, "looking for a reservation"):
         return None
-    content = read_json(path)
-    holder, until_ms, listed = (content.get(name) for name in Recorded._fields)
-    by_root = listed if isinstance(listed, dict) else {}
-    tokens = {root: token for root, token in by_root.items() if isinstance(token, str)}
-    if type(until_ms) is not int or not isinstance(holder, str) or tokens != listed:
-        raise CorruptPlan("not what a reservation says", path=path)
-    return Recorded(holder, until_ms, tokens)
+    return typed(read_json(path), TypeAdapter(Recorded), path)
 
 
 def write_record(folder: Path, entered: Sequence[Entered]) -> None:
@@ -90,4 +88,4 @@ def write_record(folder: Path, entered: Sequence[Entered]) -> None:
     ends = [one.reservation.until_ms for one in entered]
     tokens = {str(one.area.root): one.reservation.token for one in entered}
     record = Recorded(entered[0].reservation.holder, max(ends), tokens)
-    write_json(folder / RECORD, record._asdict())
+    write_json(folder / RECORD, asdict(record))

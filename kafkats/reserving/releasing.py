@@ -5,27 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Literal
 
 from kafkats.errors import KafkatsError, UsageError, exists
 from kafkats.logdir.reservation import read_reservation, release, reservation_area
 from kafkats.reserving.record import root_of
 
 
-class ReleaseRow(TypedDict):
-    """The outcome of releasing the reservation of one log directory."""
+@dataclass
+class Released:
+    """The outcome of releasing the reservation of one log directory.
+
+    It is kept if another holder has it, and free if there was none. `exit_code` is that of the
+    error.
+    """
 
     log_dir: str
-    outcome: str
-    """released, kept (another holder's), free (there was none) or failed."""
-    holder: str
-    """The reservation's, "" without one."""
-    until_ms: int
-    """The reservation's, -1 without one."""
-    error: str
-    exit_code: int
-    """That of the error, 0 for none."""
+    outcome: Literal["released", "kept", "free", "failed"] = "free"
+    holder: str = ""
+    until_ms: int = -1
+    error: str = ""
+    exit_code: int = 0
 
 
 def release_all(
@@ -33,21 +35,14 @@ def release_all(
     *,
     holder: str | None = None,
     place: Path | None = None,
-) -> list[ReleaseRow]:
+) -> list[Released]:
     """Release every log dir, or only the reservations of `holder`. Errors do not stop it."""
-    rows: list[ReleaseRow] = []
+    found: list[Released] = []
     for named in dict.fromkeys(os.fspath(one) for one in log_dirs):
         root = named
         with suppress(KafkatsError):  # an empty or damaged log dir may have a reservation too
             root = root_of(named)
-        row: ReleaseRow = {
-            "log_dir": root,
-            "outcome": "free",
-            "holder": "",
-            "until_ms": -1,
-            "error": "",
-            "exit_code": 0,
-        }
+        one = Released(root)
         try:
             if not exists(Path(root), "looking for the log directory"):
                 raise UsageError("does not exist", path=root)
@@ -55,10 +50,9 @@ def release_all(
             released = release(area, holder=holder)
             known = released or read_reservation(area)
             if known is not None:
-                row["outcome"] = "released" if released else "kept"
-                row["log_dir"] = known.log_dir
-                row["holder"], row["until_ms"] = known.holder, known.until_ms
+                outcome: Literal["released", "kept"] = "released" if released else "kept"
+                one = Released(known.log_dir, outcome, known.holder, known.until_ms)
         except KafkatsError as e:
-            row |= {"outcome": "failed", "error": str(e), "exit_code": e.exit_code}
-        rows.append(row)
-    return rows
+            one = Released(root, "failed", error=str(e), exit_code=e.exit_code)
+        found.append(one)
+    return found

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Collection, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kafkats.clock import DAY_MS, now_ms
+from kafkats.clock import DAY_MS, every, now_ms
 from kafkats.errors import CorruptFile, CorruptPlan, KafkatsError, Reserved
 from kafkats.logdir.reservation import (
     Entered,
@@ -32,7 +32,7 @@ from kafkats.reserving.record import (
 if TYPE_CHECKING:
     from kafkats.plans.run import Run
 
-_RENEW_SECONDS: Final = 600.0
+RENEW_SECONDS: Final = 600.0
 
 
 @dataclass
@@ -58,7 +58,6 @@ def changing(
     holder: str = "",
     plan_folder: Path | None = None,
     going_back: bool = False,
-    renew_seconds: float = _RENEW_SECONDS,
 ) -> Generator[Held]:
     """Hold the reservations of all log dirs of `run` while the body writes, then release them.
 
@@ -73,21 +72,14 @@ def changing(
     name = holder or (planned.holder if planned else "") or somebody(f"run {run.run_id}")
     known = set(before.tokens.values()) if before else set()
     held = Held({}, [])
-    stop = threading.Event()
-    renewing = threading.Thread(
-        target=_renew, args=(held, stop, renew_seconds), daemon=True, name="reservation"
-    )
     try:
         _enter_all(held, run, name, known, going_back=going_back)
-        renewing.start()
-        if going_back:  # an apply creates its folder later, and then records it
-            with suppress(KafkatsError):
-                held.record(folder)
-        yield held
+        with every(RENEW_SECONDS, partial(_renew, held), "reservation"):
+            if going_back:  # an apply creates its folder later, and then records it
+                with suppress(KafkatsError):
+                    held.record(folder)
+            yield held
     finally:
-        stop.set()
-        if renewing.is_alive():
-            renewing.join()
         for entered in held.entered.values():
             held.remarks += give_back(entered)
 
@@ -133,9 +125,8 @@ def _lenient(going_back: bool) -> Generator[None]:
             raise
 
 
-def _renew(held: Held, stop: threading.Event, seconds: float) -> None:
-    """Extend the reservations until `stop`. One that was broken meanwhile is not created again."""
-    while not stop.wait(seconds):
-        for entered in held.entered.values():
-            with suppress(KafkatsError):
-                extend(entered.area, entered.reservation.token, now_ms() + DAY_MS)
+def _renew(held: Held) -> None:
+    """Extend the reservations. One that was broken meanwhile is not created again."""
+    for entered in held.entered.values():
+        with suppress(KafkatsError):
+            extend(entered.area, entered.reservation.token, now_ms() + DAY_MS)

@@ -11,12 +11,11 @@ from kafkats.config.settings_read import INDEXES
 from kafkats.counts import counted, size_text
 from kafkats.generations import RETENTION_RULES, rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, SEGMENT_KINDS
-from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer
+from kafkats.plans.operation import Decide, Operation, Planned, Stages
 from kafkats.retention.options import Beyond, Retain
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
-    from kafkats.plans.proof import Proof
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 
@@ -54,18 +53,6 @@ def _prepare(given: Given, policy: Policy) -> Decide:
         )
 
     return decide
-
-
-def _writer() -> Writer:
-    from kafkats.retention import stage
-
-    return stage
-
-
-def _prove(request: Proving) -> Proof:
-    from kafkats.retention.proof import prove
-
-    return prove(request)
 
 
 def _sentences(header: Header) -> list[str]:
@@ -109,15 +96,21 @@ OPERATION: Final = Operation(
     (Retain, Beyond, MissingRecords),
     _reads,
     _prepare,
-    _writer,
+    "kafkats.retention.stage",
     "deleted",
     verb="delete",
-    prove=_prove,
+    proof="kafkats.retention.proof",
     follows=(*SEGMENT_KINDS[1:], LEADER_EPOCH, LOG_START),
     sentences=_sentences,
     remarks=_remarks,
-    numbers=("freed_bytes", "kafka_bytes", "kafka_segments", "blocked_bytes", "blocked_segments"),
-    counts=("vetoes",),
+    totals=(
+        "freed_bytes",
+        "kafka_bytes",
+        "kafka_segments",
+        "blocked_bytes",
+        "blocked_segments",
+        "vetoes",
+    ),
     flaw=_flaw,
     by_topic=True,
     flushes=True,

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Final
 from kafkats.config.given import Given, stored
 from kafkats.config.options import MissingRecords
 from kafkats.paths import SEGMENT_KINDS
-from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer
+from kafkats.plans.operation import Decide, Operation, Planned, Stages
 from kafkats.rolling.options import Roll, Simulation
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
-    from kafkats.plans.proof import Proof
     from kafkats.plans.units import Unit
 
 READS: Final = frozenset({
@@ -58,27 +57,15 @@ def _reads(given: Given) -> frozenset[str]:
     return SIMULATION_READS if given.of(Simulation).simulate else READS
 
 
-def _writer() -> Writer:
-    from kafkats.rolling import plan
-
-    return plan
-
-
-def _prove(request: Proving) -> Proof:
-    from kafkats.rolling.proof import prove
-
-    return prove(request)
-
-
 OPERATION: Final = Operation(
     "roll",
     "Plan which active segments to roll by message time. Retention can then delete their records.",
     (Roll, Simulation, MissingRecords),
     _reads,
     _prepare,
-    _writer,
+    "kafkats.rolling.plan",
     "rolled",
-    prove=_prove,
+    proof="kafkats.rolling.proof",
     follows=SEGMENT_KINDS[1:],
     by_topic=True,
     proves_log_end=True,

@@ -10,12 +10,11 @@ from kafkats.config.given import Given, stored
 from kafkats.config.options import IndexSettings, MissingRecords
 from kafkats.config.settings_read import INDEXES
 from kafkats.paths import SEGMENT_KINDS
-from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer, always
+from kafkats.plans.operation import Decide, Operation, Planned, Stages, always
 from kafkats.split.options import Split
 
 if TYPE_CHECKING:
     from kafkats.config import Policy
-    from kafkats.plans.proof import Proof
     from kafkats.plans.units import Unit
 
 
@@ -39,27 +38,15 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     return decide
 
 
-def _writer() -> Writer:
-    from kafkats.split import plan
-
-    return plan
-
-
-def _prove(request: Proving) -> Proof:
-    from kafkats.split.proof import prove
-
-    return prove(request)
-
-
 OPERATION: Final = Operation(
     "split",
     "Plan which segments to split between two batches. Retention by time then works again.",
     (Split, MissingRecords, IndexSettings),
     always(INDEXES),
     _prepare,
-    _writer,
+    "kafkats.split.plan",
     "split",
-    prove=_prove,
+    proof="kafkats.split.proof",
     follows=SEGMENT_KINDS[1:],
     proved_by_settings=True,
 )

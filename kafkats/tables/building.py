@@ -19,6 +19,7 @@ from kafkats.execution import Executor
 from kafkats.search import PartitionUnit
 from kafkats.tables.cells import build_unit
 from kafkats.tables.merge import Written, open_cells, write
+from kafkats.tables.runs import in_lists
 from kafkats.tables.schema import TABLE, Ints
 from kafkats.tables.spans import Span, check_interval, unite
 from kafkats.tables.view import Busiest
@@ -74,7 +75,7 @@ def _searched(
     do: Callable[[_Piece], pa.RecordBatch],
     size: Callable[[PartitionUnit], int],
 ) -> Iterator[pa.Table]:
-    for some in _rounds(work):
+    for some in in_lists(work, lambda piece: len(piece[1]) + len(piece[2]), _ROUND_CELLS):
         yield executor.map("table", some, do, TABLE, size=lambda piece: size(piece[0]))
 
 
@@ -82,21 +83,6 @@ def _shown(rows: Iterable[pa.RecordBatch | pa.Table], busy: Busiest) -> Iterator
     for some in rows:
         busy.add(some)
         yield some
-
-
-def _rounds(work: Iterable[_Piece]) -> Iterator[list[_Piece]]:
-    """Yield the work in lists of at most _ROUND_CELLS cells, or of one piece."""
-    held: list[_Piece] = []
-    count = 0
-    for piece in work:
-        cells = len(piece[1]) + len(piece[2])
-        if held and count + cells > _ROUND_CELLS:
-            yield held
-            held, count = [], 0
-        held.append(piece)
-        count += cells
-    if held:
-        yield held
 
 
 def _cells_of(piece: _Piece, *, exact: bool) -> pa.RecordBatch:

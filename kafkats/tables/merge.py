@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,10 +26,10 @@ from kafkats.tables.recreated_logs import without_other_logs
 from kafkats.tables.runs import (
     CHUNK_ROWS,
     MEMORY_ROWS,
-    MOST_SOURCES,
     NOTHING,
     Run,
     Scratch,
+    in_lists,
     joined,
     merged,
 )
@@ -125,7 +125,7 @@ def write(
                 f"the table has a step of {before.step_ms} ms, not {step_ms}", path=folder
             )
         covered = unite([*before.covered, (from_ms, to_ms)])
-        with _scratch(folder) as scratch:
+        with closing(Scratch(Path(folder))) as scratch:
             new = _sorted(rows, step_ms, scratch)
             new, others = without_other_logs(
                 new, before.parts, lambda part: _of_part(folder, part, step_ms), scratch
@@ -138,15 +138,6 @@ def write(
                 raise
 
 
-@contextmanager
-def _scratch(folder: str | os.PathLike[str]) -> Generator[Scratch]:
-    scratch = Scratch(Path(folder))
-    try:
-        yield scratch
-    finally:
-        scratch.clear()
-
-
 def _of_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Run:
     return Run(part.rows, lambda: store.read_part(folder, part, step_ms))
 
@@ -157,33 +148,20 @@ def _sorted(rows: Iterable[pa.RecordBatch | pa.Table], step_ms: int, scratch: Sc
     Raises BadInput for anything but rows of a table, and for two rows of one cell.
     """
     runs = [scratch.keep(_in_chunks(_checked(some, step_ms))) for some in _batches(rows)]
-    if len(runs) > 1:
-        return scratch.keep(map(_in_order, _groups_of(runs, scratch)))
-    return runs[0] if runs else NOTHING
-
-
-def _groups_of(runs: Sequence[Run], scratch: Scratch) -> Iterator[pa.Table]:
-    while len(runs) > MOST_SOURCES:
-        some = [runs[begin : begin + MOST_SOURCES] for begin in range(0, len(runs), MOST_SOURCES)]
-        runs = [scratch.keep(_in_order(together(group)) for group in merged(few)) for few in some]
-    return (together(group) for group in merged(runs))
+    return joined(runs, scratch, _in_order) if runs else NOTHING
 
 
 def _batches(rows: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[list[pa.Table]]:
     """Group the incoming tables into lists that fit memory."""
-    held: list[pa.Table] = []
-    count = 0
-    for one in rows:
-        table = pa.Table.from_batches([one]) if isinstance(one, pa.RecordBatch) else one
-        for begin in range(0, max(table.num_rows, 1), MEMORY_ROWS):
-            some = table.slice(begin, MEMORY_ROWS)
-            if held and count + some.num_rows > MEMORY_ROWS:
-                yield held
-                held, count = [], 0
-            held.append(some)
-            count += some.num_rows
-    if held:
-        yield held
+    tables = (
+        pa.Table.from_batches([one]) if isinstance(one, pa.RecordBatch) else one for one in rows
+    )
+    parts = (
+        table.slice(begin, MEMORY_ROWS)
+        for table in tables
+        for begin in range(0, max(table.num_rows, 1), MEMORY_ROWS)
+    )
+    return in_lists(parts, lambda some: int(some.num_rows), MEMORY_ROWS)
 
 
 def _in_chunks(table: pa.Table) -> Iterator[pa.Table]:
@@ -247,7 +225,7 @@ class _Run:
         manifest = Manifest(
             self.after.step_ms, self.after.covered, store.sorted_parts([*untouched, *parts])
         )
-        self.scratch.clear()
+        self.scratch.close()
         if manifest != self.before:
             store.commit(self.folder, manifest)
         else:
@@ -295,7 +273,7 @@ class _Run:
                 inside.new.append(some)
         for piece in pieces:
             if piece.new:
-                self._merge(piece, self._joined(piece.new))
+                self._merge(piece, joined(piece.new, self.scratch))
         return sorted(pieces, key=lambda piece: piece.span)
 
     def _added(self, span: Span, new: Run) -> _Piece:
@@ -354,11 +332,8 @@ class _Run:
             yield from self._arranged((begin, begin + narrow), level + 1, inside)
 
     def _together(self, span: Span, pieces: Sequence[_Piece]) -> _Piece:
-        run = self._joined([self._rows(piece) for piece in pieces])
+        run = joined([self._rows(piece) for piece in pieces], self.scratch)
         return _Piece(span, run.rows, run=run)
-
-    def _joined(self, runs: Sequence[Run]) -> Run:
-        return joined(runs, self.scratch, lambda rows: taken(rows, order(rows)[0]))
 
     def _split(self, piece: _Piece, width: int) -> list[_Piece]:
         runs_by_span = self.scratch.split(self._rows(piece).chunks(), width)

@@ -25,7 +25,6 @@ from kafkats.tables.schema import (
     closed,
     ints,
     order,
-    taken,
     together,
     word_codes,
 )
@@ -46,7 +45,7 @@ def without_other_logs(
     if not beside:
         return new, []
     watch = _Watch()
-    old = joined(beside, scratch, lambda rows: taken(rows, order(rows)[0]))
+    old = joined(beside, scratch)
     for before, after in merged([old, new]):
         watch.see(before, after)
     recreated = watch.end()

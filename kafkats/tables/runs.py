@@ -10,18 +10,19 @@ from __future__ import annotations
 import itertools
 import os
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from kafkats.errors import storage
-from kafkats.tables.schema import TABLE, Ints, ints, together, word_codes
+from kafkats.tables.schema import TABLE, Ints, ints, order, taken, together, word_codes
 
 CHUNK_ROWS: Final = 1 << 15
 MEMORY_ROWS: Final = 1 << 18
@@ -29,6 +30,7 @@ MEMORY_ROWS: Final = 1 << 18
 MOST_SOURCES: Final = 24
 """The most sources of one merge, since each holds a chunk in memory."""
 
+T = TypeVar("T")
 Chunks = Iterator[pa.Table]
 
 
@@ -52,7 +54,7 @@ NOTHING: Final = Run(0, lambda: iter(()))
 
 
 class Scratch:
-    """Storage for runs that are too large for memory. `clear` removes its files."""
+    """Storage for runs that are too large for memory. `close` removes its files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -65,16 +67,13 @@ class Scratch:
         """Return whether memory holds as many rows as allowed."""
         return self._held_rows > 3 * MEMORY_ROWS
 
-    def hold(self, rows: int, tables: Sequence[pa.Table], before: Sequence[Path] = ()) -> Run:
-        """Return a run of the rows in files, followed by those in memory.
+    def hold(self, rows: int, tables: Sequence[pa.Table], before: Sequence[Run] = ()) -> Run:
+        """Return a run of the rows of runs in files, followed by those in memory.
 
         The rows in memory count as held until the run is garbage-collected.
         """
         count = sum(table.num_rows for table in tables)
-        run = Run(
-            rows,
-            lambda: itertools.chain(itertools.chain.from_iterable(map(unspilled, before)), tables),
-        )
+        run = Run(rows, lambda: itertools.chain(*(one.chunks() for one in before), tables))
         self._held_rows += count
         weakref.finalize(run, self._release, count)
         return run
@@ -96,11 +95,33 @@ class Scratch:
         return self.hold(rows, held)
 
     def split(self, chunks: Iterable[pa.Table], width: int) -> dict[tuple[int, int], Run]:
-        """Return a run per span of this width that has rows, in order of time."""
-        with _Splitter(self, width) as splitter:
-            for chunk in chunks:
-                splitter.add(chunk)
-            return splitter.finish()
+        """Return a run per span of this width that has rows, in order of time.
+
+        It never holds many files open.
+        """
+        held: dict[int, list[pa.Table]] = defaultdict(list)
+        aside: dict[int, list[Run]] = defaultdict(list)
+        rows: Counter[int] = Counter()
+        in_memory = 0
+        for chunk in chunks:
+            for number, some in _by_span(chunk, width):
+                held[number].append(some)
+                rows[number] += some.num_rows
+            in_memory += chunk.num_rows
+            if in_memory > (MEMORY_ROWS // 2 if self.full else MEMORY_ROWS):
+                self._put_aside(held, aside)
+                in_memory = 0
+        return {
+            (number * width, (number + 1) * width): self.hold(
+                rows[number], held[number], aside[number]
+            )
+            for number in sorted(rows)
+        }
+
+    def _put_aside(self, held: dict[int, list[pa.Table]], aside: Mapping[int, list[Run]]) -> None:
+        for number, tables in held.items():
+            aside[number].append(self._spilled(iter([together(tables).combine_chunks()])))
+        held.clear()
 
     def new_path(self) -> Path:
         """Return a file name that a table's `tidy` removes after a kill."""
@@ -116,7 +137,8 @@ class Scratch:
                 rows += chunk.num_rows
         return Run(rows, lambda: unspilled(path))
 
-    def clear(self) -> None:
+    def close(self) -> None:
+        """Remove the files."""
         for path in self._made:
             with storage(path, "removing rows that were written aside"):
                 path.unlink(missing_ok=True)
@@ -137,48 +159,26 @@ def unspilled(path: Path) -> Chunks:
             yield pa.Table.from_batches([batch])
 
 
-class _Splitter:
-    """Distributes rows by span. It spills to files and never holds many files open."""
+def _by_span(chunk: pa.Table, width: int) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the rows of each span of this width, and the span's number."""
+    numbers = ints(chunk, "timestamp") // width
+    for number in np.unique(numbers).tolist():
+        mine = numbers == number
+        yield number, chunk if mine.all() else chunk.filter(pa.array(mine))
 
-    def __init__(self, scratch: Scratch, width: int) -> None:
-        self.scratch, self.width = scratch, width
-        self.held: dict[int, list[pa.Table]] = {}
-        self.parts: dict[int, list[Path]] = {}
-        self.rows: dict[int, int] = {}
-        self.in_memory = 0
 
-    def __enter__(self) -> _Splitter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.held.clear()
-
-    def add(self, chunk: pa.Table) -> None:
-        numbers = ints(chunk, "timestamp") // self.width
-        for number in np.unique(numbers).tolist():
-            mine = numbers == number
-            some = chunk if mine.all() else chunk.filter(pa.array(mine))
-            self.held.setdefault(number, []).append(some)
-            self.rows[number] = self.rows.get(number, 0) + some.num_rows
-        self.in_memory += chunk.num_rows
-        if self.in_memory > (MEMORY_ROWS // 2 if self.scratch.full else MEMORY_ROWS):
-            self._write_held()
-
-    def _write_held(self) -> None:
-        for number, tables in self.held.items():
-            path = self.scratch.new_path()
-            with storage(path, "writing rows aside"), spill(path) as writer:
-                writer.write_table(together(tables).combine_chunks(), CHUNK_ROWS)
-            self.parts.setdefault(number, []).append(path)
-        self.held, self.in_memory = {}, 0
-
-    def finish(self) -> dict[tuple[int, int], Run]:
-        return {
-            (number * self.width, (number + 1) * self.width): self.scratch.hold(
-                self.rows[number], self.held.get(number, []), self.parts.get(number, [])
-            )
-            for number in sorted(self.rows)
-        }
+def in_lists(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Yield the items in lists of at most this size together, or of one item."""
+    held: list[T] = []
+    count = 0
+    for one in items:
+        if held and count + size(one) > most:
+            yield held
+            held, count = [], 0
+        held.append(one)
+        count += size(one)
+    if held:
+        yield held
 
 
 def merged(sources: Sequence[Run]) -> Iterator[list[pa.Table]]:
@@ -205,7 +205,14 @@ def merged(sources: Sequence[Run]) -> Iterator[list[pa.Table]]:
         yield group
 
 
-def joined(sources: Sequence[Run], scratch: Scratch, sort: Callable[[pa.Table], pa.Table]) -> Run:
+def by_cell(rows: pa.Table) -> pa.Table:
+    """Return the rows sorted."""
+    return taken(rows, order(rows)[0])
+
+
+def joined(
+    sources: Sequence[Run], scratch: Scratch, sort: Callable[[pa.Table], pa.Table] = by_cell
+) -> Run:
     """Return one run of all rows of runs without common cells. `sort` puts rows in order."""
     runs = list(sources)
     while len(runs) > MOST_SOURCES:

@@ -39,6 +39,7 @@ from kafkats.errors import (
     storage,
 )
 from kafkats.logdir import strict_json
+from kafkats.logdir.disk import DISK
 from kafkats.logdir.strict_json import int64
 from kafkats.logdir.text import read_small
 from kafkats.plans.files import make_folder
@@ -247,21 +248,17 @@ def writing(folder: str | os.PathLike[str]) -> Generator[None, None, None]:
     place = Path(folder)
     make_folder(place, "a table")
     with storage(place, "locking the table"):
-        fd = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-        try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        with os.fdopen(os.open(place / _LOCK, flags, 0o666), "r+b") as file:
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as e:
-                raise Locked(
-                    "somebody else writes this table; nothing was changed", path=folder
-                ) from e
+                reason = "somebody else writes this table; nothing was changed"
+                raise Locked(reason, path=folder) from e
             try:
                 yield
-            finally:
-                # also releases copies of fd, such as a forked child's
-                fcntl.flock(fd, fcntl.LOCK_UN)
-        finally:
-            os.close(fd)
+            finally:  # also releases copies of the descriptor, such as a forked child's
+                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def write_part(folder: str | os.PathLike[str], span: Span, rows: Run, step_ms: int) -> Part:
@@ -362,11 +359,7 @@ def _put(path: Path, data: bytes | memoryview) -> None:
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
-        fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        DISK.sync_dir(path.parent)
 
 
 def _stamp(ms: int) -> str:

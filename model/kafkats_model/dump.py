@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafkats.formats.model import Batch, Record
-from kafkats.inspect.dump_index import Row, offset_row, time_row
 from kafkats.logdir.strict_json import Json
 from kafkats.plans.dialect_hook import Entries
 from kafkats_model.formats import enriched, kip228
@@ -48,12 +47,5 @@ def kip228_columns(data: bytes, batch: Batch, decoded: Sequence[Record]) -> dict
     return {"timestamp_extended": kip228.is_extended(batch)}
 
 
-def _enriched_row(n: int, base: int | None, relative: int, timestamp: int, position: int) -> Row:
-    return offset_row(n, base, relative, position) | {
-        "kind": "enriched-entry",
-        "timestamp": timestamp,
-    }
-
-
-TIME_INDEX: Final = Entries(minute_index.ENTRY, time_row)
-ENRICHED_INDEX: Final = Entries(enriched_index.ENTRY, _enriched_row)
+TIME_INDEX: Final = Entries(minute_index.ENTRY, "time-entry")
+ENRICHED_INDEX: Final = Entries(enriched_index.ENTRY, "enriched-entry")

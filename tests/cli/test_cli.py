@@ -340,7 +340,7 @@ def test_a_run_with_wrong_types(
     file = tmp_path / "plan.run" / "run.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {field: value}))
     code, _, err = run(capsys, "undo", tmp_path / "plan.run")
-    assert (code, "wrong type" in err) == (2, True)
+    assert (code, f"wrong fields: {field}" in err) == (2, True)
 
 
 def test_undo_without_undo_material(

@@ -19,7 +19,7 @@ from kafkats.plans.plan import Plan
 @pytest.mark.parametrize(
     ("stage", "total", "said"),
     [
-        ("undo", 8, b"putting back"),
+        ("undo", 8, b"undo"),
         ("undo", 8, b"8 of 8 directories"),
         ("compare", 3, b"3 of 3 files"),
         ("verify", 2048, b"2.0/2.0 KiB"),
@@ -49,10 +49,10 @@ def test_sentences_fit_a_terminal_and_stay_whole_in_a_pipe(
     monkeypatch.setenv("COLUMNS", "40")
     long = "  two words " * 6
     command = f"to do it: kafkats apply {'a' * 40} --digest 1"
-    say_summary({}, False, [long.rstrip(), command])
+    say_summary({}, [long.rstrip(), command])
     assert capsys.readouterr().out.splitlines() == [long.rstrip(), command]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    say_summary({}, False, [long.rstrip(), command, "x" * 50])
+    say_summary({}, [long.rstrip(), command, "x" * 50])
     *lines, last, unbroken = capsys.readouterr().out.splitlines()
     assert (last, unbroken) == (command, "x" * 50), "what a person copies is never broken"
     assert len(lines) == 2 and all(len(line) <= 40 for line in lines)

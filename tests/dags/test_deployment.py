@@ -292,8 +292,8 @@ NO_OPTION = "is no option that a DAG gives"
 ELSEWHERE = "is not in the folder of this deployment"
 FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "a guard lifted": (planned("retain", Retain={"over_guard": True}), NO_OPTION),
-    "by its beginning": (planned("retain", Retain={"over": True}), "over: Extra inputs"),
-    "as a value": (planned("retain", Retain={"rule": "--over-guard"}), "rule: Input should be"),
+    "by its beginning": (planned("retain", Retain={"over": True}), "over: unknown key"),
+    "as a value": (planned("retain", Retain={"rule": "--over-guard"}), "rule: must be"),
     "another policy": (planned("retain", policy={"defaults": {"retention.ms": 1}}), "its policy"),
     "an empty policy": (planned("retain", policy={}), "its policy is not"),
     "no policy": (planned("retain", policy=None), "without the policy"),
@@ -325,7 +325,7 @@ FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "a purge by another clock": (
         purged(older_than="7d", now="2099-01-01T00:00:00Z"), NO_OPTION,
     ),
-    "an option without its value": (planned("retain", Topics={"topics": None}), "topics: Input"),
+    "an option without its value": (planned("retain", Topics={"topics": None}), "topics: must be"),
     "a report of anywhere to rebuild from": (
         planned("rebuild", Rebuild={"from_report": "/any/report"}), NO_OPTION,
     ),
@@ -338,8 +338,8 @@ FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "an option of another verb": (
         verified(Migrate={"accept_loss": ["all"]}), "has no such options",
     ),
-    "a verb that no DAG has": ({"verb": "ledger", "options": {}}, "verb: Input should be"),
-    "a field that no request has": ({**verified(), "force": True}, "force: Extra inputs"),
+    "a verb that no DAG has": ({"verb": "ledger", "options": {}}, "verb: must be"),
+    "a field that no request has": ({**verified(), "force": True}, "force: unknown key"),
     "a plan's own folder": (planned("rebuild", PlanFolder={"output": "FOLDER/plan"}), NO_OPTION),
 }  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -13,13 +13,13 @@ from kafkats.execution import LocalExecutor
 from kafkats.flow import Deployment, run
 from kafkats.flow.verbs import release
 from kafkats.plans.approval import Approval, write_approval
-from kafkats.request import LogDirectory, PlanName, Request, Verb
+from kafkats.request import VERBS, Folder, LogDirectory, Request
 from tests.flow.conftest import Scene
 
 
 def asked(scene: Scene, record: Path | None = None) -> Request:
     fields = {"approval": {"record": record}} if record else {}
-    plan = PlanName(folder=scene.plan, digest=scene.digest)
+    plan = Folder(folder=scene.plan, digest=scene.digest)
     return Request.model_validate({"verb": "apply", "made_ms": 0, "plan": plan, **fields})
 
 
@@ -79,7 +79,7 @@ def test_a_request_without_its_subject_or_with_another_verbs_part_is_refused(
     assert said in result.error.reason
 
 
-@pytest.mark.parametrize("verb", [verb for verb in get_args(Verb) if verb != "certify"])
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "certify"])
 def test_every_verb_needs_its_subject(verb: str) -> None:
     operation = {"operation": "rebuild"} if verb == "plan" else {}
     request = Request.model_validate({"verb": verb, "made_ms": 0, **operation})

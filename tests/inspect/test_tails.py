@@ -9,7 +9,7 @@ import pytest
 
 from conformance.damage import damage_indexes
 from kafkats.execution import LocalExecutor
-from kafkats.flow.depths import look
+from kafkats.flow.looking import look
 from kafkats.inspect.tails import AFTER_UNCLEAN_STOP
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.plans.facts import SEGMENTS

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from kafkats.cli import cli
+from kafkats.request import VERBS
 
 ROOT: Final = Path(__file__).parents[2]
 PRODUCT: Final = ("kafkats", "pyspark_kafkats", "spark_jobs", "plugins", "dags")
@@ -50,16 +49,14 @@ def test_words_are_declared_in_one_way() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "spark_jobs").glob("*.py")), ids=lambda p: p.stem)
-def test_a_job_runs_the_command_of_its_name(script: Path) -> None:
-    if script.stem in {"fanout", "jvm"}:
-        return
-    calls = [
-        node
-        for node in ast.walk(ast.parse(script.read_text()))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "run_job"
-    ]
-    words = [one.value for call in calls for one in call.args if isinstance(one, ast.Constant)]
-    assert len(calls) == 1
-    assert words == ([] if script.stem == "command" else [script.stem])
-    assert script.stem == "command" or script.stem in cli.commands
+def test_each_verb_is_a_command_a_job_and_a_module() -> None:
+    flow = {path.stem for path in (ROOT / "kafkats/flow/verbs").glob("[!_]*.py")}
+    jobs = {path.stem: path for path in (ROOT / "spark_jobs").glob("*.py")}
+    assert flow == {*VERBS} and flow <= cli.commands.keys()
+    assert {*jobs} == {*VERBS, "command", "fanout", "jvm"}
+    for name in {*jobs} - {"fanout", "jvm"}:
+        module = ast.parse(jobs[name].read_text())
+        assert [ast.unparse(one) for one in module.body[1:]] == [
+            "import fanout",
+            "fanout.main(__file__)",
+        ]

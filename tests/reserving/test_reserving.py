@@ -9,13 +9,15 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkats.cli import cli, main
-from kafkats.errors import DiskFull, KafkatsError, Locked, Reserved, UsageError
+from kafkats.clock import now_ms
+from kafkats.errors import DiskFull, Holder, KafkatsError, Locked, Reserved, UsageError
 from kafkats.flow import applying
 from kafkats.logdir import workarea
 from kafkats.logdir.reservation import (
@@ -26,7 +28,7 @@ from kafkats.logdir.reservation import (
     reserve,
 )
 from kafkats.plans.run import Run
-from kafkats.reserving import Wish, changing, now_ms, planning
+from kafkats.reserving import Wish, changing, planning
 from tests.builders.commands import run, run_mixed
 from tests.builders.directories import another_volume
 from tests.builders.locks import other_process
@@ -372,15 +374,15 @@ def test_reserved_ones_are_left_out(roots: list[Path]) -> None:
     with planning(named, wish) as ours:
         assert ours.log_dirs == [str(roots[1])]
         ours.keep(map(str, roots))
-    assert [one.as_row() for one in ours.skipped] == [
-        {"log_dir": str(roots[0]), "holder": theirs.holder, "until_ms": theirs.until_ms}
+    assert [one.held for one in ours.skipped] == [
+        Holder(str(roots[0]), theirs.holder, theirs.until_ms)
     ]
     assert list(ours.entered) == [str(roots[1])]
     assert len(ours.remarks) == 1 and "left out" in ours.remarks[0]
     assert reserved(roots[0]) == theirs
     with (
         pytest.raises(Reserved, match=r"airflow .*manual__"),
-        planning(named, wish._replace(holder="a third one")),
+        planning(named, replace(wish, holder="a third one")),
     ):
         pytest.fail("all of them are reserved")
 
@@ -394,7 +396,7 @@ def test_a_refusal_has_all_holders_as_fields(roots: list[Path]) -> None:
     with pytest.raises(Reserved) as raised, planning(roots, Wish("me", until)):
         pass
     assert raised.value.holders == tuple(
-        (str(root), holder, until) for root, holder in zip(roots, named, strict=True)
+        Holder(str(root), holder, until) for root, holder in zip(roots, named, strict=True)
     )
     assert str(raised.value).startswith(f"{roots[0]}: reserved by {named[0]} until ")
 
@@ -429,7 +431,7 @@ def test_one_that_comes_between_the_look_and_the_reservation(
     with pytest.raises(Reserved), planning(map(str, roots), wish):
         pytest.fail("one of them is reserved")
     assert not reserved(roots[0])
-    with planning(map(str, roots), wish._replace(skip=True)) as ours:
+    with planning(map(str, roots), replace(wish, skip=True)) as ours:
         assert ours.log_dirs == [str(roots[0])]
 
 
@@ -599,8 +601,11 @@ def test_undo_on_a_full_disk_releases_what_a_killed_apply_has_left(
     assert reserved(root) is None
 
 
-def test_a_run_that_takes_long_renews(root: Path, tmp_path: Path) -> None:
-    with changing(run_of(root), tmp_path / "run", renew_seconds=0.01) as held:
+def test_a_run_that_takes_long_renews(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkats.reserving.runs.RENEW_SECONDS", 0.01)
+    with changing(run_of(root), tmp_path / "run") as held:
         first = held.entered[str(root)].reservation
         assert wait_for(
             lambda: (now := reserved(root)) is not None and now.until_ms > first.until_ms

@@ -15,6 +15,7 @@ import fanout
 import pytest
 
 from kafkats.cli import performing
+from kafkats.clock import now_ms
 from kafkats.errors import DiskFull
 from kafkats.execution import LocalExecutor
 from kafkats.logdir import strict_json
@@ -22,7 +23,6 @@ from kafkats.logdir.reservation import reservation_area, reserve
 from kafkats.plans.files import read_document
 from kafkats.progress import Progress
 from kafkats.request import Request
-from kafkats.reserving import now_ms
 from kafkats.result import Result
 from tests.golden import case
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from kafkats.clock import now_ms
 from kafkats.errors import Locked, Reserved, UsageError
 from kafkats.logdir.reservation import Reservation, read_reservation, reservation_area, reserve
-from kafkats.reserving import now_ms
 from pyspark_kafkats.execution import SparkExecutor
 from tests.builders.directories import another_volume
 from tests.builders.locks import other_process

@@ -26,12 +26,13 @@ def perform(work: Work) -> None:
     check_digest(plan, request.plan.digest)
     done.note_approval(work.deployment.check_approval(request.record, [plan.digest]))
     work.deployment.check_guards(plan)
-    options, stopped = request.of(Apply), request.of(Vouched).owner_stopped
-    place, run = request.of(WorkArea).place, options.run_folder or run_folder_of(folder)
-    done.log_dirs = seen(run_of(plan, place=place, owner_stopped=stopped).directories)
+    options, place = request.of(Apply), request.of(WorkArea).place
+    run = run_of(plan, place=place, owner_stopped=request.of(Vouched).owner_stopped)
+    run_folder = options.run_folder or run_folder_of(folder)
+    done.log_dirs = seen(run.directories)
 
     def show(applied: Applied) -> None:
-        done.runs.append(_ran(applied, run, plan.digest))
+        done.runs.append(_ran(applied, run_folder, plan.digest))
         done.remarks += applied.remarks
         done.end_with(applied.exit_code)
         work.show.applied(plan, applied)
@@ -41,8 +42,7 @@ def perform(work: Work) -> None:
         plan,
         folder,
         run,
-        place=place,
-        owner_stopped=stopped,
+        run_folder,
         holder=request.holder or "",
         by=request.by,
         prove=options.prove is not False,

@@ -8,7 +8,7 @@ from kafkats.config.options import Report
 from kafkats.flow import looking
 from kafkats.flow.dispatch import Work
 from kafkats.flow.keeping import keep_census
-from kafkats.flow.units import units_of
+from kafkats.flow.looking import units_of
 from kafkats.inspect.options import Census
 from kafkats.migration.census import group_census, summarize, zero_copy
 from kafkats.plans.disks import keep_disks

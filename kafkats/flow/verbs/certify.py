@@ -9,17 +9,15 @@ from kafkats.config.options import IndexSettings, Topics
 from kafkats.errors import UsageError
 from kafkats.flow import looking
 from kafkats.flow.dispatch import Work
-from kafkats.flow.keeping import keep_census, keep_certificate, keep_segments
-from kafkats.flow.proving_runs import prove_written
+from kafkats.flow.keeping import keep_census, keep_certificate, keep_proof, keep_segments
+from kafkats.flow.looking import units_of
+from kafkats.flow.proving import prove_written
 from kafkats.flow.steps import check_step, tell_step
-from kafkats.flow.units import units_of
 from kafkats.inspect.options import ProofOptions
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.migration.certificate import Certificate, CertifyOptions, read_certificate
 from kafkats.migration.options import Certify, Step, UndoCertify
-from kafkats.plans.proof import Proof
 from kafkats.plans.units import Unit
-from kafkats.result import Proved, Ran
 from kafkats.text import Flag, Text
 
 
@@ -39,58 +37,36 @@ def perform(work: Work) -> None:
     check_step(step.ledger, step.phase, step.broker, topics)
     log_dirs = tuple(str(one.path) for one in request.log_dirs)
     options = CertifyOptions(log_dirs, topics, asked.min_magic, asked.max_magic, asked.deep)
-    units = units_of(work)
-    proof = _proof(work, asked, units)
+    units, proof = units_of(work), None
+    written = request.of(ProofOptions)
+    if written.of_plan or written.of_run:
+        rule, policy = request.of(IndexSettings).rule, request.settings()
+        reading = VerifyOptions(rule=rule, deep=asked.deep, policy=policy)
+        proof = prove_written(work.executor, written, units, reading)
     certificate = looking.certify(work.executor, units, options)
     work.show.certified(certificate)
-    _keep(work, asked, proof, certificate, units)
+    work.done.found = keep_segments(proof.segments, asked.report) if proof else None
+    keep(work, asked, certificate, units)
+    work.done.more = {"log_dirs": list(log_dirs)}
+    if proof:
+        work.show.proof(proof)
+        keep_proof(proof, written, work.done)
     wrong = bool(proof and proof.not_equal)
     work.done.end_with(int(wrong or not (proof or certificate.certified)))
     if certificate.certified and not wrong:
         _tell_certified(work, step, certificate)
 
 
-def _proof(work: Work, asked: Certify, units: Sequence[Unit]) -> Proof | None:
-    """Prove what the plan or the runs wrote, if the request names any."""
-    request, written = work.request, work.request.of(ProofOptions)
-    if not (written.of_plan or written.of_run):
-        return None
-    options = VerifyOptions(
-        rule=request.of(IndexSettings).rule, deep=asked.deep, policy=request.settings()
-    )
-    return prove_written(work.executor, written.of_plan, written.of_run, units, options)
-
-
-def _keep(
-    work: Work,
-    asked: Certify,
-    proof: Proof | None,
-    certificate: Certificate,
-    units: Sequence[Unit],
-) -> None:
-    """Write the certificate and the report, and note them and the proof."""
-    done, written = work.done, work.request.of(ProofOptions)
-    found = keep_segments(proof.segments, asked.report) if proof else None
-    keep(work, asked, certificate, units)
-    done.more = {"log_dirs": list(certificate.options.log_dirs)}
-    done.found = found
-    if proof:
-        work.show.proof(proof)
-        done.proof = Proved.model_validate(proof.summary())
-        done.runs = [] if written.of_plan else [Ran(folder=str(run)) for run in written.of_run]
-
-
 def keep(
     work: Work, asked: Certify | UndoCertify, certificate: Certificate, units: Sequence[Unit]
 ) -> None:
     """Write the certificate, and the formats into the folder of the report, and note both."""
-    done = work.done
     kept = keep_certificate(certificate, asked.output)
     if asked.report:
         table = looking.count_formats(work.executor, units)
-        done.census = keep_census(table, asked.report)
-        done.reports["report"] = str(asked.report)
-    done.certificate = kept
+        work.done.census = keep_census(table, asked.report)
+        work.done.reports["report"] = str(asked.report)
+    work.done.certificate = kept
 
 
 def _tell_certified(work: Work, step: Step, certificate: Certificate) -> None:

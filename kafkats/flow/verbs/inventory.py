@@ -7,7 +7,7 @@ from kafkats.errors import UsageError
 from kafkats.flow import looking
 from kafkats.flow.dispatch import Work
 from kafkats.flow.keeping import keep_segments
-from kafkats.flow.units import units_of
+from kafkats.flow.looking import units_of
 from kafkats.flow.verbs.census import count_groups
 from kafkats.inspect.inventory import group
 from kafkats.inspect.options import Inventory
@@ -28,7 +28,7 @@ def perform(work: Work) -> None:
     if by == "format":
         count_groups(work, looking.count_formats(work.executor, units), "topic")
         return
-    segments = looking.look_at_ends(work.executor, units)
+    segments = looking.LogStages(work.executor).ends(units)
     rows = group(segments, by)
     work.show.listed(segments, rows, by)
     work.done.found = keep_segments(segments, report) | {"groups": len(rows)}

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kafkats.config.given import stored
 from kafkats.config.options import Dialect, Topics
 from kafkats.errors import UsageError
 from kafkats.flow import looking
@@ -134,15 +135,9 @@ def _check_table(table: Path, request: Request, search: Lookup) -> None:
 def _search(work: Work, search: Lookup, targets: Sequence[Target]) -> bool:
     """Search log directories. Return whether a partition could not be searched."""
     request = work.request
-    options = LookupOptions(
-        search.how,
-        search.rule,
-        search.depth,
-        search.margin or 0,
-        request.made_ms if search.now is None else search.now,
-        request.settings(),
-        request.of(Dialect).dialect,
-    )
+    now_ms = request.made_ms if search.now is None else search.now
+    instead = {"margin_ms": search.margin or 0, "now_ms": now_ms, "policy": request.settings()}
+    options = stored(LookupOptions, search, request.of(Dialect), **instead)
     units = partitions_of(request, "search", options.dialect, none_is_fine=search.go_on)
     found = looking.lookup(work.executor, units, targets, options)
     work.show.looked_up(found)
@@ -169,11 +164,17 @@ def _note(
         if search.around is not None:
             around = keep_around(work.executor, report, units, found, search.around)
             summary["cells_step_ms"] = around
+    _keep(work, summary, report)
+    remarks = [*unread_sentences(units), *above_sentences(above), *append_time_sentences(stamped)]
+    work.done.remarks += remarks
+
+
+def _keep(work: Work, summary: dict[str, Any], report: Path | None) -> None:
+    """Note a summary, which the report gets, too."""
+    if report is not None:
         write_json(report / "report.json", summary)
         summary["report"] = str(report)
     work.done.found = summary
-    remarks = [*unread_sentences(units), *above_sentences(above), *append_time_sentences(stamped)]
-    work.done.remarks += remarks
 
 
 def _to_table(work: Work, search: Lookup) -> bool:
@@ -233,9 +234,7 @@ def _to_table(work: Work, search: Lookup) -> bool:
     if report is not None and busy is not None:
         make_folder(report, "the report")
         keep_clouds(work.executor, report, units, busy.most(), begins, until)
-        write_json(report / "report.json", summary)
-        summary["report"] = str(report)
-    work.done.found = summary
+    _keep(work, summary, report)
     work.done.remarks += unread_sentences(units)
     return written.unreadable > 0 or bool(written.other_logs)
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkats.config import Policy
 from kafkats.config.given import Given
@@ -15,45 +19,32 @@ from kafkats.flow.apply import refuse_unpermitted
 from kafkats.flow.applying import closed
 from kafkats.flow.dispatch import Work, seen
 from kafkats.flow.keeping import keep_census, keep_certificate, keep_segments
-from kafkats.flow.rolling_back import undoing, undone_in
 from kafkats.flow.steps import check_step
-from kafkats.flow.units import units_in
 from kafkats.migration.certificate import CertifyOptions
 from kafkats.migration.options import Back, Migrate, Step
 from kafkats.operations import OPERATIONS
+from kafkats.plans.dialects import units_in
 from kafkats.plans.disks import keep_disks
+from kafkats.plans.facts import ACTIONS
 from kafkats.plans.operation import Decide, Planned
 from kafkats.plans.options import PlanFolder
-from kafkats.plans.plan import Plan
+from kafkats.plans.plan import Plan, sum_of
+from kafkats.plans.run import read_actions, read_run
 from kafkats.plans.units import Unit, topics_of
 from kafkats.plans.volumes import note_volumes
-from kafkats.reserving import DAY_MS, Planning, Wish, now_ms, planning
-from kafkats.result import PlanMade, ReservationMade, Reserved
+from kafkats.reserving import Planning, planning
+from kafkats.result import PlanMade, ReservationMade
 from kafkats.retention.options import Beyond
 from kafkats.text import Flag, Text
 
 
 class _Planning(NamedTuple):
-    """A plan under way. `decide` looks at units and plans."""
+    """A plan under way, for the log directories of `ours`."""
 
     work: Work
     given: Given
-    folder: PlanFolder
     policy: Policy
-    decide: Decide
     ours: Planning
-
-    def units(self) -> list[Unit]:
-        """Return the units of the log directories that are reserved. Raises as `units_in`."""
-        request = self.work.request
-        reads = Dialect in OPERATIONS[request.operation].models
-        dialect = self.given.of(Dialect).dialect if reads else None
-        topics, fine = self.given.of(Topics).topics, request.no_topic_is_fine
-        return units_in(self.ours.log_dirs, topics, dialect, policy=self.policy, none_is_fine=fine)
-
-    def plan(self, units: Sequence[Unit]) -> Planned:
-        """Look at the units and decide."""
-        return self.decide(looking.LogStages(self.work.executor), units)
 
 
 def perform(work: Work) -> None:
@@ -64,18 +55,20 @@ def perform(work: Work) -> None:
     """
     request, done = work.request, work.done
     given, folder = request.given(), request.of(PlanFolder)
-    _check_folder(folder)
-    if request.operation == "migrate":
+    folder.named()
+    migrates = request.operation == "migrate"
+    if migrates:
         _check_migration(given, work)
-    policy = request.settings()
-    decide = OPERATIONS[request.operation].prepare(given, policy)
+    operation, policy = OPERATIONS[request.operation], request.settings()
+    decide = operation.prepare(given, policy)
+    dialect = given.of(Dialect).dialect if Dialect in operation.models else None
+    topics, fine = given.of(Topics).topics, request.no_topic_is_fine
     place = request.of(WorkArea).place
-    with planning([one.path for one in request.log_dirs], _wish(work), place) as ours:
-        under_way = _Planning(work, given, folder, policy, decide, ours)
-        units = under_way.units()
-        migrates = request.operation == "migrate"
+    with planning([one.path for one in request.log_dirs], request.reservation, place) as ours:
+        units = units_in(ours.log_dirs, topics, dialect, policy=policy, none_is_fine=fine)
+        under_way = _Planning(work, given, policy, ours)
         undone = _undo_instead(under_way, units) if migrates else None
-        planned = _plan(under_way, units) if undone is None else None
+        planned = _plan(under_way, units, decide) if undone is None else None
         if planned is None:
             ours.keep(undone or ())
         else:
@@ -87,13 +80,6 @@ def perform(work: Work) -> None:
     if planned is not None:
         work.show.planned(planned, Path(done.plan.folder if done.plan else ""))
         done.end_with(0 if folder.go_on else planned.plan.exit_code)
-
-
-def _check_folder(folder: PlanFolder) -> None:
-    if (folder.output is None) == (folder.into is None):
-        raise UsageError(
-            Text("name the plan's folder with -o, or with ", Flag("--into"), " a folder for it")
-        )
 
 
 def _check_migration(given: Given, work: Work) -> None:
@@ -111,56 +97,52 @@ def _check_migration(given: Given, work: Work) -> None:
     check_step(step.ledger, step.phase, step.broker, given.of(Topics).topics)
 
 
-def _wish(work: Work) -> Wish | None:
-    asked = work.request.reservation
-    if asked is None:
-        return None
-    until_ms = now_ms() + DAY_MS if asked.until_ms is None else asked.until_ms
-    return Wish(asked.holder, until_ms, asked.skip, asked.take_over)
-
-
 def _undo_instead(under_way: _Planning, units: Sequence[Unit]) -> Collection[str] | None:
     """Return the log directories of a migration's runs that are to be undone instead, else None."""
-    work, back, report = under_way.work, under_way.given.of(Back), under_way.folder.report
+    work, given, _, _ = under_way
+    back, report = given.of(Back), given.of(PlanFolder).report
     if report:
         table = looking.count_formats(work.executor, units)
         work.done.census = keep_census(table, report)
     if not back.runs or closed(work.executor, back.runs):
         return None
-    instead = undoing(back.runs)
-    work.done.plan = PlanMade(
-        folder=instead["plan"], digest=instead["digest"], totals=instead["totals"]
-    )
-    work.done.undo = instead["undo"]
-    return undone_in(back.runs)
+    digest = read_run(back.runs[0]).digest
+    totals = _undone_totals(back.runs)
+    work.done.plan = PlanMade(folder=str(back.runs[0]), digest=digest, totals=totals)
+    work.done.undo = [str(folder) for folder in back.runs]
+    return {log_dir for folder in back.runs for log_dir in read_run(folder).directories}
 
 
-def _plan(under_way: _Planning, units: Sequence[Unit]) -> Planned:
+def _undone_totals(folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the totals of what an undo puts back. Raises CorruptPlan, StorageFailed."""
+    reports = [read_actions(folder) for folder in folders if (folder / "report.parquet").exists()]
+    rows = pa.concat_tables([ACTIONS.empty_table(), *reports])
+    written = rows.filter(pc.is_in(rows["outcome"], pa.array(["done", "already"])))
+    size = sum_of(pc.max_element_wise(written["before_bytes"], 0))
+    return {"files": written.num_rows, "blocked": 0, "write_bytes": size, "losses": {}}
+
+
+def _plan(under_way: _Planning, units: Sequence[Unit], decide: Decide) -> Planned:
     """Decide, and note what is known of the plan besides the plan itself."""
-    request, done, given = under_way.work.request, under_way.work.done, under_way.given
-    operation = OPERATIONS[request.operation]
+    work, given, policy, _ = under_way
+    request, done, operation = work.request, work.done, OPERATIONS[work.request.operation]
     if request.operation == "migrate" and given.of(Back).only_newer:
         units = _only_newer(under_way, units)
-    planned = under_way.plan(units)
+    planned = decide(looking.LogStages(work.executor), units)
     done.more = dict(planned.more)
     done.remarks += operation.remarks(planned.plan.header)
     if operation.by_topic:
-        topics, reads = given.of(Topics).topics, operation.reads(given)
-        everything = topics == "*"
-        done.remarks += under_way.policy.remarks(
-            topics_of(units), all_topics=everything, reads=reads
-        )
+        every, reads = given.of(Topics).topics == "*", operation.reads(given)
+        done.remarks += policy.remarks(topics_of(units), all_topics=every, reads=reads)
     done.remarks += planned.remarks
     return planned
 
 
 def _only_newer(under_way: _Planning, units: Sequence[Unit]) -> list[Unit]:
     """Certify the partitions, and return the units of those with a newer format than the target."""
-    work, given = under_way.work, under_way.given
+    work, given, _, ours = under_way
     magic = given.of(Migrate).to_magic  # --only-newer is refused with --to
-    bounds = CertifyOptions(
-        tuple(under_way.ours.log_dirs), given.of(Topics).topics, max_magic=magic
-    )
+    bounds = CertifyOptions(tuple(ours.log_dirs), given.of(Topics).topics, max_magic=magic)
     certificate = looking.certify(work.executor, units, bounds)
     work.done.certificate = keep_certificate(certificate, given.of(Back).certificate_folder)
     newer = {(row["log_dir"], row["partition_dir"]) for row in certificate.exceptions}
@@ -169,9 +151,10 @@ def _only_newer(under_way: _Planning, units: Sequence[Unit]) -> list[Unit]:
 
 def _write(under_way: _Planning, planned: Planned) -> None:
     """Write the plan, the one beyond the guards, and the report."""
-    done, ours, folder = under_way.work.done, under_way.ours, under_way.folder
+    work, given, _, ours = under_way
+    done, folder = work.done, given.of(PlanFolder)
     if planned.beyond is not None:
-        beside = under_way.given.of(Beyond).beyond_guard
+        beside = given.of(Beyond).beyond_guard
         done.beyond = _write_plan(planned.beyond, ours, folder, beside)
     done.plan = _write_plan(planned, ours, folder)
     done.found = keep_segments(planned.segments, folder.report)
@@ -202,12 +185,8 @@ def _reservation(ours: Planning) -> ReservationMade | None:
     if ours.wish is None:
         return None
     mine = [
-        Reserved(
-            log_dir=root,
-            holder=entered.reservation.holder,
-            until_ms=entered.reservation.until_ms,
-        )
+        replace(entered.reservation.held, log_dir=root)
         for root, entered in sorted(ours.entered.items())
     ]
-    skipped = [Reserved.model_validate(one.as_row()) for one in ours.skipped]
+    skipped = [one.held for one in ours.skipped]
     return ReservationMade(holder=ours.wish.holder, mine=mine, skipped=skipped)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkats.flow.applying import purge
 from kafkats.flow.dispatch import Work
-from kafkats.flow.verbs.undo import digest_of
+from kafkats.flow.verbs.undo import digest_of, note_end
 from kafkats.plans.options import Purge
 from kafkats.plans.run import ended_ms
 from kafkats.result import Ran
@@ -16,13 +16,9 @@ def perform(work: Work) -> None:
     options = request.of(Purge)
     now_ms = request.made_ms if options.now is None else options.now
     for run in request.runs:
-        digest, folder = digest_of(run), str(run.folder)
+        ran = Ran(folder=str(run.folder), digest=digest_of(run))
         if options.older_than and ended_ms(run.folder) + options.older_than > now_ms:
-            done.runs.append(Ran(folder=folder, digest=digest, not_due=True))
-            continue
-        ended = purge(work.executor, run.folder, abandon=options.abandon)
-        freed = {name: ended.total(name) for name in ("files", "freed_bytes")}
-        done.runs.append(Ran(folder=folder, digest=digest, errors=ended.errors, **freed))
-        done.remarks += ended.remarks
-        done.end_with(ended.exit_code)
-        work.show.ended("purge", ended)
+            ran.not_due = True
+            done.runs.append(ran)
+        else:
+            note_end(work, ran, purge(work.executor, run.folder, abandon=options.abandon))

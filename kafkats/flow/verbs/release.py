@@ -5,7 +5,6 @@ from __future__ import annotations
 from kafkats.config.options import WorkArea
 from kafkats.flow.dispatch import Work
 from kafkats.reserving import release_all
-from kafkats.result import Released
 
 
 def perform(work: Work) -> None:
@@ -13,6 +12,5 @@ def perform(work: Work) -> None:
     request, done = work.request, work.done
     log_dirs = [one.path for one in request.log_dirs]
     place = request.of(WorkArea).place
-    for row in release_all(log_dirs, holder=request.holder, place=place):
-        done.end_with(row["exit_code"])
-        done.released.append(Released.model_validate(row))
+    done.released = release_all(log_dirs, holder=request.holder, place=place)
+    done.end_with(max((one.exit_code for one in done.released), default=0))

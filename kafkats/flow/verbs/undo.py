@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kafkats.errors import Changed, UsageError
-from kafkats.flow.applying import undo
+from kafkats.flow.applying import Ended, undo
 from kafkats.flow.dispatch import Work, seen
 from kafkats.migration.options import UndoCertify
 from kafkats.plans.run import read_run
-from kafkats.request import RunName
+from kafkats.request import Folder
 from kafkats.result import Ran
 from kafkats.text import Flag, Text
 
@@ -18,8 +18,7 @@ def perform(work: Work) -> None:
 
     Raises UsageError, Refused and its children, and as flow.undo.
     """
-    request, done = work.request, work.done
-    options = request.of(UndoCertify)
+    request, options = work.request, work.request.of(UndoCertify)
     if not options.certified and (
         options.max_magic is not None or options.output or options.report
     ):
@@ -32,22 +31,29 @@ def perform(work: Work) -> None:
                 Flag("--certify"),
             )
         )
+    done = work.done
     digests = [digest_of(run) for run in request.runs]
     done.note_approval(work.deployment.check_approval(request.record, digests))
     for run, digest in zip(request.runs, digests, strict=True):
         ended = undo(work.executor, run.folder, holder=request.holder or "", by=request.by)
-        files, errors = ended.total("files"), ended.errors
-        done.runs.append(Ran(folder=str(run.folder), digest=digest, files=files, errors=errors))
-        done.remarks += ended.remarks
-        done.end_with(ended.exit_code)
-        work.show.ended("undo", ended)
+        note_end(work, Ran(folder=str(run.folder), digest=digest), ended)
         if ended.exit_code:
             return
     if options.certified:
         _certify(work, options)
 
 
-def digest_of(run: RunName) -> str:
+def note_end(work: Work, ran: Ran, ended: Ended) -> None:
+    """Note how a run was undone or purged, and show its rows."""
+    done = work.done
+    ran.files, ran.freed_bytes, ran.errors = ended.files, ended.freed_bytes, ended.errors
+    done.runs.append(ran)
+    done.remarks += ended.remarks
+    done.end_with(ended.exit_code)
+    work.show.ended(done.verb, ended)
+
+
+def digest_of(run: Folder) -> str:
     """Return the digest of a run's plan. Raises Changed if another one was named."""
     digest = read_run(run.folder).digest
     if run.digest not in (None, digest):

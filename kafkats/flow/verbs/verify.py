@@ -6,18 +6,17 @@ from collections.abc import Sequence
 
 from kafkats.config.options import IndexSettings, Report, Topics
 from kafkats.errors import UsageError
-from kafkats.flow import depths
+from kafkats.flow import looking
 from kafkats.flow.dispatch import Work
-from kafkats.flow.keeping import keep_segments
-from kafkats.flow.proving_runs import check_written, prove_written
+from kafkats.flow.keeping import keep_proof, keep_segments
+from kafkats.flow.looking import units_of
+from kafkats.flow.proving import check_written, prove_written
 from kafkats.flow.steps import check_step, tell_step
-from kafkats.flow.units import units_of
 from kafkats.inspect.options import Deep, ProofOptions, VerifyDepth
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.migration.options import Step
 from kafkats.plans.depths import depth_totals
 from kafkats.plans.units import Unit
-from kafkats.result import Proved, Ran
 from kafkats.text import Flag, Text
 
 
@@ -42,7 +41,7 @@ def perform(work: Work) -> None:
         )
     policy = request.settings()
     options = VerifyOptions(rule=request.of(IndexSettings).rule, deep=deep, policy=policy)
-    check_written(proof.of_plan, proof.of_run)
+    check_written(proof)
     units = units_of(work, policy=policy, proves=proves)
     if proves and step.ledger:
         raise UsageError(
@@ -59,17 +58,16 @@ def perform(work: Work) -> None:
 
 def _prove(work: Work, asked: ProofOptions, units: Sequence[Unit], options: VerifyOptions) -> None:
     done, report = work.done, work.request.of(Report).report
-    proof = prove_written(work.executor, asked.of_plan, asked.of_run, units, options)
+    proof = prove_written(work.executor, asked, units, options)
     done.found = keep_segments(proof.segments, report)
-    done.proof = Proved.model_validate(proof.summary())
-    done.runs = [] if asked.of_plan else [Ran(folder=str(run)) for run in asked.of_run]
+    keep_proof(proof, asked, done)
     done.end_with(int(bool(proof.not_equal)))
     work.show.proof(proof)
 
 
 def _look(work: Work, units: Sequence[Unit], options: VerifyOptions, depth: str) -> None:
     done, request, step = work.done, work.request, work.request.of(Step)
-    looked = depths.look(work.executor, units, options, depth=depth)
+    looked = looking.look(work.executor, units, options, depth=depth)
     found = keep_segments(looked.segments, request.of(Report).report)
     done.found = found | depth_totals(looked.segments)
     if depth == "tail":

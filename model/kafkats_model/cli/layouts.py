@@ -64,7 +64,6 @@ def layouts(
     policy_file: Path | None,
     settings: tuple[str, ...],
     executor: Executor,
-    as_json: bool,
 ) -> int:
     """Compare .timeindex with indexes that Kafka never shipped.
 
@@ -89,7 +88,7 @@ def layouts(
         "layouts", units, do, operation.LAYOUTS, size=lambda unit: unit.bytes
     ).to_pylist()
     rows = found if by == "segment" else operation.by_partition(found)
-    show_rows(rows, _COLUMNS, as_json)
+    show_rows(rows, _COLUMNS)
     failed = sum(bool(row["reason"]) for row in found)
     unread = sum(bool(row["reason"]) and row["base_offset"] >= 0 for row in found)
     total = {name: sum(row[name] for row in found) for name in ("times", "exact", "early", "late")}
@@ -110,5 +109,5 @@ def layouts(
         sentences.append(f"{counted(failed - unread, 'partition')} could not be listed")
     if output is not None:
         sentences.append(f"the files are in {output}")
-    say_summary(summary | {"unreadable": failed}, as_json, sentences)
+    say_summary(summary | {"unreadable": failed}, sentences)
     return int(failed > 0)

@@ -10,6 +10,7 @@ import click
 
 from kafkats.cli.generated import options
 from kafkats.cli.options import JSON
+from kafkats.cli.session import session
 from kafkats.cli.terminal import say_summary, show_rows
 from kafkats.counts import counted
 from kafkats_model.options import Replay
@@ -34,7 +35,7 @@ _COLUMNS = (
 @click.argument("script", metavar="SCRIPT", type=click.Path(path_type=Path))
 @options(Replay)
 @JSON
-def replay(script: Path, not_for_a_broker: bool, output: Path, as_json: bool) -> int:
+def replay(script: Path, not_for_a_broker: bool, output: Path) -> int:
     """Play a SCRIPT of requests as brokers of any release answer.
 
     The brokers' log directories are written into DIR. Same script, same bytes. Shows for each step
@@ -44,12 +45,12 @@ def replay(script: Path, not_for_a_broker: bool, output: Path, as_json: bool) ->
     from kafkats_model.broker import replay as player
 
     rows = player.replay(script, output, not_for_a_broker=not_for_a_broker)
-    show_rows(rows if as_json else [_cells(row) for row in rows], _columns(rows), as_json)
+    show_rows(rows if session().as_json else [_cells(row) for row in rows], _columns(rows))
     outcomes = Counter(str(row["outcome"]) for row in rows)
     rejected = outcomes["rejected"]
     said = [f"line {row['line']}: {row['error']}" for row in rows if "error" in row]
     said.append(f"{counted(len(rows), 'step')}, {rejected} rejected; log directories in {output}")
-    say_summary({"steps": len(rows), "outcomes": dict(outcomes)}, as_json, said)
+    say_summary({"steps": len(rows), "outcomes": dict(outcomes)}, said)
     return 0
 
 

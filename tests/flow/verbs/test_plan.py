@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafkats.clock import now_ms
 from kafkats.config import Policy, read_policy
 from kafkats.logdir.reservation import read_reservation, reservation_area, reserve
 from kafkats.plans.plan import read_plan
 from kafkats.request import PolicyContent
-from kafkats.reserving import now_ms
 from kafkats.result import Result
 from tests.builders.commands import run as command
 from tests.flow.conftest import Scene
@@ -50,7 +51,7 @@ def test_the_holder_in_the_way_is_a_field(scene: Scene, tmp_path: Path) -> None:
     taken = rebuild(scene, tmp_path / "p", reservation=asked | {"take_over": ["ada@host"]})
     assert taken.reservation is not None and taken.error is None
     mine = {"log_dir": str(scene.root), **asked}
-    assert [one.model_dump() for one in taken.reservation.mine] == [mine]
+    assert [asdict(one) for one in taken.reservation.mine] == [mine]
     assert taken.summary()["reserves"] == [str(scene.root)]
     standing = read_reservation(reservation_area(scene.root))
     assert standing is not None and standing.holder == "airflow a b"

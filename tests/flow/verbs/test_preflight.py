@@ -33,7 +33,7 @@ def test_a_broker_that_does_not_start(scene: Scene) -> None:
 def test_a_release_must_be_named_and_its_files_be_there(scene: Scene, tmp_path: Path) -> None:
     log_dirs = [{"path": scene.root}]
     nameless = scene.ask("preflight", log_dirs=log_dirs)
-    assert nameless.error is not None and "kafka: Field required" in nameless.error.reason
+    assert nameless.error is not None and "kafka: is missing" in nameless.error.reason
     missing = {"Preflight": {"kafka": "4.3", "describe": tmp_path / "none"}}
     result = scene.ask("preflight", log_dirs=log_dirs, options=missing)
     assert result.exit_code == 2 and result.found is None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafkats.clock import now_ms
 from kafkats.logdir.reservation import reservation_area, reserve
-from kafkats.reserving import now_ms
 from tests.flow.conftest import Scene
 
 

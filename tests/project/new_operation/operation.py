@@ -17,7 +17,7 @@ from kafkats.logdir.changeset import Remove
 from kafkats.logdir.lease import Lease
 from kafkats.paths import TIME_INDEX, segment_file
 from kafkats.plans.missing import options_of
-from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, Writer, always
+from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, always
 from kafkats.plans.plan import ITEMS, item_of, make_plan, totals_of
 from kafkats.plans.proof import Proof, path_of, writes_of
 from kafkats.plans.rows import Header, Item, replaced_file, segment_rows
@@ -34,13 +34,13 @@ class PruneOptions:
     at_least: int = Prune.model_construct().at_least
 
 
-class PruneWriter:
-    def check_item(self, item: Item) -> None:
-        if item["action"] != "remove" or not item["file"].endswith(TIME_INDEX):
-            raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
+def check_item(item: Item) -> None:
+    if item["action"] != "remove" or not item["file"].endswith(TIME_INDEX):
+        raise CorruptPlan(f"{item['file']}: action {item['action']!r} is unknown here")
 
-    def stage_partition(self, work: PartitionWork, lease: Lease) -> Staged:
-        return Staged([Remove(one["file"], replaced_file(one)) for one in work.items], {})
+
+def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
+    return Staged([Remove(one["file"], replaced_file(one)) for one in work.items], {})
 
 
 def _prepare(given: Given, policy: Policy) -> Decide:
@@ -62,11 +62,7 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     return decide
 
 
-def _writer() -> Writer:
-    return PruneWriter()
-
-
-def _prove(request: Proving) -> Proof:
+def prove(request: Proving) -> Proof:
     writes = writes_of(request.plan)
     wrong = [path_of(one) for one in writes if exists(Path(path_of(one)), "proving")]
     return Proof(
@@ -84,8 +80,8 @@ OPERATION = Operation(
     (Prune,),
     always(frozenset()),
     _prepare,
-    _writer,
+    "kafkats.pruning.operation",
     "pruned",
-    prove=_prove,
+    proof="kafkats.pruning.operation",
     sentences=_sentences,
 )
