@@ -118,8 +118,8 @@ def run(words: Sequence[str], session: Session) -> int:
         if any("\0" in word for word in words):  # from programs that call this; a shell cannot
             raise UsageError("an argument has a NUL character: no file has such a name")
         code = cli.main(args=list(words), prog_name="kafkats", standalone_mode=False, obj=session)
-    except click.exceptions.Abort:
-        warn("kafkats: interrupted")
+    except click.exceptions.Abort as e:
+        warn(f"kafkats: {str(e) or 'interrupted'}")
         return 130
     except click.ClickException as e:
         if isinstance(e, click.exceptions.NoArgsIsHelpError):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from shlex import join, quote
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -23,7 +26,7 @@ from kafkats.cli.terminal import (
     run_sentences,
     show_rows,
 )
-from kafkats.counts import size_text
+from kafkats.counts import counted, size_text
 from kafkats.errors import UsageError
 from kafkats.flow import Show
 from kafkats.plans.options import Apply, Approval, Holder, Release
@@ -72,7 +75,11 @@ def apply(folder: Path, given: Given, executor: Executor, by: str, files: bool) 
         left = not separate and any(run.left for run in result.runs)
         return result.exit_code or int(left)
 
-    return perform(request, executor, rows, sentences, code_of=code_of)
+    from kafkats.plans.run import run_folder_of
+
+    again = f"kafkats apply {quote(str(folder))} --digest {digest}"
+    with _interrupted("done", again, run_folder_of(folder)):
+        return perform(request, executor, rows, sentences, code_of=code_of)
 
 
 @click.command(cls=Spreading)
@@ -89,7 +96,8 @@ def undo(folders: tuple[Path, ...], given: Given, executor: Executor, by: str) -
     def sentences(result: Result) -> list[str]:
         return [*result.remarks, *certificate_sentences(result.certificate)]
 
-    return perform(request, executor, Rows(), sentences)
+    with _interrupted("undone", f"kafkats undo {_words(folders)}", *folders):
+        return perform(request, executor, Rows(), sentences)
 
 
 @click.command()
@@ -108,7 +116,8 @@ def purge(folders: tuple[Path, ...], given: Given, executor: Executor) -> int:
         left = [f"{folder}: ended too recently, left alone" for folder in not_due]
         return [f"{freed} freed", *result.remarks, *left]
 
-    return perform(request, executor, Rows(), sentences)
+    with _interrupted("purged", f"kafkats purge {_words(folders)}", *folders):
+        return perform(request, executor, Rows(), sentences)
 
 
 @click.command()
@@ -138,6 +147,35 @@ def release(log_dirs: tuple[Path, ...], given: Given) -> int:
     return perform(request, executor, Show(), sentences)
 
 
+@contextmanager
+def _interrupted(done: str, again: str, *runs: Path) -> Generator[None]:
+    """Say at Ctrl-C how many directories of the runs are in the phase `done`, and that `again`
+    finishes the work. A run that is not there changed nothing.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as e:
+        from kafkats.flow.ending import phases
+
+        known = [run for run in runs if (run / "run.json").exists()]
+        found = sum((phases(run) for run in known), Counter[str]())
+        if not found:
+            raise click.exceptions.Abort(
+                f"interrupted before any file was changed; {again} does it"
+            ) from e
+        said = f"interrupted: {found[done]} of {counted(found.total(), 'directory')} {done}"
+        begun = found["intent"] + found["undo"]
+        half = f", {begun} begun" if begun else ""
+        back = f"; kafkats undo {_words(runs)} takes it back" if done == "done" else ""
+        raise click.exceptions.Abort(
+            f"{said}{half}; every file is whole, as before or as planned. {again} finishes it{back}"
+        ) from e
+
+
+def _words(paths: Iterable[Path]) -> str:
+    return join(map(str, paths))
+
+
 def _runs(folders: Sequence[Path]) -> list[Folder]:
     return [Folder(folder=folder) for folder in folders]
 
@@ -160,7 +198,9 @@ def _ask_for_approval(folder: Path) -> str:
     as_json, session().as_json = session().as_json, False  # a person reads it
     show_plan(made, folder)
     session().as_json = as_json
-    click.confirm("Apply this plan?", abort=True)
+    if not click.confirm("Apply this plan?"):
+        later = f"kafkats apply {quote(str(folder))} --digest {made.digest}"
+        raise click.exceptions.Abort(f"not applied, and nothing was changed; {later} does it")
     return made.digest
 
 

@@ -5,6 +5,7 @@ One partition directory at a time. Nothing can be undone after a purge.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +25,7 @@ from kafkats.logdir.workarea import ROOT_FIRST, Site, site, work_area
 from kafkats.plans.columns import schema_of
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.files import write_json
-from kafkats.plans.run import Run
+from kafkats.plans.run import Run, directories, read_run
 
 
 class EndedRow(NamedTuple):
@@ -132,6 +133,15 @@ def phase_of(run: Run, log_dir: str, partition_dir: str) -> str:
     with storage(place.run, "reading what a run did"):
         journal = read_journal(place, DISK)
     return journal.phase if journal else ""
+
+
+def phases(folder: Path) -> Counter[str]:
+    """Return the number of a run's directories by phase, "" for those where it has not begun.
+
+    Raises as `read_run` and `phase_of`.
+    """
+    run = read_run(folder)
+    return Counter(phase_of(run, *where) for where in directories(run))
 
 
 def undoable(run: Run, log_dir: str, partition_dir: str, *, wrote: bool) -> bool:
