@@ -61,7 +61,7 @@ def states(run: Any) -> dict[str, str]:
 
 def last_report(folder: Path) -> dict[str, Any]:
     found = [json.loads(path.read_text()) for path in folder.glob("*/*/report.json")]
-    return dict(max(found, key=lambda report: report["times_ms"][1]))
+    return dict(max(found, key=lambda report: report.get("times_ms", [0, 0])[1]))
 
 
 def ledger_at(folder: Path) -> list[tuple[str, str, str]]:

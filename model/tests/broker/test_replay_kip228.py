@@ -588,7 +588,7 @@ def test_lookup_by_the_dialect(
     [
         ["--at", "0", "--dialect", "enriched"],
         ["--at", "0", "--dialect", "kip228", "--how", "kafka"],
-        ["--every", "1d", "--from", "0", "--until", "1", "-o", "t", "--dialect", "kip228"],
+        ["--every", "1d", "--from", "-1", "--until", "0", "-o", "t", "--dialect", "kip228"],
     ],
 )
 def test_lookups_that_have_no_dialect(words: list[str], tmp_path: Path, capsys: Capture) -> None:
@@ -605,7 +605,7 @@ def test_a_lookup_by_the_dialect_in_a_damaged_log(tmp_path: Path, capsys: Captur
     data[-1] ^= 1
     log.write_bytes(data)
     words = ["lookup", tmp_path / "out/broker-1", "--dialect", "kip228", "--json", "--at"]
-    code, out, _ = run(capsys, *words, 1)
+    code, out, _ = run(capsys, *words, "1970-01-01T00:00:00.001Z")
     assert (code, objects(out)[0]["offset"]) == (0, 0), "the answer lies before it"
-    code, out, _ = run(capsys, *words, 2)
+    code, out, _ = run(capsys, *words, "1970-01-01T00:00:00.002Z")
     assert code == 1 and "CRC" in objects(out)[0]["evidence"]
