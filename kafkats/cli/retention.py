@@ -101,7 +101,7 @@ def simulate_roll(log_dirs: tuple[Path, ...], given: Given, executor: Executor) 
     topics = given.of(Topics).topics
     units = units_of(log_dirs, topics, policy)
     rows = operation.simulate_units(executor, units, policy, options).to_pylist()
-    hidden = ("segment_ms", "segment_bytes", "segment_jitter_ms", "days")
+    hidden = ("segment_ms", "segment_bytes", "segment_jitter_ms", "days", "early_rolls")
     show_rows(rows, all_but(rows, *hidden))
     totals = {
         name: sum(row[name] or 0 for row in rows)

@@ -95,3 +95,14 @@ def test_allowed_difference() -> None:
     assert of(message_timestamp_difference_max_ms=5) == 10
     assert of(message_timestamp_difference_max_ms=5, message_timestamp_after_max_ms=1) == 6
     assert of(message_timestamp_type="LogAppendTime") == 0
+
+
+def test_a_table_has_remarks_in_place_of_the_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = written(tmp_path / "t-0", AHEAD, HOUR)
+    words = ("--config", "segment.ms=7200000", "--now", T + 10 * HOUR)
+    code, out, _ = run(capsys, "simulate", "roll", root, *words)
+    columns = "partition dir batches segments simulated rolled by open files simulated open files"
+    assert code == 0
+    assert out.splitlines()[0].split() == f"{columns} largest bytes".split()
