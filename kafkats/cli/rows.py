@@ -196,9 +196,9 @@ class Rows(Show):
 
     def marks(self, marks: Sequence[Mark]) -> None:
         rows = [mark._asdict() for mark in marks]
-        hidden = ("broker", "gone", "timestamp_utc", "target_ms", "word")
-        timed = [_timed(row) for row in rows]
-        show_rows(timed, all_but(timed, *hidden))
+        shown = all_but(rows, "broker", "gone", "word")
+        columns = ["target" if name == "target_ms" else name for name in shown]
+        show_rows([_timed(row) for row in rows], columns)
 
     def exported(self, made: Export, output: Path | None) -> None:
         if output is None:
