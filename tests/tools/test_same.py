@@ -61,7 +61,8 @@ def test_equal_trees_are_the_same_and_a_planted_difference_is_found(
     assert compared(other, *parts) == 1
     out = capsys.readouterr().out
     assert "wrong digest: exit code: 3 != 2" in out
-    assert "plan roll files: file.items.parquet.rows[0].index_interval_bytes" in out
+    assert "plan roll files: file.items.parquet.rows.[" in out
+    assert ".index_interval_bytes: 4096 != 4097" in out
     assert "roll: tree after apply by a plan of BEFORE: tree." in out
     assert "inventory topic:" not in out
 
@@ -179,8 +180,8 @@ def test_a_reworded_sentence_and_a_longer_reservation_are_found(
     capsys.readouterr()
     module = other / "kafkats/cli/terminal.py"
     reworded(module, "is not reserved", "has no reservation")
-    longer = "now_ms() + 2 * (DAY_MS if"
-    reworded(other / "kafkats/cli/planning.py", "now_ms() + (DAY_MS if", longer)
+    longer = "now_ms() + 2 * DAY_MS if wish"
+    reworded(other / "kafkats/reserving/plans.py", "now_ms() + DAY_MS if wish", longer)
     assert compared(other, *parts) == 1
     out = capsys.readouterr().out
     assert "release free: printed: " in out and "has no reservation" in out
