@@ -8,4 +8,5 @@ directories are reserved while it writes. Exit code 3 names the holder if somebo
 
 import fanout
 
-fanout.main(__file__)
+if __name__ == "__main__":
+    fanout.main(__file__)

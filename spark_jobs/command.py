@@ -7,4 +7,5 @@ is the summary that the command prints with --json.
 
 import fanout
 
-fanout.main(__file__)
+if __name__ == "__main__":
+    fanout.main(__file__)

@@ -6,4 +6,5 @@ Partitions are searched on the workers; a table is read by the driver.
 
 import fanout
 
-fanout.main(__file__)
+if __name__ == "__main__":
+    fanout.main(__file__)

@@ -8,4 +8,5 @@ lookup.parquet (the rows), report.json, and for pictures clouds.parquet and cell
 
 import fanout
 
-fanout.main(__file__)
+if __name__ == "__main__":
+    fanout.main(__file__)

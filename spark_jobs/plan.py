@@ -9,4 +9,5 @@ command's --holder. The result has `holder`, `reserved_until_ms`, `reserves` (lo
 
 import fanout
 
-fanout.main(__file__)
+if __name__ == "__main__":
+    fanout.main(__file__)

@@ -5,4 +5,5 @@ The LOG_DIRs are those of one broker. With --go-on the job succeeds whatever tha
 
 import fanout
 
-fanout.main(__file__)
+if __name__ == "__main__":
+    fanout.main(__file__)

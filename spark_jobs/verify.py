@@ -5,4 +5,5 @@ With --of-plan PLAN or --of-run RUN it is the proof after an apply.
 
 import fanout
 
-fanout.main(__file__)
+if __name__ == "__main__":
+    fanout.main(__file__)

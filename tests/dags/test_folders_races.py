@@ -162,7 +162,7 @@ def test_what_a_killed_worker_has_reserved_expires(
 
     assert os.WTERMSIG(os.waitpid(fork(looking), 0)[1]) == signal.SIGKILL
     assert holder(damaged) == name
-    monkeypatch.setattr(plan_job, "_active", lambda *_: True)
+    monkeypatch.setattr(plan_job, "is_active", lambda *_: True)
     run = rebuild(bag, damaged, need_approval=False)
     assert (str(run.state), holder(damaged)) == ("failed", name)
     assert f"reserved by {name} until" in str(errors[0])
