@@ -1,4 +1,4 @@
-"""What the wheel's build adds: the pages of `kafkats help`, and an error for a package that is missing."""
+"""Add the pages of `kafkats help` to the wheel, and fail its build if a package is missing."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kafkats.text import Text
+from kafkats.text import Flag, Text
 
 
 @dataclass(frozen=True)
@@ -226,6 +226,11 @@ _MEMORY_ENDED: Final = (
 )
 """Parts of messages: of the loader of libraries, of the system, of Python, and of C code that
 failed without the memory to say why."""
+
+
+def memory_ran_out() -> KafkatsError:
+    """Return the error of work for which the memory of this process was too small."""
+    return KafkatsError(Text("memory ran out: fewer ", Flag("--jobs"), " need less"))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

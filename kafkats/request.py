@@ -52,8 +52,8 @@ M = TypeVar("M", bound=Options)
 
 
 class VerbParts(NamedTuple):
-    """What a request of a verb may have: `models` declare its options, and a plan also has those of
-    its operation.
+    """The parts of a request of one verb. `models` declare its options, beside those of a plan's
+    operation.
 
     `needs` is the part that says what to do, and `also` are further parts. Log directories are also
     named for their identities. `by_dags` are the options that DAGs give, by the names of their
@@ -135,7 +135,7 @@ class Identity(Part):
 
 
 class LogDirectory(Part):
-    """A log directory. With an `identity` it must be that one: else the work is refused."""
+    """A log directory. If it has an `identity` and another volume is at `path`, work is refused."""
 
     path: Path
     broker: str = ""
@@ -154,9 +154,10 @@ class Folder(Part):
 
 
 class PolicyContent(Part):
-    """What a policy says about topics, by content. `topics` are pairs of a glob and its settings:
-    the first that matches counts, and JSON objects have no order. `volumes` are those that the
-    policy gives a name: that is their identity.
+    """The content of a policy about topics.
+
+    `topics` are pairs of a glob and its settings: the first that matches counts, and JSON objects
+    have no order. `volumes` are those to which the policy gives a name: that is their identity.
     """
 
     volumes: tuple[dict[str, Any], ...] = ()

@@ -52,7 +52,7 @@ class Fields(BaseModel):
 class Failure(Fields):
     """The error that ended the work.
 
-    `kind` is its class in kafkats.errors; a reader that does not know it goes by `family`. `parts`
+    `kind` is its class in kafkats.errors; a reader that does not know it reads `family`. `parts`
     are those of the reason, if it names options or commands.
     """
 

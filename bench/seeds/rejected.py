@@ -174,7 +174,7 @@ class RejectedPartition:
 
 
 def add_entry(entries: list[tuple[int, int]], time: int, offset: int) -> None:
-    """Add the entry of a segment's newest message; the one before it stays if it began a minute."""
+    """Add the entry of a segment's newest message, and keep the one before if it began a minute."""
     if len(entries) > 1 and entries[-1][0] // MINUTE == entries[-2][0] // MINUTE:
         entries.pop()
     entries.append((time, offset))

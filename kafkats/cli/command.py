@@ -22,7 +22,7 @@ from kafkats.cli.session import Session
 from kafkats.cli.spark import JSON_ASKED, spark_executor
 from kafkats.cli.streams import add_help, ready_streams, say, shown, warn
 from kafkats.config.options import Program
-from kafkats.errors import KafkatsError, UsageError, is_out_of_memory
+from kafkats.errors import KafkatsError, UsageError, is_out_of_memory, memory_ran_out
 
 
 def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -> None:
@@ -140,7 +140,7 @@ def run(words: Sequence[str], session: Session) -> int:
     except Exception as e:
         if not is_out_of_memory(e):
             raise
-        session.error = KafkatsError("memory ran out: fewer --jobs need less")
+        session.error = memory_ran_out()
         warn(f"kafkats: {session.error}")
         return session.error.exit_code
     return code if isinstance(code, int) else 0

@@ -11,15 +11,8 @@ import click
 from kafkats.cli.streams import say
 from kafkats.errors import UsageError
 
-_DOCS: Final = next(
-    (
-        folder
-        for folder in (Path(__file__).parents[1] / "docs", Path(__file__).parents[2] / "docs")
-        if folder.is_dir()
-    ),
-    None,
-)
-"""The pages of the wheel, else those of the clone."""
+_DOCS: Final = tuple(Path(__file__).parents[up] / "docs" for up in (1, 2))
+"""The folders of the pages: the wheel's, the clone's. One of them is there."""
 
 
 @click.command(name="help")
@@ -30,8 +23,8 @@ def show_page(context: click.Context, topic: str) -> int:
 
     Without a TOPIC it lists the pages.
     """
-    found = _DOCS.glob("*.md") if _DOCS else ()
-    pages = dict(sorted((page.stem.lower(), page) for page in found if page.stem != "README"))
+    found = (page for folder in _DOCS for page in folder.glob("*.md") if page.stem != "README")
+    pages = dict(sorted((page.stem.lower(), page) for page in found))
     if not topic:
         for name, page in pages.items():
             say(f"{name:16}{_title(page)}")

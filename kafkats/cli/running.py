@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from shlex import join, quote
+from shlex import join
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -77,7 +77,7 @@ def apply(folder: Path, given: Given, executor: Executor, by: str, files: bool) 
 
     from kafkats.plans.run import run_folder_of
 
-    again = f"kafkats apply {quote(str(folder))} --digest {digest}"
+    again = _apply_words(folder, digest)
     with _interrupted("done", again, run_folder_of(folder)):
         return perform(request, executor, rows, sentences, code_of=code_of)
 
@@ -176,6 +176,10 @@ def _words(paths: Iterable[Path]) -> str:
     return join(map(str, paths))
 
 
+def _apply_words(folder: Path, digest: str) -> str:
+    return f"kafkats apply {_words([folder])} --digest {digest}"
+
+
 def _runs(folders: Sequence[Path]) -> list[Folder]:
     return [Folder(folder=folder) for folder in folders]
 
@@ -199,8 +203,8 @@ def _ask_for_approval(folder: Path) -> str:
     show_plan(made, folder)
     session().as_json = as_json
     if not click.confirm("Apply this plan?"):
-        later = f"kafkats apply {quote(str(folder))} --digest {made.digest}"
-        raise click.exceptions.Abort(f"not applied, and nothing was changed; {later} does it")
+        again = _apply_words(folder, made.digest)
+        raise click.exceptions.Abort(f"not applied, and nothing was changed; {again} does it")
     return made.digest
 
 

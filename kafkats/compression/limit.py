@@ -33,7 +33,7 @@ def allow(limit: int) -> None:
 
 
 def allowed() -> int:
-    """Return the number of bytes that one batch may decompress to in this process."""
+    """Return the largest decompressed size of a batch in this process, in bytes."""
     return _allowed
 
 

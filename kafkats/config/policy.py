@@ -71,7 +71,7 @@ class Volume(BaseModel):
 
 
 class Guard(BaseModel):
-    """The most that one plan may delete, of all segments that it considered."""
+    """The largest part of the segments that it considered which one plan may delete."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

@@ -211,7 +211,7 @@ def undo_rounds(run: Run) -> Iterator[list[PartitionKey]]:
 
 def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
     """End a run's undo window; `abandon` ends an interrupted run, too, whose files then stay as
-    they are. What another volume than the run's holds stays.
+    they are. Directories on another volume than the run's are kept.
     """
     run = read_run(folder)
     others = other_volumes(folder, run.directories)

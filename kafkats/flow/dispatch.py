@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkats.config.options import BatchLimit
 from kafkats.deployment import OPEN, Deployment
-from kafkats.errors import KafkatsError, UsageError, is_out_of_memory
+from kafkats.errors import KafkatsError, UsageError, is_out_of_memory, memory_ran_out
 from kafkats.request import VERBS, Identity, LogDirectory, Request, models_of
 from kafkats.result import Result
-from kafkats.text import Flag, Text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,7 +100,7 @@ def run(
     except Exception as e:
         if not is_out_of_memory(e):
             raise
-        work.done.fail(KafkatsError(Text("memory ran out: fewer ", Flag("--jobs"), " need less")))
+        work.done.fail(memory_ran_out())
     return work.done.finish()
 
 

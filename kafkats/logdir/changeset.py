@@ -90,7 +90,7 @@ def commit(
     """Change files of one partition directory: all of them; after a crash resume() does the rest.
 
     `unchanged` names the files from which the new ones were made, and any index beside a changed
-    .log that stays valid. `notes`, by file name, are kept in the journal. Raises Fenced,
+    .log that remains valid. `notes`, by file name, are kept in the journal. Raises Fenced,
     Locked, Changed, NotPermitted or UsageError with nothing changed. Raises StorageFailed at any
     point, after which resume() goes on and undo() reverts.
     """

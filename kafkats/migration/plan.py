@@ -239,7 +239,7 @@ def _removals(
 ) -> list[Item]:
     """Return the small files to remove from the directories in which a log is converted.
 
-    A segment that stays in magic 2 keeps its aborted transactions.
+    A segment that remains in magic 2 keeps its aborted transactions.
     """
     unchanged = {key_of(item) for item in items if item["action"] == "blocked"}
     return [

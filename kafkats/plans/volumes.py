@@ -57,8 +57,8 @@ def check_volumes(folder: Path, log_dirs: Iterable[str]) -> None:
 def other_volumes(folder: Path, log_dirs: Iterable[str]) -> dict[str, Refused]:
     """Return the log directories that are not what the plan or run in `folder` saw, and why.
 
-    One that has lost its meta.properties goes by its path (`unidentified`). What is no path of a
-    log directory is left to whoever opens it. Raises as `check_volumes` otherwise.
+    A directory that has lost its meta.properties is known by its path (`unidentified`). Other
+    paths are left to whoever opens them. Raises as `check_volumes` otherwise.
     """
     listed = read_volumes(folder)
     found = {}

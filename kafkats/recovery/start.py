@@ -268,7 +268,7 @@ def _root_outcome(
 def _shutdown(
     roots: Sequence[RootStart], missing: Sequence[str], rule: StartRule, kraft: bool | None
 ) -> list[str]:
-    """Return why failed log directories end the broker, [] if it goes on without them.
+    """Return the reasons why failed log directories end the broker, [] if it runs without them.
 
     `missing` are those without meta.properties.
     """

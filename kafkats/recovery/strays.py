@@ -98,7 +98,7 @@ def _is_compared(start: PartitionStart, kafka: str) -> bool:
 
 
 def _why(start: PartitionStart, cluster: Cluster | None, node_id: int | None, kafka: str) -> str:
-    """Return the broker's words, "" if the directory stays."""
+    """Return the broker's words for a stray directory, "" if it keeps the directory."""
     name = paths.parse_partition(start.partition_dir)
     if name is None or not _is_compared(start, kafka):
         return ""

@@ -53,7 +53,7 @@ def of_findings(job: str, result: Result, params: Container[str] | None = None) 
 
 
 def of_result(result: Result, params: Container[str] | None = None) -> dict[str, Any]:
-    """Return what is told of a result, its sentences in words (`params`: as in `of`)."""
+    """Return the summary of a result, with its sentences in words (`params`: as in `of`)."""
 
     def worded(value: Any) -> Any:
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What two commits left and printed, compared; and what may differ."""
+"""Compare the files and the output of two commits; and find which differences are wanted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORDED: Final = "worded in another way: "
 
 
 def allowed(difference: str) -> str | None:
-    """Why this difference is wanted, or None."""
+    """Return the reason why this difference is wanted, or None."""
     _, worded, why = difference.partition(WORDED)
     if worded:
         return why

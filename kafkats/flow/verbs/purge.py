@@ -11,7 +11,7 @@ from kafkats.result import Ran
 
 
 def perform(work: Work) -> None:
-    """Purge the request's runs, of which one may have ended too recently. Raises as flow.purge."""
+    """Purge the request's runs. A run that ended too recently is kept. Raises as flow.purge."""
     request, done = work.request, work.done
     options = request.of(Purge)
     now_ms = request.made_ms if options.now is None else options.now

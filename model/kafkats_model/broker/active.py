@@ -367,7 +367,7 @@ def _read_entries(active: ActiveSegment) -> None:
 def retention_facts(
     segments: Sequence[ActiveSegment], log_end_offset: int, *, timed: bool
 ) -> list[Segment]:
-    """Return what retention goes by of each segment. Without `timed` none has a timestamp.
+    """Return the facts of segments for retention. Without `timed` none has a timestamp.
 
     Raises StorageFailed.
     """

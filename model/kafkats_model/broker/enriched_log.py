@@ -311,7 +311,7 @@ class EnrichedLog:
         return self.log_end_offset
 
     def load(self, base_offset: int, now_ms: int) -> None:
-        """Open a segment as the active one: cut what is not whole, and write its index anew.
+        """Open a segment as the active one: cut what is not whole, and rewrite its index.
 
         Raises StorageFailed.
         """

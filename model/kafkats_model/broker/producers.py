@@ -279,7 +279,7 @@ class ProducerState:
                 self._open.pop(known.entry.txn_first_offset, None)
 
     def clear(self, offset: int) -> None:
-        """Forget all producers and delete all snapshots: the log begins anew at `offset`."""
+        """Forget all producers and delete all snapshots: the log starts again at `offset`."""
         self.delete_snapshots(set(self._snapshots))
         self._producers, self._open = {}, {}
         self._newest, self._end = 0, offset

@@ -1,4 +1,4 @@
-"""Go over the segments of a group, and append what stays of them to the cleaned segment.
+"""Read the segments of a group, and append the records that are kept to the cleaned segment.
 
 The kernels take plain batches, `batch_filter.keep` all others. Both give the same.
 """
@@ -115,7 +115,7 @@ class Sieve:
         s[k.READ_MOST] = MESSAGE_BYTES
 
     def go_over(self, log: Bytes, keeps_deletes: bool, keep: Keep, appends: Appends) -> None:
-        """Add what stays of one segment to `appends`. `keep` decides on what the kernels leave.
+        """Add the records that one segment keeps to `appends`. `keep` takes what kernels decline.
 
         Raises CorruptBatch, StorageFailed, and what `keep` raises.
         """

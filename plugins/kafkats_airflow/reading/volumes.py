@@ -224,7 +224,7 @@ def board(runs: Sequence[Found], listed: Mapping[str, str], now_ms: int) -> Boar
 
 
 def overdue_ms() -> int:
-    """Return for how long no run may have seen a log directory before it is overdue."""
+    """Return the time after its last look at which a log directory is overdue, in ms."""
     return settings.OVERDUE // timedelta(milliseconds=1)
 
 

@@ -197,8 +197,9 @@ def _tables(folder: Path, plans: Plans) -> tuple[pa.Table, pa.Table]:
 
 
 def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> list[str]:
-    """Of all topics that were looked for: a plan knows those of one connection only, a glob may be
-    for another's.
+    """Return remarks on all topics that were looked for.
+
+    A plan knows the topics of one connection only, and a glob may match those of another.
     """
     from kafkats.generations import rule_remarks
     from kafkats.plans.facts import SEGMENTS, read_table

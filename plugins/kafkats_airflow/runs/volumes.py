@@ -132,8 +132,8 @@ def chosen_volumes(params: RunParams) -> list[Named]:
 def labels_of(params: RunParams, place: Path) -> dict[str, str]:
     """Return {path: label} of an application, of the paths that other volumes have, too.
 
-    `place` lies in the folder of the application. Nothing is told by a policy that cannot be read:
-    that fails a task in its own words.
+    `place` lies in the folder of the application. A policy that cannot be read
+    labels nothing: a task fails with its own words.
     """
     with suppress(KafkatsError):
         found = by_group(params).get(place.parent.name, {})

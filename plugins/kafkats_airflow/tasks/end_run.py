@@ -137,7 +137,7 @@ def _check_inside(paths: Sequence[Path], folder: Path) -> None:
 
 
 def _chosen(context: Context, folder: Path, digest: str) -> list[Path]:
-    """Return the RUNs to end. A cleared run goes on with those that it was about at first.
+    """Return the RUNs to end. A cleared run ends the RUNs that it chose at first.
 
     Raises UsageError, Refused.
     """
