@@ -47,9 +47,9 @@ def write_policy(roots: Mapping[str, Path], **more: Any) -> None:
 
 
 def run_dag(dag: str, **params: Any) -> dict[str, Any] | None:
-    """One `airflow dags test`, without questions; its report, or None when the run failed."""
+    """One `airflow dags test`; its report, or None when the run failed."""
     known = set(REPORTS.glob("*/*/report.json"))
-    conf = {"policy": str(POLICY), "folder": str(REPORTS), "need_approval": False} | params
+    conf = {"policy": str(POLICY), "folder": str(REPORTS)} | params
     if not known and (code := airflow("db", "migrate")):
         console.print(f"[red]airflow db migrate ended with {code}[/]: see {LOG}")
         return None

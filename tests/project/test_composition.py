@@ -58,5 +58,5 @@ def test_each_verb_is_a_command_a_job_and_a_module() -> None:
         module = ast.parse(jobs[name].read_text())
         assert [ast.unparse(one) for one in module.body[1:]] == [
             "import fanout",
-            "fanout.main(__file__)",
+            "if __name__ == '__main__':\n    fanout.main(__file__)",
         ]

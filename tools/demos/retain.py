@@ -38,6 +38,7 @@ from tools.demo_stage import (
 )
 
 DAG = "apply_retention"
+UNASKED: dict[str, Any] = {"dry_run": False, "need_approval": False}
 CASE = "retention-4.3.1"
 COMPARED = (".log", ".index", ".timeindex")
 LIMIT = datetime(2020, 9, 13, 12, 29, tzinfo=UTC)
@@ -66,7 +67,7 @@ def main() -> int:
     console.rule(
         f"[bold]3 airflow dags test {DAG}: apply, as of {now:%Y-%m-%d %H:%M:%S} UTC, when the broker did"
     )
-    ran = run_dag(DAG, as_of=now.isoformat(), last_segment=True, dry_run=False)
+    ran = run_dag(DAG, as_of=now.isoformat(), last_segment=True, **UNASKED)
     if ran is None:
         return 1
     console.print(
@@ -84,7 +85,7 @@ def main() -> int:
     root = unpack("broker-2", one, "before")
     write_policy({"broker-2": root}, **retention_policy(one))
     ran = run_dag(
-        DAG, as_of=now.isoformat(), before=LIMIT.isoformat(), inside_segments=True, dry_run=False
+        DAG, as_of=now.isoformat(), before=LIMIT.isoformat(), inside_segments=True, **UNASKED
     )
     if ran is None:
         return 1
