@@ -50,7 +50,7 @@ from kafkats.plans.rows import (
 from kafkats.plans.run import PartitionWork, Staged, by_segment
 from kafkats.rebuild.options import Rebuild
 from kafkats.segment.reader import open_source
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 OPERATION: Final = "rebuild"
 _NEEDS_REBUILD: Final = ("missing", "defective")
@@ -91,10 +91,8 @@ def check_options(options: RebuildOptions) -> None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RULES)}")
     if not rule.for_brokers and not options.not_for_a_broker:
         raise Refused(
-            Text(
-                f"rule {rule.name} would mislead a broker; if none ever reads these files: ",
-                Flag("--not-for-a-broker"),
-            )
+            f"rule {rule.name} would mislead a broker; if none ever reads these files: ",
+            Flag("--not-for-a-broker"),
         )
 
 
