@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafkats.config import TopicSettings
+from kafkats.config.settings import TopicSettings
 from kafkats.errors import UsageError, is_file
 from kafkats.evidence.judging import told_at
 from kafkats.findings import KINDS, Finding

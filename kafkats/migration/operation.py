@@ -24,7 +24,7 @@ from kafkats.plans.operation import (
 from kafkats.text import Flag
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.proof import Proof
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from kafkats import paths
 from kafkats.compression.checksums import crc32
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import (
     CorruptBatch,
     CorruptFile,

@@ -31,9 +31,9 @@ from kafkats.errors import (
     is_file,
     storage,
 )
-from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Note
+from kafkats.logdir.staging import Change
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.plans.facts import ACTIONS, read_table, write_table
 from kafkats.plans.files import make_folder, read_json, typed, write_json

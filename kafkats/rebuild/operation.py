@@ -21,7 +21,7 @@ from kafkats.rebuild.options import Rebuild
 from kafkats.text import Flag
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 

@@ -21,9 +21,9 @@ from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.generations import RULES
-from kafkats.logdir.changeset import Replace
 from kafkats.logdir.identity import FileIdentity, FileRow
 from kafkats.logdir.lease import Lease
+from kafkats.logdir.staging import Replace
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plans.depths import depth_totals
 from kafkats.plans.facts import damaged

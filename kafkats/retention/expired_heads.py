@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_RULE, RETENTION_RULES
 from kafkats.plans.facts import SEGMENTS

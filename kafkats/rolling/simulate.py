@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kafkats import paths
 from kafkats.clock import DAY_MS
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.execution import Executor
 from kafkats.generations import (

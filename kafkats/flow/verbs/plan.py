@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.config import Policy
 from kafkats.config.given import Given
 from kafkats.config.options import Dialect, Topics, WorkArea
+from kafkats.config.policy import Policy
 from kafkats.errors import UsageError
 from kafkats.flow import looking
 from kafkats.flow.apply import refuse_unpermitted
