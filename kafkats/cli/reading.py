@@ -38,7 +38,7 @@ from kafkats.request import PolicyContent, models_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.plans.depths import Looked
     from kafkats.plans.rows import LocatedFinding
     from kafkats.result import Result

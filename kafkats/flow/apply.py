@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, NotEqual, Refused, exists, storage
-from kafkats.execution import is_last_attempt
+from kafkats.execution.executor import is_last_attempt
 from kafkats.hashes import algorithm_of, hash_file
 from kafkats.logdir.changeset import commit, resume
 from kafkats.logdir.disk import DISK

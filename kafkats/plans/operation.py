@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kafkats.config.given import Given
     from kafkats.config.option import Options
     from kafkats.config.policy import Policy
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.logdir.lease import Lease
     from kafkats.plans.depths import Looked
     from kafkats.plans.plan import Plan

@@ -25,7 +25,7 @@ from kafkats.recovery.reading import Recovery, Stops, recover
 from kafkats.recovery.rules import StartRule
 
 if TYPE_CHECKING:
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
 
 LARGE_BYTES: Final = 64 * 1024**2
 """Partitions with fewer bytes to recover are read by one task each."""

@@ -20,7 +20,7 @@ from kafkats import paths
 from kafkats.clock import DAY_MS
 from kafkats.config.policy import Policy
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 from kafkats.generations import (
     DEFAULT_RETENTION_RULE,
     DEFAULT_ROLL_RULE,

@@ -18,7 +18,8 @@ from kafkats.compression import Codec
 from kafkats.errors import BadInput, UsageError
 from kafkats.lookup.exports import export
 from kafkats.lookup.marks import Mark, marks_of, read_marks
-from kafkats.records import ReadOptions, plan_read, read_piece
+from kafkats.records.piece import read_piece
+from kafkats.records.plan import ReadOptions, plan_read
 from kafkats.search import PartitionUnit
 from kafkats.search.sweep import sweep
 from kafkats.segment.arrow import COLUMNS
