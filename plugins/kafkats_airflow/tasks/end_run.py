@@ -16,6 +16,7 @@ from kafkats.clock import DAY_MS, now_ms
 from kafkats.errors import Refused, UsageError
 from kafkats_airflow import checks, deployment, settings
 from kafkats_airflow.approvals.answers import SHORTEST_DIGEST, joined
+from kafkats_airflow.approvals.stakes import PURGE, UNDO
 from kafkats_airflow.failing import Ended, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.reports.common import close, finished
@@ -28,8 +29,6 @@ from kafkats_airflow.runs.volumes import by_group
 if TYPE_CHECKING:
     from kafkats.plans.run import Run
 
-UNDO: Final = "undo"
-PURGE: Final = "purge"
 DONE: Final = {UNDO: "undone", PURGE: "purged"}
 FILES: Final = {UNDO: "undone.json", PURGE: "purge.json"}
 """The file in a RUN's folder that tells of its end."""
