@@ -38,7 +38,7 @@ from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.plans.facts import ACTIONS, read_table, write_table
 from kafkats.plans.files import make_folder, read_json, typed, write_json
 from kafkats.plans.plan import Plan
-from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, partition_of
+from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, grouped, partition_of
 from kafkats.plans.volumes import read_volumes, write_volumes
 from kafkats.text import Flag
 
@@ -169,7 +169,7 @@ def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False
     first = dict.fromkeys(writes.filter(marker)["log_dir"].to_pylist())
     directories = {log_dir: [ROOT_FIRST] for log_dir in first}
     others = writes.filter(pc.invert(marker))
-    named = others.group_by(list(PartitionKey._fields), use_threads=False).aggregate([])
+    named = grouped(others, PartitionKey._fields)
     for row in named.to_pylist():
         directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
     where = str(place.absolute()) if place else None
