@@ -27,7 +27,6 @@ continue. Segments that cannot be converted are kept and named. `kafkats purge R
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset, TriggerRule
-from kafkats_airflow import settings
 from kafkats_airflow.approvals import canary, questions
 from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.jobs.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
@@ -35,13 +34,18 @@ from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
 from kafkats_airflow.reports import migration as reports
 from kafkats_airflow.tasks import migration
-from kafkats_airflow.tasks.job_tasks import dag_of, reporting, short_circuit, step
+from kafkats_airflow.tasks.job_tasks import (
+    AFTER,
+    ALWAYS,
+    NAMED,
+    dag_of,
+    reporting,
+    short_circuit,
+    step,
+)
 from kafkats_airflow.tasks.migration import to_certify, to_convert, to_look
 
 FORMATS = Asset(name="kafka_message_formats", uri="kafkats://message-formats", group="kafkats")
-NAMED = settings.SUBMITTING | {"map_index_template": "{{ task.about }}"}
-AFTER = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
-ALWAYS = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
 
 with DAG(
     "migrate_message_format",

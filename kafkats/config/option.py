@@ -55,6 +55,8 @@ class Option:
 
     A plan stores the value as `stored`, if that is not the field's name (kafkats.config.given).
     A `hidden` option is in no help and no form: operators do not need it.
+
+    `writes` says that it names a file or folder which is written: it must be in no log directory.
     """
 
     sentence: str
@@ -71,6 +73,7 @@ class Option:
     examples: tuple[str, ...] = ()
     hidden: bool = False
     loses: str = ""
+    writes: bool = False
 
     def default(self, value: T) -> T:
         """Return a pydantic field with this option and a default."""

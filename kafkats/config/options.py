@@ -149,6 +149,7 @@ class WorkArea(Options):
         "--work-area",
         "FOLDER",
         unset="beside LOG_DIR",
+        writes=True,
     ).default(None)
 
 
@@ -166,7 +167,10 @@ class Report(Options):
     """The option for the folder of a full report."""
 
     report: Path | None = Option(
-        "Also write the full report into this folder", "-o --output --report", "FOLDER"
+        "Also write the full report into this folder",
+        "-o --output --report",
+        "FOLDER",
+        writes=True,
     ).default(None)
 
 

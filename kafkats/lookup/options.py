@@ -21,7 +21,9 @@ _MISSING: Final = Option(
     " end of a range the log end; none writes the log end; leave omits the partition",
     "--missing",
 )
-_OUTPUT: Final = Option("The file to write", "-o --output", "FILE", unset="standard output")
+_OUTPUT: Final = Option(
+    "The file to write", "-o --output", "FILE", unset="standard output", writes=True
+)
 
 
 class Search(Options):
@@ -81,7 +83,7 @@ class Table(Options):
         section=RARE,
     ).default(None)
     output: Path | None = Option(
-        "The table's folder, with --every", "-o --output", "TABLE"
+        "The table's folder, with --every", "-o --output", "TABLE", writes=True
     ).default(None)
 
 
@@ -122,6 +124,7 @@ class Lookup(Options):
         " partitions, for plots",
         "--report",
         "FOLDER",
+        writes=True,
     ).default(None)
     around: Duration | None = Option(
         "With --at and --report: also write the records this near to the times, for plots",

@@ -115,7 +115,7 @@ class Back(Options):
         "--only-newer",
     ).default(False)
     certificate_folder: Path | None = Option(
-        "With --only-newer: the folder of that certificate", "--certify", "CERT"
+        "With --only-newer: the folder of that certificate", "--certify", "CERT", writes=True
     ).default(None)
     runs: tuple[Path, ...] = Option(
         "Make no plan if these runs can still be undone; name the latest first",
@@ -149,6 +149,7 @@ class Step(Options):
         empty="ledger.jsonl in the folder",
         title="Ledger file",
         section=FILES,
+        writes=True,
     ).default(None)
     phase: str = Option(
         "The phase of that migration; needs --ledger", "--phase", "|".join(PHASES)
@@ -170,12 +171,15 @@ class Certify(Options):
     deep: bool = Option(
         "Also decode every record; one that does not decode prevents the certificate", "--deep"
     ).default(False)
-    output: Path | None = Option("The certificate's folder", "-o --output", "CERT").default(None)
+    output: Path | None = Option(
+        "The certificate's folder", "-o --output", "CERT", writes=True
+    ).default(None)
     report: Path | None = Option(
         "Also write the formats as census.parquet into this folder; with a proof also"
         " segments.parquet",
         "--report",
         "FOLDER",
+        writes=True,
     ).default(None)
     check: Path | None = Option(
         "Check whether this certificate is still true", "--check", "CERT"
@@ -196,10 +200,11 @@ class UndoCertify(Options):
         "0|1|2",
     ).default(None)
     output: Path | None = Option(
-        "With --certify: the certificate's folder", "-o --output", "CERT"
+        "With --certify: the certificate's folder", "-o --output", "CERT", writes=True
     ).default(None)
     report: Path | None = Option(
         "With --certify: also write the formats as census.parquet into this folder",
         "--report",
         "FOLDER",
+        writes=True,
     ).default(None)

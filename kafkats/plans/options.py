@@ -12,12 +12,20 @@ from kafkats.text import Flag
 class PlanFolder(Options):
     """Options for the folders of a plan and of its report."""
 
-    output: Path | None = Option("The plan's folder", "-o --output", "PLAN").default(None)
+    output: Path | None = Option(
+        "The plan's folder",
+        "-o --output",
+        "PLAN",
+        writes=True,
+    ).default(None)
     into: Path | None = Option(
-        "Instead of -o: write the plan into plan-DIGEST in this folder", "--into", "FOLDER"
+        "Instead of -o: write the plan into plan-DIGEST in this folder",
+        "--into",
+        "FOLDER",
+        writes=True,
     ).default(None)
     report: Path | None = Option(
-        "Also write a row per segment into this folder", "--report", "FOLDER"
+        "Also write a row per segment into this folder", "--report", "FOLDER", writes=True
     ).default(None)
     go_on: bool = Option("Exit with 0 although the plan has blocked rows", "--go-on").default(False)
 
@@ -98,10 +106,7 @@ class Apply(Options):
         "DIGEST",
     ).default(None)
     run_folder: Path | None = Option(
-        "The run's folder",
-        "--run",
-        "RUN",
-        unset="PLAN.run",
+        "The run's folder", "--run", "RUN", unset="PLAN.run", writes=True
     ).default(None)
     prove: bool | None = Option(
         "Read every written file again at the end",

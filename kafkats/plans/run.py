@@ -22,11 +22,11 @@ from pydantic import ConfigDict, Field, StrictBool, TypeAdapter
 from kafkats import clock, paths
 from kafkats.errors import (
     CorruptPlan,
-    DiskFull,
     KafkatsError,
     Refused,
     StorageFailed,
     UsageError,
+    disk_full,
     exists,
     is_file,
     storage,
@@ -122,11 +122,7 @@ def refuse_full_disk(work: PartitionWork) -> None:
         free = shutil.disk_usage(work.log_dir).free
     needed = sum(max(item["after_bytes"], 0) for item in work.items if item["action"] != "truncate")
     if needed > free:
-        raise DiskFull(
-            f"{needed} bytes needed, {free} free: nothing was begun",
-            path=work.log_dir,
-            numbers={"needed_bytes": needed, "free_bytes": free},
-        )
+        raise disk_full(work.log_dir, needed, free)
 
 
 def refuse_early(work: PartitionWork) -> None:

@@ -66,6 +66,7 @@ class Recover(Options):
         unset="they are not copied",
         title="Folder for copies of readable records",
         section=FILES,
+        writes=True,
     ).default(None)
     mend_magic: bool = Option(
         "Write magic 2 into whole batches with a magic byte above 2, which brokers keep and"

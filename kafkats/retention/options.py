@@ -69,4 +69,5 @@ class Beyond(Options):
         " approve one of the two. With --into the folder's name ends with the digest",
         "--beyond-guard",
         "PLAN",
+        writes=True,
     ).default(None)

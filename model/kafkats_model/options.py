@@ -37,5 +37,5 @@ class Layouts(Options):
         "Show one row per partition or per segment", "--by"
     ).default("partition")
     output: Path | None = Option(
-        "Also write the files there, for dump to read", "-o --output", "FOLDER"
+        "Also write the files there, for dump to read", "-o --output", "FOLDER", writes=True
     ).default(None)
