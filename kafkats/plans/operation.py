@@ -153,7 +153,7 @@ class Operation:
     """Suffixes of the files that change together with the .log of their segment. A table of the
     plan leaves these files out.
     """
-    sentences: Callable[[Header], Sequence[str]] = _nothing
+    sentences: Callable[[Header], Iterable[str]] = _nothing
     """The plan in sentences, beside those of every plan."""
     remarks: Callable[[Header], Sequence[str]] = _nothing
     """Remarks about the plan's options."""

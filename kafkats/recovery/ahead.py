@@ -111,7 +111,7 @@ def recover_ahead(
 
 def _row(unit: SegmentUnit) -> pa.RecordBatch:
     """Return the row of one segment; none where it cannot be read: the prediction says so."""
-    log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
+    log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset))
     rows: Collection[Mapping[str, object]] = ()
     try:
         done = recover(log, unit.base_offset, unit.interval, newest_magic=unit.newest_magic)
