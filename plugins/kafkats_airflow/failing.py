@@ -133,11 +133,5 @@ class Ended(TypedDict):
 
 def unfinished(report: Mapping[str, Any]) -> AirflowException:
     """Return the exception of report.json: how the run ended, and the first reason."""
-    why = f": {first_of(report['failures'])}" if report["failures"] else ""
+    why = f": {sentences.first_of(report['failures'])}" if report["failures"] else ""
     return failed(f"{report['outcome']}{why}; see {report['report']}")
-
-
-def first_of(failures: Sequence[str]) -> str:
-    """Return the first failure, and how many more there are; "" for none."""
-    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-    return f"{failures[0]}{more}" if failures else ""

@@ -236,12 +236,7 @@ class Older(NamedTuple):
     volumes: Sequence[str]
 
 
-def older_of(folder: Path) -> Older | Unreadable | None:
-    """Return what a report of an earlier version says, None where there is no report."""
-    return cached(folder / "report.json", parse_older)
-
-
-def parse_older(path: Path) -> Older:
+def _parse_older(path: Path) -> Older:
     """Parse report.json. Raises ValueError, OSError."""
     content = json_of(path)
     volumes = content.get("volumes", [])
@@ -255,7 +250,8 @@ def _read(found: Found) -> list[Overview | Older | Unreadable]:
     overview = overview_of(found.folder)
     if isinstance(overview, Overview):
         return [overview]
-    return [one for one in (overview, older_of(found.folder)) if one is not None]
+    older = cached(found.folder / "report.json", _parse_older)
+    return [one for one in (overview, older) if one is not None]
 
 
 def _add(rows: _Rows, found: Found, one: Overview | Older) -> None:

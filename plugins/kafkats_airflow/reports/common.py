@@ -179,21 +179,15 @@ def outcome(folder: Path, params: RunParams, operation: str, plans: Plans) -> st
         word: sum(plan["totals"].get("not_repaired", {}).get(word, 0) for plan in plans)
         for word in ("danger", "damage")
     }
-    words = _ending(folder, params, OPERATIONS[operation], plans)
+    of, todo = OPERATIONS[operation], any(plan["totals"]["files"] for plan in plans)
+    words = ended(folder, of, plans) if plans else UNFINISHED
+    if plans and params["dry_run"]:
+        words = "dry run" if todo else of.nothing
     if left["damage"] and words != UNFINISHED:
         words += f", damage not repaired: {counted(left['damage'], 'finding')}"
     if words != UNFINISHED:
         words += left_out(plans)
     return f"{words}, {UNSAFE}" if left["danger"] else words
-
-
-def _ending(folder: Path, params: RunParams, operation: Operation, plans: Plans) -> str:
-    todo = [plan for plan in plans if plan["totals"]["files"]]
-    if not plans:
-        return UNFINISHED
-    if params["dry_run"]:
-        return "dry run" if todo else operation.nothing
-    return ended(folder, operation, plans)
 
 
 def ended(folder: Path, operation: Operation, plans: Plans, left: str = "") -> str:

@@ -17,13 +17,13 @@ from airflow.providers.common.compat.sdk import Context
 from kafkats import clock
 from kafkats.errors import KafkatsError
 from kafkats.logdir.volume import Volume as Identity
-from kafkats_airflow.failing import first_of
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.metrics import text_file
 from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.overview import FORMAT, NAME, Overview, Reclaimable, Undo, Volume
 from kafkats_airflow.runs.started import started_of
 from kafkats_airflow.runs.volumes import Named, by_group, labels_of
+from kafkats_airflow.sentences import first_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,7 +24,7 @@ from kafkats.errors import UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.jobs.applications import Given
+from kafkats_airflow.jobs.applications import Given, of_groups
 from kafkats_airflow.reports import common
 from kafkats_airflow.reports import failed as failed_reports
 from kafkats_airflow.reports.failed import UNFINISHED, with_report
@@ -196,12 +196,12 @@ def looking(context: Context) -> list[Arguments]:
     folder = folder_of(context)
     times = [*map(str, _times(params)), "latest", "earliest"]
     every: Given = _searching(params) | {"Times": {"times": times}}
-    asked: list[Arguments] = []
-    for group in groups_of(params):
+
+    def request(group: Group) -> Asked:
         look = {"go_on": True, "around": _AROUND_MS, "report": str(folder / group.name)}
-        request: Asked = {"log_dirs": group.log_dirs, "options": every | {"Lookup": look}}
-        asked.append({"conn_id": group.connection, "request": request})
-    return asked
+        return {"log_dirs": group.log_dirs, "options": every | {"Lookup": look}}
+
+    return of_groups(groups_of(params), request)
 
 
 @in_our_words
@@ -223,7 +223,17 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     folder = folder_of(context)
     checks.writable(folder)
     if not starts:
-        return _nothing_exported(context, folder, params["topics"])
+        report: ExportReport = {
+            "outcome": "nothing to export",
+            "export": None,
+            "partitions": 0,
+            "report": str(folder),
+            "remarks": common.nothing(params["topics"]),
+            "notes": [],
+            "pictures": [],
+        }
+        common.close(context, report)  # and no file: it would read as an answer
+        return report
     made = exports.export(
         starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or ""
     )
@@ -246,21 +256,6 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
         pictures = lookup_reports.of_export(folder, looked or [], marks)
     common.close(context, {**summary, "notes": without, "pictures": pictures})
     return summary
-
-
-def _nothing_exported(context: Context, folder: Path, topics: str) -> ExportReport:
-    """Write the report of an export without partitions, and no file: it would read as an answer."""
-    report: ExportReport = {
-        "outcome": "nothing to export",
-        "export": None,
-        "partitions": 0,
-        "report": str(folder),
-        "remarks": common.nothing(topics),
-        "notes": [],
-        "pictures": [],
-    }
-    common.close(context, report)
-    return report
 
 
 def _from_rows(
