@@ -203,6 +203,7 @@ def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> l
     """
     from kafkats.generations import rule_remarks
     from kafkats.plans.facts import SEGMENTS, read_table
+    from kafkats.retention.options import Retain
 
     if not plans:
         return []
@@ -210,10 +211,11 @@ def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> l
     topics = segments["topic"].unique().to_pylist()
     everything = params["topics"] == "*" and not listed(params["volumes"])
     unmatched = checks.policy_of(params).remarks(filter(None, topics), all_topics=everything)
-    nothing = common.no_topic(params["topics"], segments)
+    retains = operation == "retain"
+    by_rule = rule_remarks(Retain(rule=params["generation"]).rule) if retains else []
     return [
-        *nothing,
-        *(rule_remarks(params["generation"]) if operation == "retain" else ()),
+        *common.no_topic(params["topics"], segments),
+        *by_rule,
         *map(in_form, unmatched),
         *common.of_reservations(plans),
     ]
