@@ -29,10 +29,11 @@ from airflow.providers.common.compat.sdk import Asset, Context
 from kafkats import clock
 from kafkats.counts import counted
 from kafkats_airflow import checks, failing
+from kafkats_airflow.failing import UNFINISHED
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports import common, overview, unreachable
 from kafkats_airflow.reports.burn_down import write_burn_down
-from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
+from kafkats_airflow.reports.failed import unless_planned, with_report
 from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
 from kafkats_airflow.runs import steps, tries
 from kafkats_airflow.runs.folders import folder_of
@@ -102,6 +103,8 @@ def report(
     folder = folder_of(context)
     no = tries.rejected(folder) and tries.ending(folder, (), rejected=True) == "rejected"
     end = outcome(params, asked, given, work, brokers, rejected=no)
+    if not end.endswith(UNFINISHED):
+        end += unreachable.words(given["look"])
     now_ms = clock.now_ms()
     times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
     content = write_report(
@@ -110,7 +113,7 @@ def report(
         given,
         outcome=end,
         times_ms=times_ms,
-        failures=failing.failures(context),
+        failures=[*failing.failures(context), *unreachable.causes(given["look"], "look")],
         context=context,
     )
     common.close(context, content, asset, "phase")

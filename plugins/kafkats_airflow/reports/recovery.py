@@ -21,12 +21,12 @@ from airflow.providers.common.compat.sdk import Context
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks
-from kafkats_airflow.failing import failures, in_our_words
+from kafkats_airflow.failing import UNFINISHED, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.jobs.applications import START
-from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports import common, overview, unreachable
 from kafkats_airflow.reports.common import PARTITION
-from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
+from kafkats_airflow.reports.failed import unless_planned, with_report
 from kafkats_airflow.results import Arguments, PlanResult
 from kafkats_airflow.runs.folders import folder_of
 
@@ -77,7 +77,7 @@ def report(
     seen = common.segments_of(plan["seen"]["report"] for plan in plans)
     content: RecoverReport = {
         "outcome": end,
-        "failures": failures(context),
+        "failures": [*failures(context), *unreachable.causes(plans)],
         "remarks": [*_nothing_seen(params, plans, seen), *common.of_reservations(plans)],
         **common.common(folder, plans, common.results_of(stages)),
         "recovery_segments": sum(one["recovery_segments"] for one in totals),
@@ -131,5 +131,5 @@ def outcome(folder: Path, params: RunParams, plans: Sequence[PlanResult]) -> str
     left = left or common.left_out(plans)
     if params["dry_run"]:
         of = f" of a plan with {counted(blocked, 'blocked row')}" if blocked else ""
-        return f"dry run{of}"
+        return f"dry run{of}{unreachable.words(plans)}"
     return common.ended(folder, OPERATIONS["recover"], plans, left)

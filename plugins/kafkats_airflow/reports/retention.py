@@ -35,12 +35,12 @@ from kafkats.config import Policy
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks
-from kafkats_airflow.failing import failures, in_our_words
+from kafkats_airflow.failing import UNFINISHED, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.forms.wording import in_form
-from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports import common, overview, unreachable
 from kafkats_airflow.reports.common import Plans
-from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
+from kafkats_airflow.reports.failed import unless_planned, with_report
 from kafkats_airflow.results import Arguments, PurgeResult, Work
 from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.moment import moment
@@ -141,7 +141,7 @@ def report(
     purged = list(stages["purge"] or [])
     content: RunReport = {
         "outcome": end,
-        "failures": failures(context),
+        "failures": [*failures(context), *unreachable.causes(plans)],
         "as_of": moment(context),
         "report": str(folder),
         **common.common(folder, plans, {**common.results_of(stages), "purge": purged}),

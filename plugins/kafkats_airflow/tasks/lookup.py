@@ -22,12 +22,12 @@ from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats_airflow import checks
-from kafkats_airflow.failing import failures, in_our_words, unfinished
+from kafkats_airflow.failing import UNFINISHED, failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.jobs.applications import Given
-from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports import common, overview, unreachable
 from kafkats_airflow.reports import failed as failed_reports
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, Asked, LookupResult, TableResult
 from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.moment import by_schedule, time_of
@@ -68,6 +68,7 @@ class ExportReport(ExportSummary):
 
     notes: list[dict[str, Any]]
     pictures: list[str]
+    failures: list[str]
 
 
 def interval(context: Context) -> tuple[datetime, datetime]:
@@ -159,9 +160,10 @@ def built(
         extra: dict[str, JsonValue] = json.loads(json.dumps(one))
         context["outlet_events"][TABLES].add(asset, extra=extra)
     whole = asked is not None and len(written) == len(asked)
+    dead = unreachable.words(written)
     seen = any(one["partitions"] for one in written)
     summary: dict[str, Any] = {
-        "outcome": "built" if whole else UNFINISHED,
+        "outcome": f"built{dead}" if whole else UNFINISHED,
         "from": begin.isoformat(),
         "to": end.isoformat(),
         **{name: sum(one[name] for one in written) for name in _CELLS},
@@ -169,12 +171,13 @@ def built(
         "other_logs": [line for one in written for line in one["other_logs"]],
         "report": str(folder),
     }
-    report: Any = {**summary, "failures": failures(context), "tables": written}
+    causes = [*failures(context), *unreachable.causes(written, "lookup")]
+    report: Any = {**summary, "failures": causes, "tables": written}
     common.log_remarks(report["remarks"])
     write_json(folder / "report.json", report)
-    causes = report["failures"]
-    overview.write(context, folder, summary["outcome"], [], failed=not whole, failures=causes)
-    if not whole:
+    failed, left_out = bool(dead) or not whole, unreachable.volumes(written)
+    overview.write(context, folder, summary["outcome"], left_out, failed=failed, failures=causes)
+    if failed:
         raise unfinished(report["outcome"], report)
     return summary
 
@@ -218,7 +221,7 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     report. Fails if an earlier task has failed; that has a report, too.
     """
     from kafkats.lookup import exports
-    from kafkats.plans.files import write_json, write_text
+    from kafkats.plans.files import write_text
     from kafkats_airflow.reports import lookup as lookup_reports
 
     if causes := failures(context):
@@ -230,7 +233,7 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     folder = folder_of(context)
     checks.writable(folder)
     if not starts:
-        return _nothing_exported(context, folder, params["topics"])
+        return _nothing_exported(context, folder, params["topics"], looked or [])
     made = exports.export(
         starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or ""
     )
@@ -252,28 +255,48 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
         pictures = lookup_reports.of_export_from_table(folder, _table(params), marks, _AROUND_MS)
     else:
         pictures = lookup_reports.of_export(folder, looked or [], marks)
-    write_json(folder / "report.json", {**summary, "notes": without, "pictures": pictures})
-    overview.write(context, folder, summary["outcome"], [])
+    report: ExportReport = {
+        **summary,
+        "failures": unreachable.causes(looked or [], "look"),
+        "notes": without,
+        "pictures": pictures,
+    }
+    _report(context, folder, report, looked or [])
     return summary
 
 
-def _nothing_exported(context: Context, folder: Path, topics: str) -> ExportReport:
+def _nothing_exported(
+    context: Context, folder: Path, topics: str, looked: Sequence[LookupResult]
+) -> ExportReport:
     """Write the report of an export without partitions, and no file: it would read as an answer."""
-    from kafkats.plans.files import write_json
-
     report: ExportReport = {
         "outcome": "nothing to export",
         "export": None,
         "partitions": 0,
         "report": str(folder),
         "remarks": common.nothing(topics),
+        "failures": unreachable.causes(looked, "look"),
         "notes": [],
         "pictures": [],
     }
     common.log_remarks(report["remarks"])
-    write_json(folder / "report.json", report)
-    overview.write(context, folder, report["outcome"], [])
+    _report(context, folder, report, looked)
     return report
+
+
+def _report(
+    context: Context, folder: Path, report: ExportReport, looked: Sequence[LookupResult]
+) -> None:
+    """Write report.json and overview.json. Fails if volumes could not be read."""
+    from kafkats.plans.files import write_json
+
+    dead, causes = unreachable.words(looked), report["failures"]
+    report["outcome"] += dead
+    write_json(folder / "report.json", report)
+    left_out = unreachable.volumes(looked)
+    overview.write(context, folder, report["outcome"], left_out, failed=bool(dead), failures=causes)
+    if dead:
+        raise unfinished(report["outcome"], report)
 
 
 def _from_rows(
