@@ -704,9 +704,7 @@ def test_a_broker_with_a_dead_disk_does_not_pass_and_the_others_do(
 ) -> None:
     reached(pretended, tmp_path, PHASE_1, CANARY)
     pretended.dead = "/volumes/2"
-    with pytest.raises(
-        AirflowFailException, match="not finished: look: /volumes/2: does not"
-    ):
+    with pytest.raises(AirflowFailException, match="not finished: look: /volumes/2: does not"):
         reached(pretended, tmp_path, ("phase-2", {"volumes": ["2"]}))
     assert pretended.jobs()[-1] == "plan", "nothing is converted or certified"
     pretended.dead = ""
