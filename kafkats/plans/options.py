@@ -7,20 +7,27 @@ from typing import Annotated
 
 from kafkats.config.option import Duration, Option, Options, Time
 from kafkats.errors import UsageError
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 
 class PlanFolder(Options):
     """Options for the folders of a plan and of its report."""
 
-    output: Annotated[Path | None, Option("The plan's folder", "-o --output", "PLAN")] = None
+    output: Annotated[
+        Path | None, Option("The plan's folder", "-o --output", "PLAN", writes=True)
+    ] = None
     into: Annotated[
         Path | None,
-        Option("Instead of -o: write the plan into plan-DIGEST in this folder", "--into", "FOLDER"),
+        Option(
+            "Instead of -o: write the plan into plan-DIGEST in this folder",
+            "--into",
+            "FOLDER",
+            writes=True,
+        ),
     ] = None
     report: Annotated[
         Path | None,
-        Option("Also write a row per segment into this folder", "--report", "FOLDER"),
+        Option("Also write a row per segment into this folder", "--report", "FOLDER", writes=True),
     ] = None
     go_on: Annotated[bool, Option("Exit with 0 although the plan has blocked rows", "--go-on")] = (
         False
@@ -31,7 +38,7 @@ class PlanFolder(Options):
         folder = self.output or self.into
         if folder is None or (self.output and self.into):
             raise UsageError(
-                Text("name the plan's folder with -o, or with ", Flag("--into"), " a folder for it")
+                "name the plan's folder with -o, or with ", Flag("--into"), " a folder for it"
             )
         return folder
 
@@ -125,7 +132,7 @@ class Apply(Options):
         ),
     ] = None
     run_folder: Annotated[
-        Path | None, Option("The run's folder", "--run", "RUN", unset="PLAN.run")
+        Path | None, Option("The run's folder", "--run", "RUN", unset="PLAN.run", writes=True)
     ] = None
     prove: Annotated[
         bool | None,

@@ -11,7 +11,6 @@ from typing import Final
 from kafkats import paths
 from kafkats.errors import Changed, CorruptFile, CorruptPlan, Refused, Vanished, storage
 from kafkats.hashes import EMPTY_SHA256
-from kafkats.logdir.changeset import Change, Remove, Replace, Truncate
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.families import noted, stage_bytes
@@ -20,6 +19,7 @@ from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases, scan_partition
 from kafkats.logdir.root import LogDir, read_root, recovered_segments
 from kafkats.logdir.snapshot import NO_PRODUCERS
+from kafkats.logdir.staging import Change, Remove, Replace, Truncate
 from kafkats.logdir.text import read_small
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.paths import PartitionName, SegmentFile
@@ -289,8 +289,7 @@ def _stage_checkpoint(work: PartitionWork, lease: Lease) -> Staged:
     for partition, end in ends.items():
         if not ends_empty(Path(work.log_dir, str(partition)), end):
             raise Refused(
-                f"{partition} is not recovered, so no recovery point was raised: apply again, or,"
-                " if its files have changed, make a new plan",
+                f"{partition} is not recovered, so no recovery point was raised",
                 path=work.log_dir,
             )
     path = Path(work.log_dir, paths.RECOVERY_POINT)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Required, TypedDict
 from airflow.providers.common.compat.sdk import Asset, Context
 from airflow.sdk import AssetAlias
 
-from kafkats.config import parse_duration
 from kafkats.config.topics import topic_filter
+from kafkats.config.values import parse_duration
 from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats_airflow import checks
