@@ -180,16 +180,18 @@ def _remarks(segments: pa.Table, params: RunParams, plans: Plans, operation: str
     A plan knows the topics of one connection only, and a glob may match those of another.
     """
     from kafkats.generations import rule_remarks
+    from kafkats.retention.options import Retain
 
     if not plans:
         return []
     topics = segments["topic"].unique().to_pylist()
     everything = params["topics"] == "*" and not listed(params["volumes"])
     unmatched = checks.policy_of(params).remarks(filter(None, topics), all_topics=everything)
-    nothing = common.no_topic(params["topics"], segments)
+    retains = operation == "retain"
+    by_rule = rule_remarks(Retain(rule=params["generation"]).rule) if retains else []
     return [
-        *nothing,
-        *(rule_remarks(params["generation"]) if operation == "retain" else ()),
+        *common.no_topic(params["topics"], segments),
+        *by_rule,
         *map(in_form, unmatched),
         *common.of_reservations(plans),
     ]
