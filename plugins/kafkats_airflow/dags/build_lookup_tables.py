@@ -45,22 +45,30 @@ for Spark and Kafka's own tools.
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.tasks import lookup
-from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
+from kafkats_airflow.tasks.job_tasks import reporting, step
 
-with DAG(
-    "build_lookup_tables",
-    description="Add an hour to the tables that tell which offset it was when",
-    doc_md=__doc__,
-    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
-    max_active_runs=1,
-    **dag_of("build_lookup_tables", "table", "lookup", retries=3),
-) as dag:
-    build = KafkatsJobOperator.partial(
-        task_id="build", job="lookup", **SUBMITTING, map_index_template="{{ task.about }}"
-    )
-    asked = step("tables", lookup.building)()
-    written = build.expand_kwargs(asked)
-    reporting(lookup.built, outlets=[lookup.TABLES])(asked, written.output)
+
+def build(dags: DagSet) -> DAG:
+    """Build the DAG."""
+    with dags.dag(
+        "build_lookup_tables",
+        "table",
+        "lookup",
+        description="Add an hour to the tables that tell which offset it was when",
+        doc_md=__doc__,
+        schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+        max_active_runs=1,
+        retries=3,
+    ) as dag:
+        build = KafkatsJobOperator.partial(
+            task_id="build", job="lookup", **SUBMITTING, map_index_template="{{ task.about }}"
+        )
+        asked = step("tables", lookup.building)()
+        written = build.expand_kwargs(asked)
+        reporting(lookup.built, outlets=[lookup.TABLES])(asked, written.output)
+    return dag
