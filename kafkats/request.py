@@ -45,7 +45,7 @@ from kafkats.recovery.options import Preflight
 from kafkats.reserving import Wish
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.logdir.volume import Volume
 
 M = TypeVar("M", bound=Options)
@@ -183,7 +183,7 @@ class PolicyContent(Part):
 
     def policy(self) -> Policy:
         """Return the policy. Raises UsageError for settings that this version does not know."""
-        from kafkats.config import Policy
+        from kafkats.config.policy import Policy
 
         content = self.model_dump(exclude_defaults=True) | {"topics": dict(self.topics)}
         try:

@@ -22,7 +22,7 @@ from kafkats.request import LogDirectory, Request, Verb, models_of, read_request
 from kafkats.result import Rate, Result, write_result
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.execution import Executor
 
 

@@ -24,6 +24,7 @@ from kafkats.evidence.snapshots import Compared, Doubt, compare, snapshot_findin
 from kafkats.findings import Finding
 from kafkats.index import txn_index
 from kafkats.index.entries import Entries
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.partition import PartitionDir, SegmentFiles
 from kafkats.logdir.producers import Marker, OpenTransactions, Producers, advance
@@ -106,8 +107,6 @@ class _Replay:
 
         Raises CorruptBatch, Changed, Vanished, StorageFailed.
         """
-        from kafkats.kernels import headers as k
-
         log = segment.log.name
         self._aborts = []
         self._gap |= segment.base_offset > max(self._end, self._first)
@@ -152,8 +151,6 @@ class _Replay:
 
     def _producers(self, rows: Rows, source: Source) -> None:
         """Replay the batches, and compare the snapshots whose offsets lie between them."""
-        from kafkats.kernels import headers as k
-
         last = rows[:, k.LAST_OFFSET]
         due = [offset for offset in sorted(self._snapshots) if offset not in self._compared]
         begin = 0
@@ -167,13 +164,9 @@ class _Replay:
         self._advance(rows[begin:], source)
 
     def _advance(self, rows: Rows, source: Source) -> None:
-        from kafkats.kernels import headers as k
-
         advance(self._known, rows[rows[:, k.PRODUCER_ID] >= 0], source, self._tell)
 
     def _tell(self, row: Sequence[int], before: ProducerEntry, marker: Marker | None) -> None:
-        from kafkats.kernels import headers as k
-
         producer, offset = before.producer_id, row[k.LAST_OFFSET]
         after = self._known[producer]
         if marker is None:
@@ -316,8 +309,6 @@ def _batches_at(log: Path, offsets: Sequence[int]) -> dict[int, int]:
 
     Offsets whose batch is missing or unreadable are left out.
     """
-    from kafkats.kernels import headers as k
-
     counts: dict[int, int] = {}
     if not offsets:
         return counts

@@ -12,8 +12,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.config import Policy
 from kafkats.config.options import Topics
+from kafkats.config.policy import Policy
 from kafkats.execution import Executor
 from kafkats.flow.dispatch import Work, seen
 from kafkats.inspect.inventory import inventory_units

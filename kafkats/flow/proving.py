@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.config.settings import TopicSettings
 from kafkats.errors import CorruptPlan, KafkatsError
 from kafkats.execution import Executor

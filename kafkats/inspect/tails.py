@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from kafkats import paths
-from kafkats.config import TopicSettings
+from kafkats.config.settings import TopicSettings
 from kafkats.errors import KafkatsError
 from kafkats.evidence.judging import told_at
 from kafkats.findings import Finding

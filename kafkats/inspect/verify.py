@@ -17,7 +17,8 @@ from typing import Final
 import pyarrow as pa
 
 from kafkats import paths
-from kafkats.config import Policy, TopicSettings
+from kafkats.config.policy import Policy
+from kafkats.config.settings import TopicSettings
 from kafkats.errors import KafkatsError, Vanished, storage
 from kafkats.evidence.judging import directory_evidence, segment_evidence, told_at
 from kafkats.evidence.looking import epochs_of

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from kafkats import paths, search
 from kafkats.errors import KafkatsError
 from kafkats.formats import v2
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.steady import steady
 from kafkats.segment.headers import batch_headers
 
@@ -125,8 +126,6 @@ def _of_segment(segment: search.Segment) -> tuple[NDArray[np.int64], NDArray[np.
 
     The counts are those of batches with equal times and of batches without a CreateTime.
     """
-    from kafkats.kernels import headers as k
-
     source = segment.log.source
     delays: list[NDArray[np.int64]] = []
     same = unknown = 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 from kafkats.clock import utc_text
 from kafkats.config.topics import topic_filter
 from kafkats.errors import BadInput, UsageError
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +87,7 @@ def find_marks(
     if table is not None:
         return read_marks(table, at, until, topics=topics, limits=limits)
     if limits is not None:
-        raise UsageError(Text(Flag("--logs"), " goes with a TABLE only"))
+        raise UsageError(Flag("--logs"), " goes with a TABLE only")
     from kafkats.search.answers import Word
 
     rows = look(

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths, search
-from kafkats.config import Policy, magic_of, parse_time
+from kafkats.config.policy import Policy
+from kafkats.config.values import magic_of, parse_time
 from kafkats.counts import counted
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES

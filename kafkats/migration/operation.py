@@ -21,10 +21,10 @@ from kafkats.plans.operation import (
     Stages,
     always,
 )
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.proof import Proof
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
@@ -76,16 +76,14 @@ def _magic(given: Given, to_magic: int | None, to: str | None, source: str | Non
     from kafkats.plans.dialect_hook import dialect
 
     if (to_magic is None) == (to is None):
-        raise UsageError(Text("name the format to convert to: ", Flag("--to-magic")))
+        raise UsageError("name the format to convert to: ", Flag("--to-magic"))
     name = to or source
     if name is None:
         assert to_magic is not None
         return to_magic
     migration = dialect(name).migration
     if migration is None:
-        raise UsageError(
-            Text(Flag("--dialect"), f" {name}: logs of this dialect are not converted")
-        )
+        raise UsageError(Flag("--dialect"), f" {name}: logs of this dialect are not converted")
     migration.check(given)
     return migration.magic if to_magic is None else to_magic
 

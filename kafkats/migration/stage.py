@@ -26,12 +26,12 @@ from kafkats.errors import (
 from kafkats.formats.build import Target
 from kafkats.generations import ENRICHED
 from kafkats.hashes import algorithm_of
-from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.families import stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.journal import Note
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import refuse_unfinished_swaps, scan_partition
+from kafkats.logdir.staging import Change, Remove, Replace
 from kafkats.migration.forecast import target_of
 from kafkats.plans.dialect_hook import migration_of
 from kafkats.plans.dialects import refuse_broker

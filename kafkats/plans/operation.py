@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkats.config import Policy
     from kafkats.config.given import Given
     from kafkats.config.option import Options
+    from kafkats.config.policy import Policy
     from kafkats.execution import Executor
     from kafkats.logdir.lease import Lease
     from kafkats.plans.depths import Looked

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from kafkats.config.option import Duration, Option, Options, Time
 from kafkats.errors import UsageError
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 
 class PlanFolder(Options):
@@ -31,7 +31,7 @@ class PlanFolder(Options):
         folder = self.output or self.into
         if folder is None or (self.output and self.into):
             raise UsageError(
-                Text("name the plan's folder with -o, or with ", Flag("--into"), " a folder for it")
+                "name the plan's folder with -o, or with ", Flag("--into"), " a folder for it"
             )
         return folder
 

@@ -31,16 +31,16 @@ from kafkats.errors import (
     is_file,
     storage,
 )
-from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Note
+from kafkats.logdir.staging import Change
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.plans.facts import ACTIONS, read_table, write_table
 from kafkats.plans.files import make_folder, read_json, typed, write_json
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, partition_of
 from kafkats.plans.volumes import read_volumes, write_volumes
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 FORMAT: Final = 1
 _SKEW_MS: Final = 300_000
@@ -226,7 +226,9 @@ def begin_run(run: Run, folder: Path) -> None:
         before = read_run(folder)
         if before.run_id != run.run_id:
             raise UsageError(
-                Text("belongs to another run; ", Flag("--run"), " names another folder"),
+                "belongs to another run; ",
+                Flag("--run"),
+                " names another folder",
                 path=folder,
             )
         if before.place != run.place:  # undo would look for its material in the wrong place

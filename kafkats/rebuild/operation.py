@@ -18,10 +18,10 @@ from kafkats.plans.operation import (
     always,
 )
 from kafkats.rebuild.options import Rebuild
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 
@@ -40,10 +40,8 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     asked = given.of(Rebuild)
     if asked.depth == "tail" and "depth" in given.named and (asked.all or asked.from_report):
         raise UsageError(
-            Text(
-                *(Flag("--depth"), " tail goes neither with ", Flag("--all"), " nor "),
-                *(Flag("--from"), ": both need whole segments"),
-            )
+            *(Flag("--depth"), " tail goes neither with ", Flag("--all"), " nor "),
+            *(Flag("--from"), ": both need whole segments"),
         )
     options = stored(RebuildOptions, asked, given.of(MissingRecords), given.of(Topics))
     check_options(options)

@@ -21,9 +21,9 @@ from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.generations import RULES
-from kafkats.logdir.changeset import Replace
 from kafkats.logdir.identity import FileIdentity, FileRow
 from kafkats.logdir.lease import Lease
+from kafkats.logdir.staging import Replace
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plans.depths import depth_totals
 from kafkats.plans.facts import damaged
@@ -50,7 +50,7 @@ from kafkats.plans.rows import (
 from kafkats.plans.run import PartitionWork, Staged, by_segment
 from kafkats.rebuild.options import Rebuild
 from kafkats.segment.reader import open_source
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 OPERATION: Final = "rebuild"
 _NEEDS_REBUILD: Final = ("missing", "defective")
@@ -91,10 +91,8 @@ def check_options(options: RebuildOptions) -> None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RULES)}")
     if not rule.for_brokers and not options.not_for_a_broker:
         raise Refused(
-            Text(
-                f"rule {rule.name} would mislead a broker; if none ever reads these files: ",
-                Flag("--not-for-a-broker"),
-            )
+            f"rule {rule.name} would mislead a broker; if none ever reads these files: ",
+            Flag("--not-for-a-broker"),
         )
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import BadInput
 from kafkats.evidence.borders import end_findings
 from kafkats.evidence.claims import claims_of, is_tiered

@@ -20,7 +20,7 @@ from kafkats.recovery.options import Recover
 from kafkats.recovery.words import BELOW, UNMARKED
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 

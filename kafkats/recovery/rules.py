@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from kafkats.errors import UsageError
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 _RELEASE: Final = re.compile(r"(0\.[0-9]+\.[0-9]+|[1-9][0-9]*\.[0-9]+)(\.[0-9]+)*")
 
@@ -182,8 +182,6 @@ def start_rule(kafka: str) -> StartRule:
         if m is not None and m[1] in rule.releases:
             return rule
     raise UsageError(
-        Text(
-            Flag("--kafka"),
-            f" {kafka}: not a release that kafkats knows; it knows {', '.join(known_releases())}",
-        )
+        Flag("--kafka"),
+        f" {kafka}: not a release that kafkats knows; it knows {', '.join(known_releases())}",
     )

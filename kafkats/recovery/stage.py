@@ -11,7 +11,6 @@ from typing import Final
 from kafkats import paths
 from kafkats.errors import Changed, CorruptFile, CorruptPlan, Refused, Vanished, storage
 from kafkats.hashes import EMPTY_SHA256
-from kafkats.logdir.changeset import Change, Remove, Replace, Truncate
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.families import noted, stage_bytes
@@ -20,6 +19,7 @@ from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases, scan_partition
 from kafkats.logdir.root import LogDir, read_root, recovered_segments
 from kafkats.logdir.snapshot import NO_PRODUCERS
+from kafkats.logdir.staging import Change, Remove, Replace, Truncate
 from kafkats.logdir.text import read_small
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.paths import PartitionName, SegmentFile

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_RULE, RETENTION_RULES
 from kafkats.plans.facts import SEGMENTS
@@ -43,7 +43,7 @@ from kafkats.plans.units import Unit
 from kafkats.retention.plan import OPERATION, RETENTION, RetainOptions, VerdictRow, plan_retain
 from kafkats.split.items import blocked_item, part_items, why_not
 from kafkats.split.parts import PartRow, SplitOptions, look
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 Target: TypeAlias = tuple[Unit, int]
 """A segment, and the time (epoch ms) before which its records have expired."""
@@ -60,11 +60,9 @@ def check_options(options: RetainOptions, *, inside_segments: bool) -> None:
     """Raise UsageError for a plan that would fill the volume to free, before anything is read."""
     if inside_segments and options.free_bytes is not None:
         raise UsageError(
-            Text(
-                Flag("--inside-segments"),
-                " writes the rest of each segment before anything is freed: it does not go with ",
-                Flag("--free"),
-            )
+            Flag("--inside-segments"),
+            " writes the rest of each segment before anything is freed: it does not go with ",
+            Flag("--free"),
         )
 
 

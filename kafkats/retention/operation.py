@@ -15,7 +15,7 @@ from kafkats.plans.operation import Decide, Operation, Planned, Stages
 from kafkats.retention.options import Beyond, Retain
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 

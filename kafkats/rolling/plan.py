@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.config import Policy, TopicSettings
+from kafkats.config.policy import Policy
+from kafkats.config.settings import TopicSettings
 from kafkats.errors import Changed, CorruptPlan, UsageError, storage
 from kafkats.generations import (
     DEFAULT_RULE,

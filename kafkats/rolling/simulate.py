@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kafkats import paths
 from kafkats.clock import DAY_MS
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.execution import Executor
 from kafkats.generations import (
@@ -27,6 +27,7 @@ from kafkats.generations import (
     RETENTION_RULES,
     ROLL_RULES,
 )
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.steady import steady
 from kafkats.plans.columns import schema_of
 from kafkats.plans.rows import PartitionRow
@@ -214,8 +215,6 @@ def _days(actual_ms: Iterable[int], simulated_ms: Iterable[int]) -> list[DayRow]
 
 
 def _batches(unit: Unit) -> tuple[list[Batch], int]:
-    from kafkats.kernels import headers as k
-
     log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
     batches: list[Batch] = []
     with open_source(log, mapped=not unit.live) as source:

@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 from kafkats import paths
 from kafkats.counts import counted
 from kafkats.errors import CorruptPlan
-from kafkats.logdir.changeset import Change
 from kafkats.logdir.families import noted, refuse_unclean
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import refuse_unfinished_swaps, scan_partition
+from kafkats.logdir.staging import Change
 from kafkats.plans.facts import swapping
 from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.config.topics import topic_filter
 from kafkats.errors import UsageError
 from kafkats.plans.units import list_units, topics_of

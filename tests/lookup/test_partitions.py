@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from kafkats import search
-from kafkats.config import Policy, with_settings
+from kafkats.config.policy import Policy
+from kafkats.config.reading import with_settings
 from kafkats.errors import UsageError
 from kafkats.lookup.partitions import (
     LOOKUP,

@@ -13,7 +13,7 @@ import pytest
 from conformance.damaged_partitions import Damaged, damaged
 from conformance.preflight import names_after
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.evidence.claims import claims_of
 from kafkats.execution import LocalExecutor
 from kafkats.flow.looking import LogStages

@@ -47,13 +47,13 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
 from kafkats_airflow.approvals.guards import GuardApproval
 from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.reports import retention as reports
-from kafkats_airflow.runs.plans import INVENTORY
 from kafkats_airflow.tasks import job_tasks, retention
 from kafkats_airflow.tasks.job_tasks import reporting, step
 
 
 def build(dags: DagSet) -> DAG:
     """Build the DAG."""
+    inventory = dags.asset("kafka_inventory", "inventory")
     with dags.dag(
         "apply_retention",
         "retain",
@@ -76,6 +76,6 @@ def build(dags: DagSet) -> DAG:
         plan >> approve
         apply >> verify >> ended
         stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
-        report = reporting(reports.report, "retain", outlets=[INVENTORY])
+        report = reporting(reports.report, "retain", inventory, outlets=[inventory])
         verify >> release >> report(asked, work, stages)
     return dag

@@ -44,17 +44,17 @@ for Spark and Kafka's own tools.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable
 
 from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
-from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.tasks import lookup
-from kafkats_airflow.tasks.job_tasks import reporting, step
+from kafkats_airflow.tasks.job_tasks import NAMED, reporting, step
 
 
 def build(dags: DagSet) -> DAG:
     """Build the DAG."""
+    tables = AssetAlias(f"{dags.prefix}kafka_lookup_tables", group="kafkats")
     with dags.dag(
         "build_lookup_tables",
         "table",
@@ -65,10 +65,8 @@ def build(dags: DagSet) -> DAG:
         max_active_runs=1,
         retries=3,
     ) as dag:
-        build = KafkatsJobOperator.partial(
-            task_id="build", job="lookup", **SUBMITTING, map_index_template="{{ task.about }}"
-        )
+        build = KafkatsJobOperator.partial(task_id="build", job="lookup", **NAMED)
         asked = step("tables", lookup.building)()
         written = build.expand_kwargs(asked)
-        reporting(lookup.built, outlets=[lookup.TABLES])(asked, written.output)
+        reporting(lookup.built, dags, tables, outlets=[tables])(asked, written.output)
     return dag

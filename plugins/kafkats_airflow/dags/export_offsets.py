@@ -33,9 +33,8 @@ from airflow.sdk import DAG
 
 from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
-from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.tasks import lookup
-from kafkats_airflow.tasks.job_tasks import reporting, step
+from kafkats_airflow.tasks.job_tasks import NAMED, reporting, step
 
 
 def build(dags: DagSet) -> DAG:
@@ -49,9 +48,7 @@ def build(dags: DagSet) -> DAG:
         schedule=None,
         max_active_runs=1,
     ) as dag:
-        look = KafkatsJobOperator.partial(
-            task_id="look", job="lookup", **SUBMITTING, map_index_template="{{ task.connection }}"
-        )
+        look = KafkatsJobOperator.partial(task_id="look", job="lookup", **NAMED)
         looked = look.expand_kwargs(step("applications", lookup.looking)())
         reporting(lookup.export, task_id="write")(looked.output)
     return dag

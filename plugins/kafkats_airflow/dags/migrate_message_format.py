@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule
 
-from kafkats_airflow import settings
 from kafkats_airflow.approvals import canary, questions
 from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.dag_set import DagSet
@@ -37,12 +36,15 @@ from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
 from kafkats_airflow.reports import migration as reports
 from kafkats_airflow.tasks import migration
-from kafkats_airflow.tasks.job_tasks import reporting, short_circuit, step
+from kafkats_airflow.tasks.job_tasks import (
+    AFTER,
+    ALWAYS,
+    NAMED,
+    reporting,
+    short_circuit,
+    step,
+)
 from kafkats_airflow.tasks.migration import to_certify, to_convert, to_look
-
-NAMED = settings.SUBMITTING | {"map_index_template": "{{ task.about }}"}
-AFTER = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
-ALWAYS = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
 
 
 def build(dags: DagSet) -> DAG:

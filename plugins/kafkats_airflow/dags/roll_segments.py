@@ -46,13 +46,13 @@ from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.reports import retention as reports
-from kafkats_airflow.runs.plans import INVENTORY
 from kafkats_airflow.tasks import job_tasks, retention
 from kafkats_airflow.tasks.job_tasks import reporting, step
 
 
 def build(dags: DagSet) -> DAG:
     """Build the DAG."""
+    inventory = dags.asset("kafka_inventory", "inventory")
     with dags.dag(
         "roll_segments",
         "roll",
@@ -76,6 +76,6 @@ def build(dags: DagSet) -> DAG:
         purge = job_tasks.purge(ended)
         work >> approve >> apply >> verify >> ended
         stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
-        report = reporting(reports.report, "roll", outlets=[INVENTORY])
+        report = reporting(reports.report, "roll", inventory, outlets=[inventory])
         verify >> release >> report(asked, work, stages)
     return dag

@@ -16,9 +16,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from kafkats.findings import BY_ENDS
 from kafkats_airflow import settings
+from kafkats_airflow.approvals.recorded import Question
 from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of, model
 from kafkats_airflow.reading.places import Place
-from kafkats_airflow.reading.records import At, Question
+from kafkats_airflow.reading.records import At
 from kafkats_airflow.reading.runs import Found, overview_of, run_in
 from kafkats_airflow.runs.overview import Overview, Undo, Volume
 from kafkats_airflow.runs.volumes import path_of

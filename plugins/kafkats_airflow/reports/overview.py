@@ -7,10 +7,10 @@ task `report`, last, from the tables in memory.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airflow.providers.common.compat.sdk import Context
 
@@ -37,30 +37,29 @@ LABELS: Final = "labels.json"
 
 def write(
     context: Context,
-    folder: Path,
-    outcome: str,
-    volumes: Iterable[Volume],
+    report: Mapping[str, Any],
+    volumes: Iterable[Volume] = (),
     *,
     failed: bool = False,
-    failures: Sequence[str] = (),
     about: Iterable[str] = (),
 ) -> None:
-    """Write overview.json into a run's folder. `failed`: the run must not count as a success.
+    """Write report.json, and then overview.json, into a run's folder. `failed`: the run must not
+    count as a success.
 
-    `failures` are those of report.json. `about` are the log directories of a run whose params do
-    not choose them. Raises StorageFailed.
+    `about` are the log directories of a run whose params do not choose them. Raises StorageFailed.
     """
     from kafkats.plans.files import write_json
 
-    params = params_of(context)
+    params, folder = params_of(context), Path(report["report"])
+    write_json(folder / "report.json", report)
     made = Overview(
         format=FORMAT,
         dag_id=context["dag"].dag_id,
         run_id=context["run_id"],
         written_ms=clock.now_ms(),
-        outcome=outcome,
+        outcome=report["outcome"],
         failed=failed,
-        why=first_of(failures) if failed else "",
+        why=first_of(report["failures"]) if failed else "",
         dry_run=bool(params.get("dry_run", False)),
         topics=params.get("topics", "*"),
         volumes=list(volumes),

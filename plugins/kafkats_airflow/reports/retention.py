@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks
@@ -40,24 +40,24 @@ from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.forms.wording import in_form
 from kafkats_airflow.reports import common, overview
 from kafkats_airflow.reports.common import Plans
-from kafkats_airflow.reports.failed import UNFINISHED, unless_planned, with_report
+from kafkats_airflow.reports.failed import UNFINISHED, with_report
 from kafkats_airflow.results import Arguments, PurgeResult, Work
-from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.moment import moment
-from kafkats_airflow.runs.plans import INVENTORY, chosen, planned_by, unfinished
+from kafkats_airflow.runs.plans import chosen, planned_by, unfinished
 from kafkats_airflow.runs.volumes import listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from airflow.sdk import Asset
 
     from kafkats.plans.facts import Summary
     from kafkats.retention.summary import SummaryRow
 
 
-class StageXComs(common.StageXComs):
-    """The XComs of the tasks that ran jobs; None for tasks that failed or were skipped."""
+class Stages(common.Stages):
+    """The results of the tasks that ran jobs."""
 
-    purge: Sequence[PurgeResult] | None
+    purge: Sequence[PurgeResult]
 
 
 class Deleted(TypedDict):
@@ -116,9 +116,10 @@ class RunReport(common.Common, common.Remarked):
 def report(
     context: Context,
     operation: str,
+    inventory: Asset,
     asked: Sequence[Arguments] | None,
     work: Sequence[Work] | None,
-    stages: StageXComs,
+    stages: Stages,
 ) -> RunSummary:
     """The last word on a run, and the inventory's event; fails when the run must not count as a
     success.
@@ -127,41 +128,33 @@ def report(
     comes of tasks that failed or were skipped.
     """
     from kafkats.plans.facts import summary
-    from kafkats.plans.files import write_json
 
-    params, folder = params_of(context), folder_of(context)
-    operation = planned_by(operation, params)
-    asked = None if asked is None else list(asked)
-    unless_planned(context, asked, stages["plan"] or [])
-    plans = chosen(list(stages["plan"] or []), list(work or []))
-    end = outcome(folder, params, operation, plans, lost=work is None or unfinished(asked, plans))
-    checks.writable(folder)
-    overview.labels_in(context, folder)
-    before, after = _tables(folder, plans)
-    purged = list(stages["purge"] or [])
+    params, stages = params_of(context), common.finished(stages)
+    operation, purged = planned_by(operation, params), stages["purge"]
+    folder = common.begin(context, asked, stages["plan"])
+    plans = chosen(stages["plan"], list(work or []))
+    lost = work is None or unfinished(asked, plans)
+    before, after = common.write_tables(folder, plans)
     content: RunReport = {
-        "outcome": end,
+        "outcome": outcome(folder, params, operation, plans, lost=lost),
         "failures": failures(context),
         "as_of": moment(context),
         "report": str(folder),
-        **common.common(folder, plans, {**common.results_of(stages), "purge": purged}),
+        **common.common(folder, plans, stages),
         "purged": [run for one in purged for run in one["runs"]],
         "purged_bytes": sum(one["freed_bytes"] for one in purged),
         "seen": summary(before),
-        "remarks": _remarks(folder, params, plans, operation),
+        "remarks": _remarks(before, params, plans, operation),
     }
     rows = _board(folder, params, plans) if operation == "retain" else None
     deleted = None if rows is None else _deleted(rows, plans)
     more = deleted or (_split if operation == "split" else _rolled)(folder, plans)
-    write_json(folder / "report.json", {**content, **more})
     seen = overview.at_the_end(before, after, common.PARTITION)
     left = None if rows is None else _left(folder, plans, seen)
     volumes = overview.volumes_of(
         content["volumes"], seen, verdicts=left, looks=plans, params=params
     )
-    failed, causes = end.endswith(UNFINISHED), content["failures"]
-    overview.write(context, folder, end, volumes, failed=failed, failures=causes)
-    common.close(context, content, INVENTORY, "as_of")
+    common.close(context, {**content, **more}, volumes, inventory, "as_of")
     return common.part_of(RunSummary, {**content, **(deleted or {})})
 
 
@@ -182,31 +175,15 @@ def outcome(folder: Path, params: RunParams, operation: str, plans: Plans, *, lo
     return common.ended(folder, OPERATIONS[operation], plans, left)
 
 
-def _tables(folder: Path, plans: Plans) -> tuple[pa.Table, pa.Table]:
-    """Write the tables; return the segments before the run, and those of changed partitions after
-    it.
-    """
-    from kafkats.plans.facts import write_table
-
-    before = common.segments_of(plan["seen"]["report"] for plan in plans)
-    after = common.after_of(folder)
-    write_table(folder / "segments.parquet", before)
-    write_table(folder / "after.parquet", after)
-    write_table(folder / "actions.parquet", common.actions_of(folder))
-    return before, after
-
-
-def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> list[str]:
+def _remarks(segments: pa.Table, params: RunParams, plans: Plans, operation: str) -> list[str]:
     """Return remarks on all topics that were looked for.
 
     A plan knows the topics of one connection only, and a glob may match those of another.
     """
     from kafkats.generations import rule_remarks
-    from kafkats.plans.facts import SEGMENTS, read_table
 
     if not plans:
         return []
-    segments = read_table(folder / "segments.parquet", SEGMENTS)
     topics = segments["topic"].unique().to_pylist()
     everything = params["topics"] == "*" and not listed(params["volumes"])
     unmatched = checks.policy_of(params).remarks(filter(None, topics), all_topics=everything)

@@ -14,18 +14,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Required, TypedDict
 
-from airflow.providers.common.compat.sdk import Asset, Context
-from airflow.sdk import AssetAlias
+from airflow.providers.common.compat.sdk import Context
 
-from kafkats.config import parse_duration
 from kafkats.config.topics import topic_filter
+from kafkats.config.values import parse_duration
 from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.failing import failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.jobs.applications import Given
-from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports import common
 from kafkats_airflow.reports import failed as failed_reports
 from kafkats_airflow.reports.failed import UNFINISHED, with_report
 from kafkats_airflow.results import Arguments, Asked, LookupResult, TableResult
@@ -34,15 +33,13 @@ from kafkats_airflow.runs.moment import by_schedule, time_of
 from kafkats_airflow.runs.volumes import Group, groups_of
 
 if TYPE_CHECKING:
+    from airflow.sdk import AssetAlias
     from pydantic import JsonValue
 
     from kafkats.lookup.marks import Mark
     from kafkats.search.answers import Target
+    from kafkats_airflow.dag_set import DagSet
 
-TABLES: Final = AssetAlias("kafka_lookup_tables", group="kafkats")
-"""Stands for one asset per table, kafkats://lookup/NAME; an event's extra names the folder, the
-interval and what was written.
-"""
 HOUR: Final = timedelta(hours=1)
 AROUND: Final = timedelta(minutes=30)
 """The time that a picture of an export shows before and after its own."""
@@ -136,15 +133,17 @@ def _searching(params: RunParams) -> Given:
 @with_report
 def built(
     context: Context,
+    dags: DagSet,
+    alias: AssetAlias,
     asked: Sequence[Arguments] | None,
     results: Sequence[TableResult] | None,
 ) -> dict[str, Any]:
     """Report every table that was written, with pictures, and in its asset's event. The numbers of
-    cells are those of all tables, `from` and `to` the times that the run adds.
+    cells are those of all tables, `from` and `to` the times that the run adds. `alias` stands for
+    one asset per table, kafkats://lookup/NAME; its event names the table's folder.
 
     Fails when not all of `asked` were. Both are None after tasks that failed.
     """
-    from kafkats.plans.files import write_json
     from kafkats_airflow.reports import lookup as lookup_reports
 
     begin, end = interval(context)
@@ -155,9 +154,9 @@ def built(
         one.pop("rates", None)
         one["pictures"] = lookup_reports.of_table(Path(one["report"]), one)
         name = Path(one["table"]).name
-        asset = Asset(name=f"kafka_lookup_{name}", uri=f"kafkats://lookup/{name}", group="kafkats")
+        asset = dags.asset(f"kafka_lookup_{name}", f"lookup/{name}")
         extra: dict[str, JsonValue] = json.loads(json.dumps(one))
-        context["outlet_events"][TABLES].add(asset, extra=extra)
+        context["outlet_events"][alias].add(asset, extra=extra)
     whole = asked is not None and len(written) == len(asked)
     seen = any(one["partitions"] for one in written)
     summary: dict[str, Any] = {
@@ -169,13 +168,7 @@ def built(
         "other_logs": [line for one in written for line in one["other_logs"]],
         "report": str(folder),
     }
-    report: Any = {**summary, "failures": failures(context), "tables": written}
-    common.log_remarks(report["remarks"])
-    write_json(folder / "report.json", report)
-    causes = report["failures"]
-    overview.write(context, folder, summary["outcome"], [], failed=not whole, failures=causes)
-    if not whole:
-        raise unfinished(report["outcome"], report)
+    common.close(context, {**summary, "failures": failures(context), "tables": written})
     return summary
 
 
@@ -218,11 +211,11 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     report. Fails if an earlier task has failed; that has a report, too.
     """
     from kafkats.lookup import exports
-    from kafkats.plans.files import write_json, write_text
+    from kafkats.plans.files import write_text
     from kafkats_airflow.reports import lookup as lookup_reports
 
     if causes := failures(context):
-        raise unfinished(UNFINISHED, failed_reports.write(context, causes))
+        raise unfinished(failed_reports.write(context, causes))
     params = params_of(context)
     starts, ends = (
         _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
@@ -246,21 +239,17 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
         "without_answer": len(without),
         "remarks": _unanswered(len(without), made.partitions, params["missing"]),
     }
-    common.log_remarks(summary["remarks"])
     marks = [*starts, *(ends or ())]
     if params["source"] == "tables":
         pictures = lookup_reports.of_export_from_table(folder, _table(params), marks, _AROUND_MS)
     else:
         pictures = lookup_reports.of_export(folder, looked or [], marks)
-    write_json(folder / "report.json", {**summary, "notes": without, "pictures": pictures})
-    overview.write(context, folder, summary["outcome"], [])
+    common.close(context, {**summary, "notes": without, "pictures": pictures})
     return summary
 
 
 def _nothing_exported(context: Context, folder: Path, topics: str) -> ExportReport:
     """Write the report of an export without partitions, and no file: it would read as an answer."""
-    from kafkats.plans.files import write_json
-
     report: ExportReport = {
         "outcome": "nothing to export",
         "export": None,
@@ -270,9 +259,7 @@ def _nothing_exported(context: Context, folder: Path, topics: str) -> ExportRepo
         "notes": [],
         "pictures": [],
     }
-    common.log_remarks(report["remarks"])
-    write_json(folder / "report.json", report)
-    overview.write(context, folder, report["outcome"], [])
+    common.close(context, report)
     return report
 
 

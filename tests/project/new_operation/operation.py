@@ -9,12 +9,12 @@ from typing import Annotated
 
 import pyarrow as pa
 
-from kafkats.config import Policy
 from kafkats.config.given import Given, stored
 from kafkats.config.option import Option, Options, Size
+from kafkats.config.policy import Policy
 from kafkats.errors import CorruptPlan, exists
-from kafkats.logdir.changeset import Remove
 from kafkats.logdir.lease import Lease
+from kafkats.logdir.staging import Remove
 from kafkats.paths import TIME_INDEX, segment_file
 from kafkats.plans.missing import options_of
 from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, always

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from kafkats_airflow.reading import records
+from kafkats_airflow.approvals.recorded import CanaryQuestion, Question
 from kafkats_airflow.reading.files import Unreadable, model
-from kafkats_airflow.reading.records import Answer, CanaryQuestion, Question, Report
+from kafkats_airflow.reading.records import Answer, Report
 from kafkats_airflow.reading.runs import SILENT_MS, Found, overview_of, progress_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
@@ -212,9 +212,9 @@ def _short(why: str) -> str:
 
 def _without_overview(found: Found, name: str, live: Sequence[Live], now_ms: int) -> RunRow:
     folder, dag_id = found.folder, found.dag_id
-    question = model(folder / "question.json", records.Question)
-    answer = model(folder / "approval.json", records.Answer)
-    report = model(folder / "report.json", records.Report)
+    question = model(folder / "question.json", Question)
+    answer = model(folder / "approval.json", Answer)
+    report = model(folder / "report.json", Report)
     for one in (question, answer):
         if isinstance(one, (Question, Answer)) and one.run_id:
             name = one.run_id

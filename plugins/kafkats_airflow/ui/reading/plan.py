@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kafkats_airflow.approvals.recorded import Plan, Question
 from kafkats_airflow.approvals.stakes import together
 from kafkats_airflow.reading.files import Unreadable, cached, json_of, listed
-from kafkats_airflow.reading.records import Plan, Question
 from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading.run import OVER, Detail
 

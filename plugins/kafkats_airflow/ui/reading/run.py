@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from kafkats_airflow.reading import records
+from kafkats_airflow.approvals.recorded import CanaryQuestion, Question
 from kafkats_airflow.reading.files import Unreadable, model
-from kafkats_airflow.reading.records import Answer, CanaryQuestion, Change, Question, Report
+from kafkats_airflow.reading.records import Answer, Change, Report, changes_of
 from kafkats_airflow.reading.runs import SILENT_MS, overview_of, progress_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
@@ -133,8 +133,9 @@ def _failure(line: str) -> Failure:
     return Failure(task, why) if why and task.isidentifier() else Failure("", line)
 
 
-def known_to(run: Detail, dag_id: str, over: Over) -> Detail:
-    """Return the run with what Airflow says of it, asked only for a run whose question is open."""
+def known_to(folder: Path, dag_id: str, over: Over) -> Detail:
+    """Return the run of a folder with what Airflow says of it, asked only for an open question."""
+    run = detail_of(folder)
     open_plan = run.question is not None and run.question.run_id and run.answer is None
     open_canary = run.canary is not None and run.canary.answered_ms is None
     if not (open_plan or open_canary):
@@ -145,11 +146,11 @@ def known_to(run: Detail, dag_id: str, over: Over) -> Detail:
 def detail_of(folder: Path) -> Detail:
     """Read the folder of a run. What cannot be read is listed, and left out."""
     overview = overview_of(folder)
-    report = model(folder / "report.json", records.Report)
-    question = model(folder / "question.json", records.Question)
-    answer = model(folder / "approval.json", records.Answer)
+    report = model(folder / "report.json", Report)
+    question = model(folder / "question.json", Question)
+    answer = model(folder / "approval.json", Answer)
     asked = canary.question_of(folder)
-    live, changes = progress_of(folder), records.changes_of(folder)
+    live, changes = progress_of(folder), changes_of(folder)
     every = (overview, report, question, answer, asked, *live, *changes)
     return Detail(
         folder=folder,

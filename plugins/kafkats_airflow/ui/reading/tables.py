@@ -7,7 +7,7 @@ are unpacked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -93,9 +93,14 @@ def table_of(
 
 def having(column: pa.ChunkedArray, text: str) -> pa.ChunkedArray:
     """Return which values of a column are this text. Dictionaries are not unpacked for it."""
+    return passing(column, lambda texts: pc.equal(texts, text))
+
+
+def passing(column: pa.ChunkedArray, test: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:
+    """Return which values of a column pass a test. Of a dictionary each text is tested once."""
     if not pa.types.is_dictionary(column.type):
-        return pc.equal(column, text)
-    chunks = [pc.equal(one.indices, pc.index(one.dictionary, text)) for one in column.chunks]
+        return test(column)
+    chunks = [pc.take(test(one.dictionary), one.indices) for one in column.chunks]
     return pa.chunked_array(chunks, pa.bool_())
 
 

@@ -38,12 +38,15 @@ class Page(NamedTuple):
     none: str
     operations: frozenset[str] | None = None
 
-    def found_by(self, person: Person) -> list[Found]:
-        """Return the runs that have this page, the newest first. Raises OSError."""
+    def found_by(self, person: Person) -> tuple[list[Found], str]:
+        """Return the runs that have this page, the newest first, and why their folder cannot be
+        listed, or "".
+        """
         ids = person.dag_ids
         if self.operations is not None:
             ids &= dags.deployed().having(self.operations)
-        return runs_with(deployed.folder(), ids, self.file)
+        found, unseen = deployed.runs_of(ids)
+        return runs_with(found, self.file), unseen
 
 
 def add(
@@ -73,19 +76,12 @@ def add_newest(router: APIRouter, page: Page) -> None:
 
 def _newest(request: Request, person: Person, page: Page) -> Response:
     """Lead to the newest run that has this page, or say that none has."""
-    unseen = ""
-    try:
-        found = page.found_by(person)
-    except OSError as e:
-        found, unseen = [], (e.strerror or str(e)).lower()
+    found, unseen = page.found_by(person)
     if found:
         theme, one = request.query_params.get("theme"), found[0]
         to = rendering.link(page.path, dag_id=one.dag_id, run_id=one.folder.name, theme=theme)
         return RedirectResponse(to)
-    folder = str(deployed.folder())
-    return rendering.page(
-        request, "no_report.html", title=page.title, said=page.none, unseen=unseen, folder=folder
-    )
+    return _missing(request, page, page.none, unseen=unseen)
 
 
 def about(
@@ -102,9 +98,9 @@ def about(
     """
     found = None if run.folder is None else read(run.folder)
     if run.folder is None or found is None:
-        return _missing(request, page, None)
+        return _missing(request, page, _NO_REPORT, status=404)
     if isinstance(found, Unreadable):
-        return _missing(request, page, found)
+        return _missing(request, page, _unread(found))
     given: dict[str, object] = {
         "title": page.title,
         "here": page.here,
@@ -112,31 +108,26 @@ def about(
         "written_ms": written_ms(run.folder / page.file),
         "log_dirs": log_dirs_of(run.folder),
         "begun": begun_of(run.folder),
-        "choices": [(one, begun_of(one.folder)) for one in _choices(person, page)],
+        "choices": [(one, begun_of(one.folder)) for one in page.found_by(person)[0]],
     }
     more = given | dict(shown(run.folder, found))
     return rendering.page(request, page.template, status=200, **more)
 
 
-def _missing(request: Request, page: Page, found: Unreadable | None) -> Response:
-    """Say that a run has no such report, or why it cannot be read."""
+def _missing(
+    request: Request, page: Page, said: str, *, status: int = 200, unseen: str = ""
+) -> Response:
+    """Say why there is no such report to show."""
     return rendering.page(
         request,
         "no_report.html",
-        status=404 if found is None else 200,
+        status=status,
         title=page.title,
         here=page.here,
-        said=_said(found),
-        unseen="",
-        folder="",
+        said=said,
+        unseen=unseen,
+        folder=str(deployed.folder()),
     )
-
-
-def _choices(person: Person, page: Page) -> list[Found]:
-    try:
-        return page.found_by(person)
-    except OSError:
-        return []
 
 
 class Begun(NamedTuple):
@@ -183,7 +174,7 @@ def given(run: Run, read: Callable[[Path], T | Unreadable | None]) -> T:
     if found is None:
         raise HTTPException(404, _NO_REPORT)
     if isinstance(found, Unreadable):
-        raise HTTPException(422, _said(found))
+        raise HTTPException(422, _unread(found))
     return found
 
 
@@ -195,7 +186,5 @@ def written_ms(path: Path) -> int | None:
     return state.mtime_ns // 1_000_000
 
 
-def _said(found: Unreadable | None) -> str:
-    if found is None:
-        return _NO_REPORT
+def _unread(found: Unreadable) -> str:
     return f"{found.path.name} of this run cannot be read: {found.why}."

@@ -39,7 +39,7 @@ def page(request: Request, run: Asked) -> Response:
     """Show one run, or say that it has no folder that is seen from here."""
     if run.folder is None:
         return rendering.page(request, "no_run.html", title=run.run_id, run=run)
-    detail = reading.known_to(reading.detail_of(run.folder), run.dag_id, dags.over)
+    detail = reading.known_to(run.folder, run.dag_id, dags.over)
     now_ms = clock.now_ms()
     stages = reading.stages_of(detail, now_ms)
     known = dags.deployed()
