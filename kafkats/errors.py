@@ -207,6 +207,19 @@ class ReadOnly(StorageFailed):
     """The file system or the file does not allow the read or write."""
 
 
+_NOT_BEGUN: Final = "free: nothing was begun"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+def disk_full(path: str, needed_bytes: int, free_bytes: int) -> DiskFull:
+    """Return the error of work that does not fit, before it is begun."""
+    return DiskFull(
+        f"{needed_bytes} bytes needed, {free_bytes} {_NOT_BEGUN}",
+        path=path,
+        numbers={"needed_bytes": needed_bytes, "free_bytes": free_bytes},
+    )
+
+
 _KINDS: dict[int, type[StorageFailed]] = {
     errno.ENOENT: Vanished,
     errno.ESTALE: Vanished,
@@ -253,6 +266,11 @@ def _limited() -> bool:
     """Return whether this process may not have all of its address space."""
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     return soft != resource.RLIM_INFINITY
+
+
+def says_full(reason: str) -> bool:
+    """Return whether this is the text of a DiskFull. A table of an apply keeps errors as texts."""
+    return _NOT_BEGUN in reason or any(os.strerror(number) in reason for number in _FULL)
 
 
 class storage:  # noqa: N801  # used like a function; a generator takes thrice as long

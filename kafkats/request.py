@@ -8,7 +8,7 @@ is ignored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -23,7 +23,7 @@ from pydantic import (
 
 from kafkats.config.faults import faults
 from kafkats.config.given import Given
-from kafkats.config.option import Choice, Options
+from kafkats.config.option import Choice, Declared, Options, declared
 from kafkats.config.options import (
     BatchLimit,
     Dialect,
@@ -270,6 +270,16 @@ class Request(Part):
             named |= self.options.get(model.__name__, {}).keys()
         reported = self.suspects or values.get("report") is not None
         return Given(values, self.made_ms, frozenset(named), reported=reported)
+
+    def option_paths(self) -> Iterator[tuple[Declared, Path]]:
+        """Yield each path that the options name, with its declaration."""
+        for model in models_of(self.verb, self.operation):
+            given = self.options.get(model.__name__, {})
+            for one in declared(model):
+                value = given.get(one.name)
+                if one.kind.base is Path and value is not None:
+                    several = value if isinstance(value, list | tuple) else (value,)
+                    yield from ((one, Path(path)) for path in several)
 
     def settings(self) -> Policy:
         """Return the policy, an empty one if none is given. Raises as `PolicyContent.policy`."""

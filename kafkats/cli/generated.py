@@ -39,9 +39,14 @@ class DeclaredOption(click.Option):
         example.
         """
         try:
-            return super().process_value(ctx, value)
+            taken = super().process_value(ctx, value)
         except click.MissingParameter:
             raise click.MissingParameter(_help(self.declared), ctx, self) from None
+        if self.declared.option.writes and isinstance(taken, Path):
+            from kafkats.logdir.outputs import refuse_output
+
+            refuse_output(self.declared.option.flags, taken)
+        return taken
 
 
 class Spread(DeclaredOption):

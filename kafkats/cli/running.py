@@ -67,7 +67,7 @@ def apply(folder: Path, given: Given, executor: Executor, by: str, files: bool) 
     def sentences(result: Result) -> list[str]:
         assert rows.plan is not None
         run, blocked = Path(result.runs[0].folder), rows.plan.blocked
-        told = run_sentences(result.summary(), rows.plan, run, rows.said)
+        told = run_sentences(result.summary(), rows.plan, folder, run, rows.said)
         left = f"blocked rows, left alone: {blocked}; kafkats show names them"
         return [*result.remarks, *told, *([left] if blocked else [])]
 

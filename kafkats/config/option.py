@@ -51,6 +51,8 @@ class Option:
 
     A plan stores the value as `stored`, if that is not the field's name (kafkats.config.given).
     A `hidden` option is in no help and no form: operators do not need it.
+
+    `writes` says that it names a file or folder which is written: it must be in no log directory.
     """
 
     sentence: str
@@ -67,6 +69,7 @@ class Option:
     examples: tuple[str, ...] = ()
     hidden: bool = False
     loses: str = ""
+    writes: bool = False
 
 
 FILES: Final = "Files and folders"

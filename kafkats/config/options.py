@@ -174,6 +174,7 @@ class WorkArea(Options):
             "--work-area",
             "FOLDER",
             unset="beside LOG_DIR",
+            writes=True,
         ),
     ] = None
 
@@ -196,7 +197,12 @@ class Report(Options):
 
     report: Annotated[
         Path | None,
-        Option("Also write the full report into this folder", "-o --output --report", "FOLDER"),
+        Option(
+            "Also write the full report into this folder",
+            "-o --output --report",
+            "FOLDER",
+            writes=True,
+        ),
     ] = None
 
 

@@ -42,7 +42,7 @@ from kafkats.operations import operation
 from kafkats.paths import CLEAN_SHUTDOWN, LOCK, OFFSET_CHECKPOINTS
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
-from kafkats.plans.rows import ActionRow, Item, PartitionKey, item_rows
+from kafkats.plans.rows import ActionRow, Item, PartitionKey, grouped, item_rows
 from kafkats.plans.run import PartitionWork, Run, journal_of, run_of, stop_file
 from kafkats.result import ALREADY
 
@@ -336,7 +336,7 @@ def _hash(path: Path, like: str) -> str:
 
 def summarize(actions: pa.Table) -> dict[str, Any]:
     """Return counts, bytes and the exit code of a run's ACTIONS."""
-    counted = actions.group_by(["outcome"], use_threads=False).aggregate([("file", "count")])
+    counted = grouped(actions, ["outcome"], [("file", "count")])
     outcomes = {row["outcome"]: row["file_count"] for row in counted.to_pylist()}
     whole = pc.not_equal(actions["action"], "truncate")  # of these only the tail is saved
     done = actions.filter(pc.and_(pc.equal(actions["outcome"], "done"), whole))

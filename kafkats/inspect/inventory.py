@@ -22,7 +22,7 @@ from kafkats.index.tail import read_tail
 from kafkats.inspect.torn_tails import MARKED_CLEAN, is_marked_clean
 from kafkats.logdir.identity import FileRow
 from kafkats.plans.facts import SEGMENTS, with_facts
-from kafkats.plans.rows import SegmentRow, segment_rows
+from kafkats.plans.rows import SegmentRow, grouped, segment_rows
 from kafkats.plans.settling import settled_row
 from kafkats.plans.units import Unit, unit_columns
 
@@ -132,7 +132,7 @@ def _grouped(real: pa.Table, keys: list[str]) -> list[Row]:
         "max_timestamp": _timestamps(real["max_timestamp"]),
         "rank": pc.index_in(real["worst"], pa.array(SEVERITIES)),
     })  # fmt: skip
-    groups = flat.group_by(keys, use_threads=False).aggregate([*_TOTALS.values(), ("rank", "max")])
+    groups = grouped(flat, keys, [*_TOTALS.values(), ("rank", "max")])
     return [
         {key: row[key] for key in keys}
         | {name: row[f"{column}_{how}"] for name, (column, how) in _TOTALS.items()}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 from kafkats.clock import utc_text
 from kafkats.config.topics import topic_filter
 from kafkats.errors import BadInput, UsageError
+from kafkats.plans.rows import grouped
 from kafkats.text import Flag
 
 if TYPE_CHECKING:
@@ -284,9 +285,7 @@ def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:
     columns = ["topic", "partition", "log_start_offset", "log_end_offset"]
     rows = pa.concat_tables([view.rows.select(columns) for view in views]).unify_dictionaries()
     rows = rows.set_column(0, "topic", rows["topic"].cast(pa.string()))
-    largest = rows.group_by(columns[:2], use_threads=False).aggregate([
-        (name, "max") for name in columns[2:]
-    ])
+    largest = grouped(rows, columns[:2], [(name, "max") for name in columns[2:]])
     bounds = {
         (row["topic"], row["partition"]): (row["log_start_offset_max"], row["log_end_offset_max"])
         for row in largest.to_pylist()

@@ -21,7 +21,9 @@ _MISSING: Final = Option(
     " end of a range the log end; none writes the log end; leave omits the partition",
     "--missing",
 )
-_OUTPUT: Final = Option("The file to write", "-o --output", "FILE", unset="standard output")
+_OUTPUT: Final = Option(
+    "The file to write", "-o --output", "FILE", unset="standard output", writes=True
+)
 
 
 class Search(Options):
@@ -100,7 +102,7 @@ class Table(Options):
         ),
     ] = None
     output: Annotated[
-        Path | None, Option("The table's folder, with --every", "-o --output", "TABLE")
+        Path | None, Option("The table's folder, with --every", "-o --output", "TABLE", writes=True)
     ] = None
 
 
@@ -154,6 +156,7 @@ class Lookup(Options):
             " partitions, for plots",
             "--report",
             "FOLDER",
+            writes=True,
         ),
     ] = None
     around: Annotated[

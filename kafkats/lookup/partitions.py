@@ -30,6 +30,7 @@ from kafkats.lookup.options import HIGH_WATERMARKS, HOW
 from kafkats.plans.dialect_hook import dialect as dialect_of
 from kafkats.plans.dialects import read_as
 from kafkats.plans.facts import DIRECTORY
+from kafkats.plans.rows import grouped
 from kafkats.plans.units import Unit, list_units, unseen
 from kafkats.search import PartitionUnit
 from kafkats.text import Flag, Text
@@ -234,12 +235,9 @@ def above_high_watermark(rows: pa.Table) -> dict[str, int]:
     Only partitions with such offsets are included. `rows` are of LOOKUP.
     """
     rows = rows.filter(pc.greater(rows["above_high_watermark"], 0))
-    counts = (
-        rows
-        .group_by(["log_dir", "partition_dir"], use_threads=False)
-        .aggregate([("above_high_watermark", "max")])
-        .to_pylist()
-    )
+    counts = grouped(
+        rows, ["log_dir", "partition_dir"], [("above_high_watermark", "max")]
+    ).to_pylist()
     twice = len({row["partition_dir"] for row in counts}) < len(counts)
     return {
         str(Path(row["log_dir"], row["partition_dir"])) if twice else row["partition_dir"]: row[

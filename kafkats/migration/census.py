@@ -22,6 +22,7 @@ from kafkats.errors import KafkatsError
 from kafkats.findings import KINDS, Finding, failure
 from kafkats.formats.model import TimestampType
 from kafkats.plans.facts import DIRECTORY
+from kafkats.plans.rows import grouped
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, unseen
 from kafkats.segment.census import Census, take_census
@@ -197,7 +198,7 @@ def group_census(census: pa.Table, by: str) -> list[dict[str, str | int | float]
 def _summed(census: pa.Table, keys: list[str]) -> pa.Table:
     sums = [(name, "sum") for name in ("bytes", "batches", "records", *_FLAGS)]
     counts = [("base_offset", "count"), ("records", "min")]
-    return census.combine_chunks().group_by(keys, use_threads=False).aggregate([*sums, *counts])
+    return grouped(census.combine_chunks(), keys, [*sums, *counts])
 
 
 def _where_at_least(census: pa.Table, name: str, least: int) -> pa.Table:
@@ -227,14 +228,8 @@ def summarize(census: pa.Table) -> Summary:
         census.filter(pc.not_equal(census["problem"], ""))["problem"]
     ).to_pylist()
     return {
-        "segments": len(
-            real.group_by(
-                ["log_dir", "partition_dir", "base_offset"], use_threads=False
-            ).aggregate([])
-        ),
-        "partitions": len(
-            real.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([])
-        ),
+        "segments": len(grouped(real, ["log_dir", "partition_dir", "base_offset"])),
+        "partitions": len(grouped(real, ["log_dir", "partition_dir"])),
         "log_bytes": sum(row["bytes_sum"] for row in magics.values()),
         "magic_bytes": [magics[m]["bytes_sum"] if m in magics else 0 for m in range(3)],
         "magic_batches": [magics[m]["batches_sum"] if m in magics else 0 for m in range(3)],
@@ -294,7 +289,7 @@ class _Segment:
 def _segments(held: pa.Table) -> dict[tuple[str, str, str, int], _Segment]:
     """Return the segments by log_dir, topic, partition_dir and base_offset."""
     keys = ["log_dir", "topic", "partition_dir", "base_offset", "magic", "codec"]
-    groups = held.group_by(keys, use_threads=False).aggregate([("bytes", "sum")])
+    groups = grouped(held, keys, [("bytes", "sum")])
     segments: dict[tuple[str, str, str, int], _Segment] = {}
     columns = (groups[name].to_pylist() for name in (*keys, "bytes_sum"))
     for row in zip(*columns, strict=True):

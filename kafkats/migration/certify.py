@@ -34,7 +34,7 @@ from kafkats.migration.certificate import (
 )
 from kafkats.plans.columns import schema_of
 from kafkats.plans.facts import all_findings, finding_rows
-from kafkats.plans.rows import FindingRow, LocatedFinding, SegmentKey
+from kafkats.plans.rows import FindingRow, LocatedFinding, SegmentKey, grouped
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, list_again, unseen
 from kafkats.segment.census import Census
@@ -192,7 +192,7 @@ def latest(seen: pa.Table) -> pa.Table:
     keys = [name for name, _ in _ORDER]
     real = pc.greater_equal(seen["base_offset"], 0)
     segments = seen.filter(real).select([*keys, "looked_ns"]).combine_chunks()
-    newest = segments.group_by(keys, use_threads=False).aggregate([("looked_ns", "max")])
+    newest = grouped(segments, keys, [("looked_ns", "max")])
     if newest.num_rows == segments.num_rows:
         return seen
     columns = [newest[name].to_pylist() for name in (*keys, "looked_ns_max")]
@@ -204,9 +204,7 @@ def latest(seen: pa.Table) -> pa.Table:
 def _totals(segments: pa.Table) -> Totals:
     return {
         "segments": segments.num_rows,
-        "partitions": len(
-            segments.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([])
-        ),
+        "partitions": len(grouped(segments, ["log_dir", "partition_dir"])),
         "bytes": pc.sum(segments["bytes"]).as_py() or 0,
         "batches": pc.sum(segments["batches"]).as_py() or 0,
         "magic_bytes": _by_magic(segments["magic_bytes"]).sum(axis=0).tolist(),

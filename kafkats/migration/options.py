@@ -137,7 +137,9 @@ class Back(Options):
     ] = False
     certificate_folder: Annotated[
         Path | None,
-        Option("With --only-newer: the folder of that certificate", "--certify", "CERT"),
+        Option(
+            "With --only-newer: the folder of that certificate", "--certify", "CERT", writes=True
+        ),
     ] = None
     runs: Annotated[
         tuple[Path, ...],
@@ -179,6 +181,7 @@ class Step(Options):
             empty="ledger.jsonl in the folder",
             title="Ledger file",
             section=FILES,
+            writes=True,
         ),
     ] = None
     phase: Annotated[
@@ -209,7 +212,9 @@ class Certify(Options):
             "Also decode every record; one that does not decode prevents the certificate", "--deep"
         ),
     ] = False
-    output: Annotated[Path | None, Option("The certificate's folder", "-o --output", "CERT")] = None
+    output: Annotated[
+        Path | None, Option("The certificate's folder", "-o --output", "CERT", writes=True)
+    ] = None
     report: Annotated[
         Path | None,
         Option(
@@ -217,6 +222,7 @@ class Certify(Options):
             " segments.parquet",
             "--report",
             "FOLDER",
+            writes=True,
         ),
     ] = None
     check: Annotated[
@@ -246,7 +252,7 @@ class UndoCertify(Options):
     ] = None
     output: Annotated[
         Path | None,
-        Option("With --certify: the certificate's folder", "-o --output", "CERT"),
+        Option("With --certify: the certificate's folder", "-o --output", "CERT", writes=True),
     ] = None
     report: Annotated[
         Path | None,
@@ -254,5 +260,6 @@ class UndoCertify(Options):
             "With --certify: also write the formats as census.parquet into this folder",
             "--report",
             "FOLDER",
+            writes=True,
         ),
     ] = None

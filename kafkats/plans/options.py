@@ -13,14 +13,21 @@ from kafkats.text import Flag
 class PlanFolder(Options):
     """Options for the folders of a plan and of its report."""
 
-    output: Annotated[Path | None, Option("The plan's folder", "-o --output", "PLAN")] = None
+    output: Annotated[
+        Path | None, Option("The plan's folder", "-o --output", "PLAN", writes=True)
+    ] = None
     into: Annotated[
         Path | None,
-        Option("Instead of -o: write the plan into plan-DIGEST in this folder", "--into", "FOLDER"),
+        Option(
+            "Instead of -o: write the plan into plan-DIGEST in this folder",
+            "--into",
+            "FOLDER",
+            writes=True,
+        ),
     ] = None
     report: Annotated[
         Path | None,
-        Option("Also write a row per segment into this folder", "--report", "FOLDER"),
+        Option("Also write a row per segment into this folder", "--report", "FOLDER", writes=True),
     ] = None
     go_on: Annotated[bool, Option("Exit with 0 although the plan has blocked rows", "--go-on")] = (
         False
@@ -125,7 +132,7 @@ class Apply(Options):
         ),
     ] = None
     run_folder: Annotated[
-        Path | None, Option("The run's folder", "--run", "RUN", unset="PLAN.run")
+        Path | None, Option("The run's folder", "--run", "RUN", unset="PLAN.run", writes=True)
     ] = None
     prove: Annotated[
         bool | None,

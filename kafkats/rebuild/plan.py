@@ -43,6 +43,7 @@ from kafkats.plans.rows import (
     SegmentKey,
     SegmentRow,
     Totals,
+    grouped,
     partition_of,
     segment_rows,
     source_log,
@@ -171,12 +172,7 @@ def _of_topics(segments: pa.Table, options: RebuildOptions) -> pa.Table:
 
 def _later_segments(segments: pa.Table) -> _Later:
     partitions = list(PartitionKey._fields)
-    corrupt = (
-        segments
-        .filter(pc.not_equal(segments["stop"], ""))
-        .group_by(partitions, use_threads=False)
-        .aggregate([])
-    )
+    corrupt = grouped(segments.filter(pc.not_equal(segments["stop"], "")), partitions)
     sizes = pa.table({
         **{name: segments[name] for name in SegmentKey._fields},
         "bytes": pc.struct_field(segments["log"], "size"),
@@ -264,11 +260,9 @@ def _blocked(row: SegmentRow, later: _Later, options: RebuildOptions) -> str:
 
 def _totals(items: pa.Table, segments: pa.Table) -> Totals:
     writes = items.filter(pc.not_equal(items["action"], "blocked"))
-    logs = writes.group_by(
-        [*SegmentKey._fields, "log_valid_bytes"], use_threads=False
-    ).aggregate([])
+    logs = grouped(writes, [*SegmentKey._fields, "log_valid_bytes"])
     recovery = segments.filter(pc.equal(segments["recovery"], True))
-    origins = writes.group_by("settings_from", use_threads=False).aggregate([("file", "count")])
+    origins = grouped(writes, "settings_from", [("file", "count")])
     totals = totals_of(
         items,
         segments,

@@ -84,6 +84,7 @@ class Recover(Options):
             unset="they are not copied",
             title="Folder for copies of readable records",
             section=FILES,
+            writes=True,
         ),
     ] = None
     mend_magic: Annotated[

@@ -175,6 +175,11 @@ def _next(start: BrokerStart) -> Iterator[str]:
         yield f"{_NEXT}kafkats plan recover {log_dirs} -o PLAN"
     elif not loses(start):
         yield f"{_NEXT}start the broker"
+    else:
+        yield (
+            f"{_NEXT}kafkats help preflight explains each line; start the broker only if what it"
+            " loses may be lost"
+        )
 
 
 def _own(start: BrokerStart, root: RootStart) -> Sequence[PartitionStart]:

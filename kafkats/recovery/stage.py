@@ -289,8 +289,7 @@ def _stage_checkpoint(work: PartitionWork, lease: Lease) -> Staged:
     for partition, end in ends.items():
         if not ends_empty(Path(work.log_dir, str(partition)), end):
             raise Refused(
-                f"{partition} is not recovered, so no recovery point was raised: apply again, or,"
-                " if its files have changed, make a new plan",
+                f"{partition} is not recovered, so no recovery point was raised",
                 path=work.log_dir,
             )
     path = Path(work.log_dir, paths.RECOVERY_POINT)

@@ -33,6 +33,7 @@ from kafkats.plans.rows import (
     SegmentKey,
     SegmentRow,
     Totals,
+    grouped,
     item_rows,
     key_of,
     keys_of,
@@ -160,12 +161,9 @@ def targets(
         )
 
     kept = verdicts.filter(pc.invert(verdicts["deletes"]))
-    first = (
-        kept
-        .group_by(["log_dir", "partition_dir", "topic"], use_threads=False)
-        .aggregate([("base_offset", "min")])
-        .to_pylist()
-    )
+    first = grouped(
+        kept, ["log_dir", "partition_dir", "topic"], [("base_offset", "min")]
+    ).to_pylist()
     limits = {
         SegmentKey(row["log_dir"], row["partition_dir"], row["base_offset_min"]): limit_ms(
             row["topic"]

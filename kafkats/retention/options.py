@@ -83,5 +83,6 @@ class Beyond(Options):
             " approve one of the two. With --into the folder's name ends with the digest",
             "--beyond-guard",
             "PLAN",
+            writes=True,
         ),
     ] = None

@@ -48,6 +48,7 @@ from kafkats.plans.rows import (
     SegmentKey,
     SegmentRow,
     Totals,
+    grouped,
     key_of,
     keys_of,
     partition_of,
@@ -177,9 +178,7 @@ def _written_before(real: pa.Table) -> dict[PartitionKey, int]:
         "partition_dir": inactive["partition_dir"],
         "mtime_ns": pc.struct_field(inactive["log"], "mtime_ns"),
     })  # fmt: skip
-    newest = flat.group_by(list(PartitionKey._fields), use_threads=False).aggregate([
-        ("mtime_ns", "max")
-    ])
+    newest = grouped(flat, PartitionKey._fields, [("mtime_ns", "max")])
     return {partition_of(row): row["mtime_ns_max"] for row in newest.to_pylist()}
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from kafkats.plans.rows import grouped
 from kafkats.search.answers import REASONS
 from kafkats.tables.schema import (
     OTHER_LOG,
@@ -263,12 +264,9 @@ class Busiest:
             "partition": rows["partition"],
             "offset": rows["offset"],
         })
-        for row in (
-            plain
-            .group_by(["topic", "partition"], use_threads=False)
-            .aggregate([("offset", "count_distinct")])
-            .to_pylist()
-        ):
+        for row in grouped(
+            plain, ["topic", "partition"], [("offset", "count_distinct")]
+        ).to_pylist():
             self.counts[row["topic"], row["partition"]] += row["offset_count_distinct"]
 
     def most(self, most: int = 12) -> list[tuple[str, int]]:

@@ -44,5 +44,8 @@ class Layouts(Options):
         Option("Show one row per partition or per segment", "--by"),
     ] = "partition"
     output: Annotated[
-        Path | None, Option("Also write the files there, for dump to read", "-o --output", "FOLDER")
+        Path | None,
+        Option(
+            "Also write the files there, for dump to read", "-o --output", "FOLDER", writes=True
+        ),
     ] = None

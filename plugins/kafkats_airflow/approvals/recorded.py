@@ -119,3 +119,7 @@ class CanaryQuestion(Record):
     answered_ms: NonNegativeInt | None = None
     option: str = ""
     by: str = ""
+
+    def silence(self) -> str:
+        """Return what counts without an answer."""
+        return "Reject: the other brokers wait"

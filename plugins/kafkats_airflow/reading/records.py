@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from kafkats_airflow.approvals.recorded import Plan
-from kafkats_airflow.reading.files import Unreadable, listed, model
+from kafkats_airflow.reading.files import Unreadable, changed_ms, listed, model
 
 
 class _Record(BaseModel):
@@ -96,9 +96,8 @@ def _change(run: Path) -> Change | Unreadable:
     for one in (ended, proof, undone, purged):
         if isinstance(one, Unreadable):
             return one
-    began_ms, ended_ms, proved_ms = map(
-        _changed_ms, (run / "run.json", run / "report.json", run / "proof.json")
-    )
+    names = ("run.json", "report.json", "proof.json")
+    began_ms, ended_ms, proved_ms = (changed_ms(run / name) or 0 for name in names)
     fresh = isinstance(proof, _Proof) and proved_ms >= max(began_ms, ended_ms)
     return Change(
         folder=run,
@@ -114,10 +113,3 @@ def _change(run: Path) -> Change | Unreadable:
         purged_ms=purged.at_ms if isinstance(purged, At) else None,
         freed_bytes=purged.freed_bytes if isinstance(purged, At) else 0,
     )
-
-
-def _changed_ms(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except OSError:
-        return 0

@@ -7,7 +7,7 @@ task `report`, last, from the tables in memory.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -153,6 +153,13 @@ def labelled(table: pa.Table, place: Path) -> pa.Table:
     return table
 
 
+def _reports(looks: Sequence[FormatResult]) -> Iterator[tuple[FormatResult, Path]]:
+    """Yield the looks that kept a report, with its folder."""
+    for one in looks:
+        if kept := one.get("seen") or one.get("census"):
+            yield one, Path(kept["report"])
+
+
 def _places(params: RunParams | None, looks: Sequence[FormatResult]) -> dict[str, _Place]:
     """Return which volumes the looks were at, by label."""
     from kafkats.plans.volumes import read_volumes
@@ -161,10 +168,7 @@ def _places(params: RunParams | None, looks: Sequence[FormatResult]) -> dict[str
     with suppress(KafkatsError):  # a policy that cannot be read fails a task in its own words
         groups = by_group(params) if params else {}
     found = {}
-    for one in looks:
-        if (kept := one.get("seen") or one.get("census")) is None:
-            continue
-        report = Path(kept["report"])
+    for one, report in _reports(looks):
         volumes, known = groups.get(report.parent.name, {}), dict[str, Identity]()
         with suppress(KafkatsError):
             known = read_volumes(report)
@@ -211,14 +215,13 @@ def _of_disks(looks: Sequence[FormatResult]) -> dict[str, dict[str, object]]:
     from kafkats.plans.disks import read_disks
 
     found: dict[str, dict[str, object]] = {}
-    for one in looks:
-        if kept := one.get("seen") or one.get("census"):
-            labels = labels_at(Path(kept["report"]))
-            for path, disk in read_disks(Path(kept["report"])).items():
-                found[labels.get(path, path)] = {
-                    "disk_bytes": disk.bytes,
-                    "disk_free_bytes": disk.free_bytes,
-                }
+    for _, report in _reports(looks):
+        labels = labels_at(report)
+        for path, disk in read_disks(report).items():
+            found[labels.get(path, path)] = {
+                "disk_bytes": disk.bytes,
+                "disk_free_bytes": disk.free_bytes,
+            }
     return found
 
 
@@ -226,19 +229,19 @@ def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
-    log = _sizes(real, "log")
+    real = pc.greater_equal(segments["base_offset"], 0)
+    log = _sizes(segments, "log")
     total = log
     for name in ("index", "timeindex", "txnindex", "snapshot"):
-        total = pc.add(total, _sizes(real, name))
-    magic = real["magic_bytes"].combine_chunks()
+        total = pc.add(total, _sizes(segments, name))
+    magic = segments["magic_bytes"].combine_chunks()
     by_magic = [pc.list_element(magic, n) for n in range(3)]
-    known = pc.fill_null(pc.greater_equal(by_magic[0], 0), False)
+    known = pc.and_(real, pc.fill_null(pc.greater_equal(by_magic[0], 0), False))
     table = pa.table({
-        "log_dir": real["log_dir"],
-        "partition_dir": real["partition_dir"],
-        "bytes": total,
-        "log_bytes": log,
+        "log_dir": segments["log_dir"],
+        "partition_dir": pc.if_else(real, segments["partition_dir"], None),
+        "bytes": pc.if_else(real, total, 0),
+        "log_bytes": pc.if_else(real, log, 0),
         "known": known.cast(pa.int64()),
         **{f"magic{n}": pc.if_else(known, column, 0) for n, column in enumerate(by_magic)},
     })
@@ -253,29 +256,21 @@ def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:
         ])
         .to_pylist()
     )
-    kinds, depths = _kinds(segments), _depths(real)
-    found: dict[str, dict[str, object]] = {
-        log_dir: {
-            "partitions": 0,
-            "segments": 0,
-            "bytes": 0,
-            "log_bytes": 0,
-            "kinds": kinds.get(log_dir, {}),
-            "depth": depths.get(log_dir, "tail"),
-        }
-        for log_dir in segments["log_dir"].unique().to_pylist()
-    }
-    for row in rows:
-        found[row["log_dir"]] |= {
+    kinds, depths = _kinds(segments), _depths(segments.filter(real))
+    return {
+        row["log_dir"]: {
             "partitions": row["partition_dir_count_distinct"],
             "segments": row["partition_dir_count"],
             "bytes": row["bytes_sum"],
             "log_bytes": row["log_bytes_sum"],
+            "kinds": kinds.get(row["log_dir"], {}),
+            "depth": depths.get(row["log_dir"], "tail"),
+            "magic_bytes": tuple(row[f"magic{n}_sum"] for n in range(3))
+            if row["known_sum"]
+            else None,
         }
-        if row["known_sum"]:
-            magics = tuple(row[f"magic{n}_sum"] for n in range(3))
-            found[row["log_dir"]]["magic_bytes"] = magics
-    return found
+        for row in rows
+    }
 
 
 def _sizes(segments: pa.Table, name: str) -> pa.ChunkedArray:
@@ -342,26 +337,27 @@ def _of_verdicts(rows: Sequence[SummaryRow]) -> dict[str, dict[str, object]]:
 
 def still_there(rows: pa.Table, segments: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the rows about segments that are in `segments`, in their order."""
-    import numpy as np
-    import pyarrow as pa
-
-    numbered = rows.select(list(keys)).append_column("row", pa.array(np.arange(rows.num_rows)))
-    there = segments.select(list(keys)).group_by(list(keys)).aggregate([])
-    kept = numbered.join(there, list(keys), join_type="left semi")["row"]
-    return rows.take(kept.combine_chunks().sort())
+    return _joined(rows, segments, keys, "left semi")
 
 
 def at_the_end(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return facts.SEGMENTS at the end of a run: `after` in place of the rows with the same keys.
+    """Return facts.SEGMENTS at the end of a run: `after` in place of rows with the same keys."""
+    import pyarrow as pa
+
+    if not after.num_rows:
+        return before
+    return pa.concat_tables([_joined(before, after, keys, "left anti"), after])
+
+
+def _joined(rows: pa.Table, others: pa.Table, keys: Sequence[str], how: str) -> pa.Table:
+    """Return the rows that a join with the keys of others leaves, in their order.
 
     Arrow joins them: a report may have a million rows.
     """
     import numpy as np
     import pyarrow as pa
 
-    if not after.num_rows:
-        return before
-    rows = before.select(list(keys)).append_column("row", pa.array(np.arange(before.num_rows)))
-    changed = after.select(list(keys)).group_by(list(keys)).aggregate([])
-    kept = rows.join(changed, list(keys), join_type="left anti")["row"].sort()
-    return pa.concat_tables([before.take(kept), after])
+    numbered = rows.select(list(keys)).append_column("row", pa.array(np.arange(rows.num_rows)))
+    there = others.select(list(keys)).group_by(list(keys)).aggregate([])
+    kept = numbered.join(there, list(keys), join_type=how)["row"]
+    return rows.take(kept.combine_chunks().sort())

@@ -12,8 +12,6 @@ from kafkats_airflow.reading.runs import SILENT_MS
 from kafkats_airflow.runs.folders import CANARY_QUESTION
 
 ASKS: Final = "May the other brokers follow this canary?"
-SILENCE: Final = "Reject: the other brokers wait"
-"""What counts without an answer."""
 
 
 def question_of(folder: Path) -> CanaryQuestion | Unreadable | None:

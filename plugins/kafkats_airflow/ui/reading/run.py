@@ -266,20 +266,21 @@ def _approval(run: Detail, now_ms: int) -> Stage:
         state: State = "done" if answer.digests else "rejected"
         return Stage("Approval", state, answer.answered_ms, f"{answer.option}, {by}")
     if question is not None:
-        if run.over:
-            return Stage("Approval", "rejected", question.asked_ms, OVER)
-        if now_ms > question.until_ms:
-            return Stage("Approval", "rejected", question.until_ms, "nobody answered in time")
-        return Stage(
-            "Approval",
-            "waiting",
-            question.asked_ms,
-            "waits for a person",
-            question.until_ms,
-            silence=question.silence(),
+        return _asked(
+            run, Stage("Approval", "waiting", None, "waits for a person"), question, now_ms
         )
     state = "not needed" if run.report is not None else "not begun"
     return Stage("Approval", state, None, "")
+
+
+def _asked(run: Detail, stage: Stage, asked: Question | CanaryQuestion, now_ms: int) -> Stage:
+    """Return the stage of a question without an answer."""
+    if run.over:
+        return stage._replace(state="rejected", at_ms=asked.asked_ms, said=OVER, task_id="")
+    if now_ms > asked.until_ms:
+        late = "nobody answered in time"
+        return stage._replace(state="rejected", at_ms=asked.until_ms, said=late, task_id="")
+    return stage._replace(at_ms=asked.asked_ms, until_ms=asked.until_ms, silence=asked.silence())
 
 
 def _apply(run: Detail, live: Sequence[Live], now_ms: int) -> Stage:
@@ -338,26 +339,14 @@ def _of_earlier_try(run: Detail) -> bool:
 
 def _canary(run: Detail, asked: CanaryQuestion, now_ms: int) -> Stage:
     """Return the stage of the question about the canary, which follows the report."""
-    name, report_ms = "Canary", run.overview.written_ms if run.overview else 0
-    if canary.of_earlier_try(asked, report_ms):
-        return Stage(name, "not begun", None, "the question of an earlier try does not count")
+    if canary.of_earlier_try(asked, run.overview.written_ms if run.overview else 0):
+        return Stage("Canary", "not begun", None, "the question of an earlier try does not count")
     if asked.answered_ms is not None:
         by = f"by {asked.by}" if asked.by else "nobody answered in time"
         state: State = "rejected" if asked.option == "Reject" else "done"
-        return Stage(name, state, asked.answered_ms, f"{asked.option}, {by}")
-    if run.over:
-        return Stage(name, "rejected", asked.asked_ms, OVER)
-    if now_ms > asked.until_ms:
-        return Stage(name, "rejected", asked.until_ms, "nobody answered in time")
-    return Stage(
-        name,
-        "waiting",
-        asked.asked_ms,
-        canary.ASKS,
-        asked.until_ms,
-        silence=canary.SILENCE,
-        task_id=asked.task_id,
-    )
+        return Stage("Canary", state, asked.answered_ms, f"{asked.option}, {by}")
+    stage = Stage("Canary", "waiting", None, canary.ASKS, task_id=asked.task_id)
+    return _asked(run, stage, asked, now_ms)
 
 
 def _undo(run: Detail, now_ms: int) -> Stage:

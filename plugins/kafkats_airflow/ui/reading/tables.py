@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafkats_airflow.reading.files import Unreadable, state_of, too_large
+
+T = TypeVar("T")
 
 MOST_ROWS: Final = 5_000_000
 """A table with more rows is not read: the api-server has to answer others, too."""
@@ -89,6 +91,14 @@ def table_of(
         return table
     except (OSError, pa.ArrowException) as e:
         return Unreadable(path, f"half-written or corrupt: {str(e)[:200]}")
+
+
+def made_of(path: Path, make: Callable[[], T]) -> T | Unreadable:
+    """Return what is made of the table of a file, or that it is of another version."""
+    try:
+        return make()
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as e:
+        return Unreadable(path, f"of another version: {e}")
 
 
 def having(column: pa.ChunkedArray, text: str) -> pa.ChunkedArray:

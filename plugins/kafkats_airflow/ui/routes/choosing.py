@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from starlette.responses import RedirectResponse
 
 from kafkats_airflow.reading import runs
-from kafkats_airflow.reading.files import Unreadable, model, state_of
+from kafkats_airflow.reading.files import Unreadable, changed_ms, model
 from kafkats_airflow.reading.records import Report
 from kafkats_airflow.reading.runs import Found
 from kafkats_airflow.runs.overview import Overview
@@ -105,7 +105,7 @@ def about(
         "title": page.title,
         "here": page.here,
         "run": run,
-        "written_ms": written_ms(run.folder / page.file),
+        "written_ms": changed_ms(run.folder / page.file),
         "log_dirs": log_dirs_of(run.folder),
         "begun": begun_of(run.folder),
         "choices": [(one, begun_of(one.folder)) for one in page.found_by(person)[0]],
@@ -176,14 +176,6 @@ def given(run: Run, read: Callable[[Path], T | Unreadable | None]) -> T:
     if isinstance(found, Unreadable):
         raise HTTPException(422, _unread(found))
     return found
-
-
-def written_ms(path: Path) -> int | None:
-    """Return when a file was written, None where there is none."""
-    state = state_of(path)
-    if state is None or isinstance(state, Unreadable):
-        return None
-    return state.mtime_ns // 1_000_000
 
 
 def _unread(found: Unreadable) -> str:
