@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 from kafkats.clock import utc_text
 from kafkats.config.topics import topic_filter
 from kafkats.errors import BadInput, UsageError
-from kafkats.plans.rows import grouped
 from kafkats.text import Flag
 
 if TYPE_CHECKING:
@@ -281,6 +280,8 @@ def cells_sentence(folder: str | os.PathLike[str], at: Target, until: Target | N
 def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:
     """Return log start and log end of each partition, the largest in any row, sorted."""
     import pyarrow as pa
+
+    from kafkats.plans.rows import grouped
 
     columns = ["topic", "partition", "log_start_offset", "log_end_offset"]
     rows = pa.concat_tables([view.rows.select(columns) for view in views]).unify_dictionaries()
