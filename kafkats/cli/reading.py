@@ -33,6 +33,7 @@ from kafkats.config.settings_read import INDEXES
 from kafkats.counts import counted
 from kafkats.generations import DEFAULT_RULE
 from kafkats.inspect.options import Deep, Inventory, ProofOptions, Remarks, VerifyDepth
+from kafkats.releases import releases_of
 from kafkats.request import PolicyContent, models_of
 
 if TYPE_CHECKING:
@@ -186,7 +187,8 @@ def _given_words(
 ) -> Iterator[str]:
     """Yield the options with which a plan compares indexes as this command did."""
     if rule != DEFAULT_RULE.name:
-        yield from ("--generation", rule)
+        releases = releases_of("recovery", rule)
+        yield from ("--kafka", releases[-1]) if releases else ("--generation", rule)
     if topics != "*":
         yield from ("--topics", topics)
     if policy_file is not None:

@@ -7,22 +7,25 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kafkats.config.option import FILES, RARE, Choice, Option, Options, Size, Time, Words
-from kafkats.generations import DIALECTS, OFFSETS_LOSS, RULES
+from kafkats.config.option import FILES, RARE, ByRelease, Choice, Option, Options, Size, Time, Words
+from kafkats.generations import DIALECTS, OFFSETS_LOSS
+from kafkats.releases import EXAMPLES, NEWEST
 
 IndexRule = Annotated[
     str,
-    Choice(tuple(RULES)),
+    ByRelease("recovery", misleading=("kip33",)),
     Option(
-        "last-offset: indexes as the recovery of Kafka 2.0 and later writes them; first-offset: of"
-        " Kafka up to 1.1",
-        "--generation",
-        choices=tuple(name for name, rule in RULES.items() if rule.for_brokers),
-        title="Index rule",
+        "The Kafka release whose recovery writes such indexes, such as 4.3: from 2.0 on they are"
+        " the same",
+        "--kafka --generation",
+        unset=NEWEST,
+        title="Release for the indexes",
+        initial=NEWEST,
+        examples=EXAMPLES,
         section=RARE,
     ),
 ]
-"""One of generations.RULES. Forms offer those that brokers may read."""
+"""One of generations.RULES."""
 Now = Annotated[
     Time | None,
     Option(

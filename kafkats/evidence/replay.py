@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -188,15 +189,14 @@ class _Replay:
     def _compare(self, offset: int) -> None:
         entries = self._snapshots[offset]
         known = dict(self._known)
-        compared = compare(offset, entries, known, dict(self._markers), self._first, exact=False)
+        judge = partial(compare, offset, entries, known, dict(self._markers), self._first)
+        compared = judge(exact=False)
         if (
             compared.wrong
             or any(_transaction_differs(e, known) for e in entries)
             or _open_and_absent(entries, known)
         ):
-            compared = compare(
-                offset, entries, known, dict(self._markers), self._first, exact=self._exact
-            )
+            compared = judge(exact=self._exact)
         self._compared[offset] = compared
 
     def snapshot_findings(self) -> Iterator[Finding]:
@@ -248,16 +248,11 @@ class _Replay:
         unmarked = [n for n, key in enumerate(keys) if key not in marked]
         owners = _batches_at(self._directory / segment.log.name, [keys[n][1] for n in unmarked])
         contradicted = [n for n in unmarked if keys[n][1] in owners]
-        loose = list(
-            aborted_findings(name, entries, self._aborts, exact=False, contradicted=contradicted)
-        )
         suspicious = unmarked or any(_entry_differs(e, marked) for e in entries)
-        if not suspicious or not self._exact:
-            yield from loose
-        else:
-            yield from aborted_findings(
-                name, entries, self._aborts, exact=True, contradicted=contradicted
-            )
+        exact = bool(suspicious) and self._exact
+        yield from aborted_findings(
+            name, entries, self._aborts, exact=exact, contradicted=contradicted
+        )
 
 
 def _entry_differs(entry: np.void, marked: dict[tuple[int, int], Aborted]) -> bool:

@@ -173,23 +173,18 @@ def by_partition(rows: pa.Table) -> pa.Table:
         ("again", "max"),
     ]
     sums = grouped(pa.table(columns), ["topic", "partition"], wanted)
-    named = {
-        "again_count": "times",
-        "shift_min": "least_shift",
-        "shift_max": "most_shift",
-        "again_max": "most_again",
+    found = {name: sums[f"{name}_sum"] for name in counted} | {
+        "topic": sums["topic"],
+        "partition": sums["partition"],
+        "times": sums["again_count"],
+        "least_shift": sums["shift_min"].fill_null(0),
+        "most_shift": sums["shift_max"].fill_null(0),
+        "most_again": sums["again_max"],
     }
-    sums = sums.rename_columns([
-        named.get(name, name.removesuffix("_sum")) for name in sums.column_names
+    return pa.table(found, schema=BY_PARTITION).sort_by([
+        ("topic", "ascending"),
+        ("partition", "ascending"),
     ])
-    for name in ("least_shift", "most_shift"):
-        sums = sums.set_column(sums.schema.get_field_index(name), name, sums[name].fill_null(0))
-    return (
-        sums
-        .select(BY_PARTITION.names)
-        .cast(BY_PARTITION)
-        .sort_by([("topic", "ascending"), ("partition", "ascending")])
-    )
 
 
 def _equal(sorted_keys: Ints, keys: Ints) -> Ints:

@@ -88,9 +88,7 @@ def _of_partition(unit: search.PartitionUnit) -> list[Row]:
     reason = unit.hidden
     try:
         if not reason:
-            with search.Partition(
-                unit.path, log_start_offset=unit.log_start_offset, clean=unit.clean, live=unit.live
-            ) as partition:
+            with search.open_unit(unit) as partition:
                 for segment in partition.segments:
                     appended, written, equal, without = _of_segment(segment)
                     by_append.append(appended)

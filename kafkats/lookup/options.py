@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-from kafkats.config.option import RARE, Choice, Duration, Instant, Option, Options, Time
-from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES
+from kafkats.config.option import RARE, ByRelease, Choice, Duration, Instant, Option, Options, Time
+from kafkats.generations import DEFAULT_SEARCH_RULE
 from kafkats.lookup.exports import FORMATS, MISSING
+from kafkats.releases import NEWEST
 
 HOW: Final = ("exact", "safe", "kafka")
 HIGH_WATERMARKS: Final = ("checkpoint", "log-end")
@@ -138,16 +139,16 @@ class Lookup(Options):
     ] = "tail"
     rule: Annotated[
         str,
-        Choice(tuple(SEARCH_RULES)),
+        ByRelease("search", ("kip33",)),
         Option(
-            "Also show what brokers answer, by the rules of this Kafka version, up to the next"
-            " version listed; kip33: the text of KIP-33",
-            "--generation",
+            "Also show what the brokers of this Kafka release answer, such as 4.3",
+            "--kafka --generation",
+            unset=NEWEST,
         ),
     ] = DEFAULT_SEARCH_RULE.name
     now: Annotated[
         Time | None,
-        Option("The time on the clock, for --generation 0.8", "--now", unset="this machine's"),
+        Option("The time on the clock, for --kafka 0.8.2", "--now", unset="this machine's"),
     ] = None
     report: Annotated[
         Path | None,

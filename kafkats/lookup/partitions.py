@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -136,30 +137,20 @@ def lookup_partitions(
 
 
 def _listed(units: Iterable[Unit]) -> Iterator[PartitionUnit]:
-    about: Unit | None = None
-    segment: Unit | None = None
-    for unit in units:
-        if about is None or (unit.log_dir, unit.partition_dir) != (
-            about.log_dir,
-            about.partition_dir,
-        ):
-            yield from _partition(about, segment)
-            about, segment = unit, None
-        if segment is None and unit.base_offset >= 0:
-            segment = unit
-    yield from _partition(about, segment)
+    for _, group in groupby(units, key=lambda unit: (unit.log_dir, unit.partition_dir)):
+        about = next(group)
+        segments = (unit for unit in chain([about], group) if unit.base_offset >= 0)
+        yield from _partition(about, next(segments, about))
 
 
-def _partition(about: Unit | None, segment: Unit | None) -> Iterator[PartitionUnit]:
-    if about is None:
-        return
+def _partition(about: Unit, facts: Unit) -> Iterator[PartitionUnit]:
+    """Yield the partition of a directory that brokers serve. `facts` is its first segment."""
     name = paths.parse_partition(about.partition_dir)
     if name is not None and name.state:
         return  # a copy in progress: another directory is served
     hidden = "; ".join(f"{finding.file}: {finding.reason}" for finding in unseen(about))
     if not about.partition_dir and not hidden:
         return
-    facts = segment or about
     yield PartitionUnit(
         about.log_dir,
         about.partition_dir,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from kafkats.config.option import RARE, Choice, Option, Options, Size, Time
+from kafkats.config.option import RARE, ByRelease, Option, Options, Size, Time
 from kafkats.config.options import Export, Now
-from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES
+from kafkats.generations import DEFAULT_RETENTION_RULE
+from kafkats.releases import EXAMPLES, NEWEST
 
 
 class Retain(Options):
@@ -15,13 +16,16 @@ class Retain(Options):
 
     rule: Annotated[
         str,
-        Choice(tuple(RETENTION_RULES)),
+        ByRelease("retention", ("kip33",)),
         Option(
-            "Delete by the rules of this Kafka version, up to the next version listed; kip33 is the"
-            " text of KIP-33. Only 3.0 and 0.11 stop at the high watermark",
-            "--generation",
+            "Delete as the brokers of this Kafka release do, such as 4.3. Before 0.11 they also"
+            " delete above the high watermark",
+            "--kafka --generation",
+            unset=NEWEST,
             param="generation",
-            title="Kafka version",
+            title="Kafka release",
+            initial=NEWEST,
+            examples=EXAMPLES,
             section=RARE,
         ),
     ] = DEFAULT_RETENTION_RULE.name

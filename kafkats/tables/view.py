@@ -184,10 +184,8 @@ def read(
     Raises UsageError (no table), BadInput (another version), CorruptFile (missing, changed or
     overlapping files), StorageFailed.
     """
-    begin, end = (
-        from_ms if from_ms is not None else -(2**63),
-        to_ms if to_ms is not None else 2**63 - 1,
-    )
+    begin = -(2**63) if from_ms is None else from_ms
+    end = 2**63 - 1 if to_ms is None else to_ms
     manifest, tables = read_parts(
         folder, (begin, end), lambda rows: _narrowed(rows, begin, end, topics)
     )

@@ -37,7 +37,7 @@ from kafkats.tables.spans import check_interval
 from kafkats.text import Flag
 
 _OF_BROKERS: Final = {
-    "rule": "--generation",
+    "rule": "--kafka",
     "now": "--now",
     "policy_file": "--policy",
     "settings": "--config",

@@ -101,6 +101,11 @@ class Question(Record):
         done = together([plan.stake() for plan in plans])
         return done or ("the plan is applied" if unknown else "nothing is written")
 
+    def asks(self) -> str:
+        """Return what is asked: whether what the first answer lets happen may happen."""
+        yes = next((option for option, digests in self.options.items() if digests), "")
+        return self.does(yes) if yes else "nothing would be written"
+
     def silence(self) -> str:
         """Return what counts without an answer, "" where an earlier version did not tell."""
         return f"{self.default}: {self.does(self.default)}" if self.default else ""

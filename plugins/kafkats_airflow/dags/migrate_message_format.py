@@ -36,14 +36,7 @@ from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
 from kafkats_airflow.reports import migration as reports
 from kafkats_airflow.tasks import migration
-from kafkats_airflow.tasks.job_tasks import (
-    AFTER,
-    ALWAYS,
-    NAMED,
-    reporting,
-    short_circuit,
-    step,
-)
+from kafkats_airflow.tasks.job_tasks import AFTER, ALWAYS, NAMED, reporting, short_circuit, step
 from kafkats_airflow.tasks.migration import to_certify, to_convert, to_look
 
 

@@ -35,12 +35,12 @@ from kafkats.config.policy import Policy
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks
-from kafkats_airflow.failing import failures, in_our_words
+from kafkats_airflow.failing import UNFINISHED, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.forms.wording import in_form
-from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports import common, overview, unreachable
 from kafkats_airflow.reports.common import Plans
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, PurgeResult, Work
 from kafkats_airflow.runs.moment import moment
 from kafkats_airflow.runs.plans import chosen, planned_by, unfinished
@@ -137,7 +137,7 @@ def report(
     before, after = common.write_tables(folder, plans)
     content: RunReport = {
         "outcome": outcome(folder, params, operation, plans, lost=lost),
-        "failures": failures(context),
+        "failures": [*failures(context), *unreachable.causes(plans)],
         "as_of": moment(context),
         "report": str(folder),
         **common.common(folder, plans, stages),
@@ -146,11 +146,12 @@ def report(
         "seen": summary(before),
         "remarks": _remarks(before, params, plans, operation),
     }
-    rows = _board(folder, params, plans) if operation == "retain" else None
+    verdicts = _verdicts(folder, plans) if operation == "retain" else None
+    rows = None if verdicts is None else _board(folder, params, plans, verdicts)
     deleted = None if rows is None else _deleted(rows, plans)
     more = deleted or (_split if operation == "split" else _rolled)(folder, plans)
     seen = overview.at_the_end(before, after, common.PARTITION)
-    left = None if rows is None else _left(folder, plans, seen)
+    left = None if verdicts is None else _left(verdicts, plans, seen)
     volumes = overview.volumes_of(
         content["volumes"], seen, verdicts=left, looks=plans, params=params
     )
@@ -181,36 +182,49 @@ def _remarks(segments: pa.Table, params: RunParams, plans: Plans, operation: str
     A plan knows the topics of one connection only, and a glob may match those of another.
     """
     from kafkats.generations import rule_remarks
+    from kafkats.retention.options import Retain
 
     if not plans:
         return []
     topics = segments["topic"].unique().to_pylist()
     everything = params["topics"] == "*" and not listed(params["volumes"])
     unmatched = checks.policy_of(params).remarks(filter(None, topics), all_topics=everything)
-    nothing = common.no_topic(params["topics"], segments)
+    retains = operation == "retain"
+    by_rule = rule_remarks(Retain(rule=params["generation"]).rule) if retains else []
     return [
-        *nothing,
-        *(rule_remarks(params["generation"]) if operation == "retain" else ()),
+        *common.no_topic(params["topics"], segments),
+        *by_rule,
         *map(in_form, unmatched),
         *common.of_reservations(plans),
     ]
 
 
-def _board(folder: Path, params: RunParams, plans: Plans) -> list[SummaryRow]:
-    """Write what retention decided, as tables and pictures; return its summary."""
+def _verdicts(folder: Path, plans: Plans) -> pa.Table:
+    """Write and return the verdicts of the plans."""
     from kafkats.plans.facts import write_table
+    from kafkats.retention.plan import RETENTION
+
+    verdicts = common.rows_of((Path(p["plan"]) / "retention.parquet" for p in plans), RETENTION)
+    write_table(folder / "retention.parquet", verdicts)
+    return verdicts
+
+
+def _now_ms(plans: Plans) -> int:
+    """Return the moment that the plans decide for, epoch ms; 0 without a plan."""
+    return max((plan["now_ms"] for plan in plans), default=0)
+
+
+def _board(folder: Path, params: RunParams, plans: Plans, verdicts: pa.Table) -> list[SummaryRow]:
+    """Write what retention decided, with pictures; return its summary."""
     from kafkats.plans.files import write_json
     from kafkats.retention.implausible_timestamps import SHARES
-    from kafkats.retention.plan import RETENTION
     from kafkats.retention.plot import plot_reclaimable, plot_timeline, reclaimable
     from kafkats.retention.summary import by_topic, deleted_by, summary_rows, with_shares
 
-    verdicts = common.rows_of((Path(p["plan"]) / "retention.parquet" for p in plans), RETENTION)
-    now_ms = max((plan["now_ms"] for plan in plans), default=0)
+    now_ms = _now_ms(plans)
     shares = common.rows_of((Path(p["plan"]) / "suspects.parquet" for p in plans), SHARES)
     rows = with_shares(summary_rows(verdicts, now_ms), shares)
     topics = by_topic(rows)
-    write_table(folder / "retention.parquet", verdicts)
     lines = _lines(params, verdicts, plans, now_ms)
     by_state = reclaimable(verdicts, now_ms)
     board = {
@@ -241,15 +255,11 @@ def _write_basis(folder: Path, params: RunParams, plans: Plans, topics: Sequence
         write_json(folder / what_if.NAME, basis)
 
 
-def _left(folder: Path, plans: Plans, seen: pa.Table) -> list[SummaryRow]:
+def _left(verdicts: pa.Table, plans: Plans, seen: pa.Table) -> list[SummaryRow]:
     """Return the summary of the segments that the run has left, of those in `seen`."""
-    from kafkats.plans.facts import read_table
-    from kafkats.retention.plan import RETENTION
     from kafkats.retention.summary import summary_rows
 
-    verdicts = read_table(folder / "retention.parquet", RETENTION)
-    now_ms = max((plan["now_ms"] for plan in plans), default=0)
-    return summary_rows(overview.still_there(verdicts, seen, common.SEGMENT), now_ms)
+    return summary_rows(overview.still_there(verdicts, seen, common.SEGMENT), _now_ms(plans))
 
 
 def _deleted(rows: Sequence[SummaryRow], plans: Plans) -> Deleted:
@@ -296,7 +306,7 @@ def _write_simulation(folder: Path, plans: Plans) -> None:
     if not paths:
         return
     found = common.rows_of(paths, SIMULATED)
-    now_ms = max(plan["now_ms"] for plan in plans)
+    now_ms = _now_ms(plans)
     write_table(folder / "simulation-days.parquet", by_day(found))
     write_json(folder / "simulation.json", {"now_ms": now_ms, **by_topic(found)})
 

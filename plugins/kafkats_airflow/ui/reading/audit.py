@@ -17,7 +17,6 @@ from kafkats_airflow.reading.records import Change
 from kafkats_airflow.reading.runs import Found
 from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading.beginning import starter
-from kafkats_airflow.ui.reading.plan import asks
 from kafkats_airflow.ui.reading.run import Detail, detail_of
 
 Verb: TypeAlias = Literal[
@@ -80,7 +79,7 @@ def _of_run(dag_id: str, run: Detail, ends: Mapping[tuple[str, str], str]) -> It
 
     if (question := run.question) is not None:
         who = starter(run_id, question.started).removeprefix("by ")
-        yield event(question.asked_ms, "asked", who, f"{asks(question)}?")
+        yield event(question.asked_ms, "asked", who, f"{question.asks()}?")
     if (answer := run.answer) is not None:
         yes: Verb = "approved" if answer.digests else "rejected"
         who = answer.by if answer.by != _NOBODY else "nobody in time"

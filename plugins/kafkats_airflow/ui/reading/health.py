@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
@@ -166,23 +166,20 @@ def _kinds() -> list[Kind]:
     """Return all values of cells."""
     first = {KINDS[kind][0]: kind for kind in reversed(CELLS) if kind in KINDS}
     light, dark = palette(list(first.values())), palette(list(first.values()), dark=True)
-    return [_kind(kind, first, light, dark) for kind in CELLS]
-
-
-def _kind(
-    kind: str, first: Mapping[str, str], light: Mapping[str, str], dark: Mapping[str, str]
-) -> Kind:
-    severity, means = KINDS.get(kind, ("", ""))
-    coloured, remedy = first.get(severity, kind), remedy_of(kind)
-    return {
-        "name": kind,
-        "severity": severity,
-        "means": means,
-        "consequence": remedy.consequence if remedy else "",
-        "step": remedy.step if remedy else "",
-        "colour": light[coloured],
-        "dark": dark[coloured],
-    }
+    kinds: list[Kind] = []
+    for kind in CELLS:
+        severity, means = KINDS.get(kind, ("", ""))
+        coloured, remedy = first.get(severity, kind), remedy_of(kind)
+        kinds.append({
+            "name": kind,
+            "severity": severity,
+            "means": means,
+            "consequence": remedy.consequence if remedy else "",
+            "step": remedy.step if remedy else "",
+            "colour": light[coloured],
+            "dark": dark[coloured],
+        })
+    return kinds
 
 
 def _whole(segments: int, partitions: int, *, sound: bool) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from kafkats_airflow.approvals.recorded import CanaryQuestion, Question
 from kafkats_airflow.reading.files import Unreadable, model
@@ -14,7 +14,6 @@ from kafkats_airflow.runs.progress import Live
 from kafkats_airflow.runs.started import Started
 from kafkats_airflow.ui.reading import canary
 from kafkats_airflow.ui.reading.beginning import of_overview, started_by
-from kafkats_airflow.ui.reading.plan import asks
 from kafkats_airflow.ui.reading.run import Over
 
 State: TypeAlias = Literal[
@@ -98,17 +97,16 @@ def sorted_by(rows: list[RunRow], sort: Sort, *, up: bool) -> list[RunRow]:
     """Return the rows in another order; `up`: the least first. Rows without the figure go last."""
     if sort == "need":
         return rows
-    if sort == "lasted":
-        known = [row for row in rows if row.lasted_ms is not None]
-        unknown = [row for row in rows if row.lasted_ms is None]
-        return sorted(known, key=lambda row: row.lasted_ms or 0, reverse=not up) + unknown
-    keys = {
+    keys: dict[str, Callable[[RunRow], Any]] = {
         "dag": lambda row: row.dag_id,
         "run": lambda row: row.started.began_ms or row.at_ms,
         "state": lambda row: list(WORDS).index(row.state),
         "when": lambda row: row.at_ms,
+        "lasted": lambda row: row.lasted_ms,
     }
-    return sorted(rows, key=keys[sort], reverse=not up)
+    known = [row for row in rows if keys[sort](row) is not None]
+    unknown = [row for row in rows if keys[sort](row) is None]
+    return sorted(known, key=keys[sort], reverse=not up) + unknown
 
 
 def needing(rows: Iterable[RunRow]) -> list[RunRow]:
@@ -222,7 +220,7 @@ def _without_overview(found: Found, row: RunRow, live: Sequence[Live], now_ms: i
     begun = started_by([*([question] if isinstance(question, Question) else []), *live])
     if isinstance(question, Question) and answer is None and now_ms <= question.until_ms:
         log_dirs = (one for plan in question.plans for one in plan.log_dirs)
-        return _asking(_begun(row, begun, log_dirs), question, f"{asks(question)}?")
+        return _asking(_begun(row, begun, log_dirs), question, f"{question.asks()}?")
     if isinstance(report, Report):
         state: State = "rejected" if report.outcome.startswith("rejected") else "ended"
         return _begun(row, begun, report.volumes)._replace(

@@ -46,6 +46,11 @@ class Source(NamedTuple):
     from_ms: int | None = None
     to_ms: int | None = None
 
+    @property
+    def file(self) -> Path:
+        """The file without which there is no answer."""
+        return self.path / _MANIFEST if self.is_table else self.path
+
 
 def sources_of(folder: Path) -> list[Source] | Unreadable | None:
     """Return what answers in a run's report, None if it has none."""
@@ -71,17 +76,16 @@ def _of_table(told: object) -> Source | None:
 
 def seen_from_here(source: Source) -> bool:
     """Return whether the api-server sees a source. A table may lie where only workers see it."""
-    return is_file(source.path / _MANIFEST if source.is_table else source.path)
+    return is_file(source.file)
 
 
 def view_of(source: Source) -> View | Unreadable:
     """Return the rows that the page shows of a source."""
-    path = source.path / _MANIFEST if source.is_table else source.path
-    state = state_of(path)
+    state = state_of(source.file)
     if state is None or isinstance(state, Unreadable):
         return state or Unreadable(source.path, "the api-server does not see it")
     if source.is_table and state.size > LARGEST_BYTES:
-        return Unreadable(path, too_large(state.size, LARGEST_BYTES))
+        return Unreadable(source.file, too_large(state.size, LARGEST_BYTES))
     return _view(source, state)
 
 

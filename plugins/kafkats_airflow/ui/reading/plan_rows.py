@@ -227,18 +227,15 @@ def since(table: pa.Table) -> Since:
         .slice(0, PARTITIONS)
         .to_pylist()
     )
-    seen: dict[str, bool] = {}
+    # checkpoints of the log directory change all the time
+    planned = [one for one in planned if one["partition_dir"] != "."]
+    seen = {log_dir: is_dir(Path(log_dir)) for log_dir in {str(one["log_dir"]) for one in planned}}
     looked, changed = 0, []
     for one in planned:
-        log_dir, partition_dir = str(one["log_dir"]), str(one["partition_dir"])
-        if partition_dir == ".":  # checkpoints of the log directory change all the time
-            continue
-        if log_dir not in seen:
-            seen[log_dir] = is_dir(Path(log_dir))
-        if not seen[log_dir]:
+        if not seen[str(one["log_dir"])]:
             continue
         looked += 1
-        path = Path(log_dir, partition_dir)
+        path = Path(str(one["log_dir"]), str(one["partition_dir"]))
         try:
             ctime_ns = path.stat().st_ctime_ns
         except (OSError, ValueError):

@@ -211,13 +211,12 @@ def _stages(run: Detail, now_ms: int) -> list[Stage]:
     by_stage: dict[str, list[Live]] = {}
     for one in run.live:
         by_stage.setdefault(STAGES.get(one.job, one.job), []).append(one)
+    jobs = [_of_jobs(name, live, now_ms) for name, live in by_stage.items()]
     if run.report is not None and run.report.of:  # end_run: RUNs are ended, nothing is planned
-        jobs = [_of_jobs(name, live, now_ms) for name, live in by_stage.items()]
         return [_approval(run, now_ms), *jobs, _report(run)]
     looks_up = "Look up" in by_stage or (run.report is not None and not run.report.plans)
     if looks_up and not run.changes and run.question is None and "Plan" not in by_stage:
-        more = [_of_jobs(name, live, now_ms) for name, live in by_stage.items()]
-        return [*more, _report(run)]
+        return [*jobs, _report(run)]
     return [
         _plan(run, by_stage.get("Plan", []), now_ms),
         _approval(run, now_ms),

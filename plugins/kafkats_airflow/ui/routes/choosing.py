@@ -27,7 +27,8 @@ _NO_REPORT = "This run has no such report."
 
 class Page(NamedTuple):
     """A page about one run. `path` shows it, `file` is what such a run has, `none` what is said
-    where no run has it. `operations`: only runs of their DAGs, None for those of all.
+    where no run has it. `operations`: only runs of their DAGs, None for those of all. `kept`: files
+    without which it has nothing to show (a glob), if not `file`.
     """
 
     title: str
@@ -37,6 +38,7 @@ class Page(NamedTuple):
     file: str
     none: str
     operations: frozenset[str] | None = None
+    kept: str = ""
 
     def found_by(self, person: Person) -> tuple[list[Found], str]:
         """Return the runs that have this page, the newest first, and why their folder cannot be
@@ -67,21 +69,16 @@ def add(
 
 
 def add_newest(router: APIRouter, page: Page) -> None:
-    """Add the way to the newest run that has this page."""
+    """Add the way to the newest run that has this page, or the page that says that none has."""
 
     @router.get(f"/{page.here}")
     def newest(request: Request, readable: Readable) -> Response:
-        return _newest(request, readable, page)
-
-
-def _newest(request: Request, person: Person, page: Page) -> Response:
-    """Lead to the newest run that has this page, or say that none has."""
-    found, unseen = page.found_by(person)
-    if found:
+        found, unseen = page.found_by(readable)
+        if not found:
+            return _missing(request, page, page.none, unseen=unseen)
         theme, one = request.query_params.get("theme"), found[0]
         to = rendering.link(page.path, dag_id=one.dag_id, run_id=one.folder.name, theme=theme)
         return RedirectResponse(to)
-    return _missing(request, page, page.none, unseen=unseen)
 
 
 def about(
