@@ -42,7 +42,7 @@ from kafkats.operations import OPERATIONS
 from kafkats.plans.files import write_document
 from kafkats.plans.options import Apply, PlanFolder, Purge
 from kafkats.recovery.options import Preflight
-from kafkats.reserving import Wish
+from kafkats.reserving.plans import Wish
 
 if TYPE_CHECKING:
     from kafkats.config.policy import Policy

@@ -20,7 +20,7 @@ from kafkats.errors import Holder, KafkatsError
 from kafkats.plans.approval import Approval
 from kafkats.plans.files import write_document
 from kafkats.request import LogDirectory, Request
-from kafkats.reserving import Released
+from kafkats.reserving.releasing import Released
 from kafkats.text import Part, Text, named_parts, of_row
 
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]

@@ -17,7 +17,7 @@ from kafkats.result import Result
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.flow.applying import Applied, Ended
     from kafkats.lookup.exports import Export
     from kafkats.lookup.marks import Mark

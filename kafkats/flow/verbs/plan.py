@@ -32,7 +32,7 @@ from kafkats.plans.plan import Plan, sum_of
 from kafkats.plans.run import read_actions, read_run
 from kafkats.plans.units import Unit, topics_of
 from kafkats.plans.volumes import note_volumes
-from kafkats.reserving import Planning, planning
+from kafkats.reserving.plans import Planning, planning
 from kafkats.result import PlanMade, ReservationMade
 from kafkats.retention.options import Beyond
 from kafkats.text import Flag

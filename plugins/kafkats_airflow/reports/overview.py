@@ -7,6 +7,7 @@ task `report`, last, from the tables in memory.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -79,6 +80,7 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from kafkats.plans.rows import grouped
     from kafkats.plans.run import ended_ms, read_actions, read_run
 
     found = []
@@ -96,7 +98,7 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
                 pc.greater_equal(actions["before_bytes"], 0),
             )
         )
-        sums = kept.group_by(["log_dir"]).aggregate([("before_bytes", "sum")]).to_pylist()
+        sums = grouped(kept, "log_dir", [("before_bytes", "sum")]).to_pylist()
         freed = {row["log_dir"]: row["before_bytes_sum"] for row in sums}
         labels = labels_at(one.run)
         until = ended + undo_days * clock.DAY_MS if undo_days is not None else None
@@ -231,6 +233,8 @@ def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from kafkats.plans.rows import grouped
+
     real = pc.greater_equal(segments["base_offset"], 0)
     log = _sizes(segments, "log")
     total = log
@@ -247,17 +251,9 @@ def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:
         "known": known.cast(pa.int64()),
         **{f"magic{n}": pc.if_else(known, column, 0) for n, column in enumerate(by_magic)},
     })
-    sums = ("bytes", "log_bytes", "known", "magic0", "magic1", "magic2")
-    rows = (
-        table
-        .group_by(["log_dir"])
-        .aggregate([
-            *((name, "sum") for name in sums),
-            ("partition_dir", "count_distinct"),
-            ("partition_dir", "count"),
-        ])
-        .to_pylist()
-    )
+    sums = [(name, "sum") for name in table.column_names[2:]]
+    counts = [("partition_dir", "count_distinct"), ("partition_dir", "count")]
+    rows = grouped(table, "log_dir", [*sums, *counts]).to_pylist()
     kinds, depths = _kinds(segments), _depths(segments.filter(real))
     return {
         row["log_dir"]: {
@@ -286,10 +282,12 @@ def _depths(segments: pa.Table) -> dict[str, str]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from kafkats.plans.rows import grouped
+
     ranks = pc.index_in(pc.fill_null(segments["depth"], "stat"), pa.array(DEPTHS))
     unread = pc.and_(pc.is_null(segments["depth"]), pc.not_equal(segments["worst"], ""))
     table = pa.table({"log_dir": segments["log_dir"], "rank": ranks}).filter(pc.invert(unread))
-    rows = table.group_by(["log_dir"]).aggregate([("rank", "min")]).to_pylist()
+    rows = grouped(table, "log_dir", [("rank", "min")]).to_pylist()
     return {row["log_dir"]: DEPTHS[row["rank_min"]] for row in rows}
 
 
@@ -314,15 +312,15 @@ def _kinds(segments: pa.Table) -> dict[str, dict[str, dict[str, int]]]:
 
 
 def _of_census(census: pa.Table) -> dict[str, dict[str, object]]:
-    rows = census.group_by(["log_dir", "magic"]).aggregate([("bytes", "sum")]).to_pylist()
-    found: dict[str, dict[str, object]] = {}
-    for log_dir in census["log_dir"].unique().to_pylist():
-        sums = {row["magic"]: row["bytes_sum"] for row in rows if row["log_dir"] == log_dir}
-        found[log_dir] = {
-            "magic_bytes": tuple(max(sums.get(magic, 0), 0) for magic in range(3)),
-            "log_bytes": sum(max(one, 0) for one in sums.values()),
-        }
-    return found
+    from kafkats.plans.rows import grouped
+
+    sums: dict[str, Counter[int]] = {}
+    for row in grouped(census, ["log_dir", "magic"], [("bytes", "sum")]).to_pylist():
+        sums.setdefault(row["log_dir"], Counter())[row["magic"]] += max(row["bytes_sum"], 0)
+    return {
+        log_dir: {"magic_bytes": tuple(of[n] for n in range(3)), "log_bytes": of.total()}
+        for log_dir, of in sums.items()
+    }
 
 
 def _of_verdicts(rows: Sequence[SummaryRow]) -> dict[str, dict[str, object]]:

@@ -219,14 +219,10 @@ def since(table: pa.Table) -> Since:
 
     A directory changes when a file in it is added, removed or renamed.
     """
-    keys = ["log_dir", "partition_dir"]
-    planned: Sequence[dict[str, object]] = (
-        table
-        .group_by(keys)
-        .aggregate([("directory_ctime_ns", "max")])
-        .slice(0, PARTITIONS)
-        .to_pylist()
-    )
+    from kafkats.plans.rows import PartitionKey, grouped
+
+    found = grouped(table, PartitionKey._fields, [("directory_ctime_ns", "max")])
+    planned: Sequence[dict[str, object]] = found.slice(0, PARTITIONS).to_pylist()
     # checkpoints of the log directory change all the time
     planned = [one for one in planned if one["partition_dir"] != "."]
     seen = {log_dir: is_dir(Path(log_dir)) for log_dir in {str(one["log_dir"]) for one in planned}}
