@@ -23,7 +23,7 @@ from conformance.soak import settings
 from conformance.tally import Tally
 from kafkats import paths
 from kafkats.config.policy import Policy
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow.looking import LogStages
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.logdir.partition import log_bases

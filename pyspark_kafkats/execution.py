@@ -25,7 +25,7 @@ from kafkats.clock import every
 from kafkats.compression.limit import allow, allowed
 from kafkats.counts import counted
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.execution import UNIT_COST, Executor, U, Work, attempt, log_dirs_of
+from kafkats.execution.executor import UNIT_COST, Executor, U, Work, attempt, log_dirs_of
 from kafkats.logdir.volume import Volume, check_volume, volumes_at
 from kafkats.plans.listed import check_listed
 from pyspark_kafkats.modules import keep_modules

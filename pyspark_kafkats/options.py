@@ -10,8 +10,7 @@ from pyspark.sql.types import StructType
 
 from kafkats.errors import UsageError
 from kafkats.logdir.strict_json import Json
-from kafkats.records import EARLIEST, LATEST, ReadOptions
-from kafkats.records.plan import PIECE_BYTES, Offsets
+from kafkats.records.plan import EARLIEST, LATEST, PIECE_BYTES, Offsets, ReadOptions
 from kafkats.segment.arrow import COLUMNS, spark_types
 
 OPTIONS: Final = (

@@ -30,7 +30,7 @@ from kafkats.plans.options import User
 # answers at once.
 if TYPE_CHECKING:
     from kafkats.config.policy import Policy
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.plans.units import Unit
 
 LOG_DIRS = click.argument(
@@ -54,7 +54,7 @@ POLICY = options(Settings)
 
 def _executor(context: click.Context, _parameter: click.Parameter, jobs: int | None) -> Executor:
     """The session's executor; if there is none, one whose workers end with the command."""
-    from kafkats.execution import LocalExecutor
+    from kafkats.execution.local import LocalExecutor
 
     given = context.ensure_object(Session).executor
     if given is not None:

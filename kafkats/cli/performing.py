@@ -23,7 +23,7 @@ from kafkats.result import Rate, Result, write_result
 
 if TYPE_CHECKING:
     from kafkats.config.policy import Policy
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
 
 
 def request_of(verb: Verb, given: Given, paths: Iterable[Path] = (), **fields: Any) -> Request:

@@ -23,7 +23,7 @@ from kafkats.rolling.options import Roll, Simulate
 
 if TYPE_CHECKING:
     from kafkats.config.policy import Policy
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.plans.units import Unit
 
 

@@ -132,7 +132,7 @@ def path_of(unit: object) -> str:
         return repr(unit)[:200]
     if not isinstance(base_offset, int) or base_offset < 0:
         return str(Path(log_dir, partition_dir))
-    return str(Path(log_dir, partition_dir, paths.segment_file(base_offset, paths.LOG)))
+    return str(Path(log_dir, partition_dir, paths.segment_file(base_offset)))
 
 
 _PLACE: Final = ("log_dir", "partition_dir", "base_offset")

@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 from kafkats.flow.looking import partition_bytes
 from kafkats.lookup.record_scatter import CLOUDS, MOST_BYTES, cloud_unit
 from kafkats.paths import parse_partition

@@ -43,15 +43,10 @@ def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
 def _seen(unit: Unit) -> tuple[SegmentRow, Sequence[Finding]]:
     """Return the row of facts.SEGMENTS without findings, and the findings."""
     row = unit_columns(unit, DEFAULT_RULE.name)
-    log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
-        facts, findings = read_tail(
-            f"{unit.log_dir}/{unit.partition_dir}/{log}",
-            active=unit.active,
-            live=unit.live or not unit.clean,
-        )
+        facts, findings = read_tail(unit.log, active=unit.active, live=unit.live or not unit.clean)
     except KafkatsError as e:
-        findings = (failure(log, e),)
+        findings = (failure(unit.log.name, e),)
     else:
         row = with_facts(row, facts)
         # Brokers without time indexes wrote magic 0, which has no timestamps.

@@ -74,11 +74,7 @@ def _segment(unit: Unit, options: VerifyOptions, settings: TopicSettings) -> tup
         return row, AFTER_UNCLEAN_STOP
     try:
         check = check_tail(
-            "/".join((
-                unit.log_dir,
-                unit.partition_dir,
-                paths.segment_file(unit.base_offset, paths.LOG),
-            )),
+            unit.log,
             active=unit.active,
             live=unit.live or not unit.clean,
             time_index_expected=unit.time_index_expected,

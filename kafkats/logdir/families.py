@@ -87,8 +87,8 @@ def stage_families(
     changes: list[Change] = []
     with ThreadPoolExecutor(2) as beside:
         for part in parts:
-            log = directory / paths.segment_file(part.source, paths.LOG)
-            staged = lease.staged(paths.segment_file(part.base_offset, paths.LOG))
+            log = directory / paths.segment_file(part.source)
+            staged = lease.staged(paths.segment_file(part.base_offset))
             # This hashes the old log's bytes during the copy. Reading the copy back proves that it
             # has the same bytes.
             digest = beside.submit(_hash, log, part)

@@ -100,7 +100,7 @@ def producers_at(directory: Path, offset: int, *, mapped: bool = False) -> Produ
     for base, following in zip(bases, [*bases[1:], None], strict=True):
         if base >= offset or (following is not None and following <= start):
             continue
-        log = directory / paths.segment_file(base, paths.LOG)
+        log = directory / paths.segment_file(base)
         with open_source(log, mapped=mapped) as source:
             try:
                 replay(known, source, from_offset=start, to_offset=offset)

@@ -104,7 +104,7 @@ def _failed(positions: list[_Position]) -> bool:
 def _searched(committed: Sequence[Committed], unit: search.PartitionUnit) -> list[_Position]:
     try:
         with search.open_unit(unit) as partition:
-            newest = search.find_exact(partition, search.MAX_TIMESTAMP, depth="tail").timestamp
+            newest = search.find_exact(partition, search.Word.MAX_TIMESTAMP, depth="tail").timestamp
             return [_position(partition, one.offset, newest) for one in committed]
     except KafkatsError as e:
         return [_Position("unreadable", str(e))] * len(committed)

@@ -316,7 +316,7 @@ def _answer(partition: search.Partition, target: search.Target, options: LookupO
             differs = "no-such-word"
         elif (
             differs
-            and target == search.MAX_TIMESTAMP
+            and target == search.Word.MAX_TIMESTAMP
             and kafka.timestamp == exact.timestamp
             and not rule.record_of_maximum
         ):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, TypedDict
 
 import pyarrow as pa
@@ -97,13 +96,7 @@ def census_unit(unit: Unit, *, deep: bool = False) -> pa.RecordBatch:
 
 def _rows(unit: Unit, deep: bool) -> Iterator[Row]:
     name = paths.partition_name(unit.partition_dir)
-    where: Row = {
-        "log_dir": unit.log_dir,
-        "partition_dir": unit.partition_dir,
-        "topic": name.topic,
-        "partition": name.partition,
-        "base_offset": unit.base_offset,
-    }
+    where: Row = unit.key._asdict() | {"topic": name.topic, "partition": name.partition}
     if unit.base_offset < 0:
         _, _, findings, _ = settled(unit, lambda now: (None, tuple(unseen(now))))
         yield from (where | _problem(finding.kind, finding.reason) for finding in findings)
@@ -114,10 +107,10 @@ def _rows(unit: Unit, deep: bool) -> Iterator[Row]:
     yield from (where | row for row in _rest(census, findings, now.bytes))
 
 
-def look_at_formats(unit: Unit, log: str, *, deep: bool, upto: int = 0) -> Census:
-    """Take the census of the unit's segment, whose .log is named `log`. Raises as `take_census`."""
+def look_at_formats(unit: Unit, *, deep: bool, upto: int = 0) -> Census:
+    """Take the census of the unit's segment. Raises as `take_census`."""
     return take_census(
-        Path(unit.log_dir, unit.partition_dir, log),
+        unit.log,
         unit.base_offset,
         active=unit.active,
         clean=unit.clean,
@@ -128,11 +121,10 @@ def look_at_formats(unit: Unit, log: str, *, deep: bool, upto: int = 0) -> Censu
 
 
 def _census(unit: Unit, deep: bool) -> tuple[Census | None, tuple[Finding, ...]]:
-    log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
-        census = look_at_formats(unit, log, deep=deep)
+        census = look_at_formats(unit, deep=deep)
     except KafkatsError as e:
-        return None, (failure(log, e),)
+        return None, (failure(unit.log.name, e),)
     return census, census.findings
 
 

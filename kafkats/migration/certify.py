@@ -121,11 +121,10 @@ def _rows_instead(unit: Unit, deep: bool, upto: Upto) -> list[SeenRow] | None:
 
 def _look(unit: Unit, deep: bool, upto: int) -> tuple[SeenRow, tuple[Finding, ...]]:
     """Return the row of SEEN without findings, and the findings."""
-    log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
-        census = look_at_formats(unit, log, deep=deep, upto=upto)
+        census = look_at_formats(unit, deep=deep, upto=upto)
     except KafkatsError as e:
-        return _row(unit), (failure(log, e),)
+        return _row(unit), (failure(unit.log.name, e),)
     return _with_counts(_row(unit), census), census.findings
 
 

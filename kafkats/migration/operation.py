@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -97,21 +97,22 @@ def prove(request: Proving) -> Proof:
     return migration_of(str(to)).prove_written(request) if to else prove(request)
 
 
-def _sentences(header: Header) -> list[str]:
+def _sentences(header: Header) -> Iterator[str]:
     totals = header["totals"]
-    sentences = [
+    yield (
         f"rewrites {counted(totals['batches_before'], 'batch')} into"
         f" {totals['batches_after']}: {counted(totals['records'], 'record')} converted, the others"
-        " copied as they are",
+        " copied as they are"
+    )
+    yield (
         f"{size_text(totals['read_bytes'])} of logs become {size_text(totals['write_bytes'])}; both"
-        " are on the disk until purge",
-    ]
+        " are on the disk until purge"
+    )
     if header["options"].get("to"):
-        sentences.append(f"no broker can read them: the dialect {header['options']['to']}")
+        yield f"no broker can read them: the dialect {header['options']['to']}"
     if totals["losses"]:
         losses = ", ".join(f"{loss} ({count})" for loss, count in totals["losses"].items())
-        sentences.append(f"LOST by this: {losses}")
-    return sentences
+        yield f"LOST by this: {losses}"
 
 
 OPERATION: Final = Operation(

@@ -67,7 +67,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     when the new files cannot be put in place, CorruptPlan, DiskFull, StorageFailed.
     """
     target = _target(work)
-    directory = Path(work.log_dir, work.partition_dir)
+    directory = work.directory
     _refuse_changed(work, directory)
     if target.dialect:
         refuse_broker(Path(work.log_dir), target.dialect)
@@ -86,7 +86,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         for item in items:
             if item["action"] == "remove":
                 changes.append(Remove(item["file"], replaced_file(item)))
-        log = paths.segment_file(items[0]["base_offset"], paths.LOG)
+        log = paths.segment_file(items[0]["base_offset"])
         if log in by_file:
             changes += _stage_segment(directory, by_file, log, target, lease, notes)
             txn_index = paths.segment_file(items[0]["base_offset"], paths.TXN_INDEX)

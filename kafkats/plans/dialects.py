@@ -150,7 +150,7 @@ def refuse_enriched(partition: Path, segments: Iterable[Listed]) -> None:
     first = next((one for one in segments if one.log_bytes), None)
     if first is None or first.has_time_index:
         return
-    log, head = partition / paths.segment_file(first.base_offset, paths.LOG), b""
+    log, head = partition / paths.segment_file(first.base_offset), b""
     # who reads the log as a whole reports what cannot be read
     with suppress(StorageFailed), storage(log, "reading"), log.open("rb") as file:
         head = file.read(MIN_LEFT)

@@ -97,6 +97,10 @@ class PartitionWork(NamedTuple):
     the removal of the clean-shutdown marker, which comes before."""
 
     @property
+    def directory(self) -> Path:
+        return Path(self.log_dir, self.partition_dir)
+
+    @property
     def bytes(self) -> int:
         """Bytes of the logs to read."""
         return sum({item["base_offset"]: item["log_valid_bytes"] for item in self.items}.values())

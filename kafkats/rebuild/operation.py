@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kafkats.config.given import Given, stored
@@ -65,29 +65,27 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     return decide
 
 
-def _sentences(header: Header) -> list[str]:
+def _sentences(header: Header) -> Iterator[str]:
     from kafkats.plans.depths import depth_sentences
 
     totals = header["totals"]
-    sentences = depth_sentences(totals.get("depths", {}), totals.get("indexes_not_compared", 0))
+    yield from depth_sentences(totals.get("depths", {}), totals.get("indexes_not_compared", 0))
     if totals["recovery_segments"]:
-        sentences.append(
+        yield (
             "no clean-shutdown marker: whatever is rebuilt, the broker's next start recovers"
             f" {counted(totals['recovery_segments'], 'segment')}"
-            f" ({size_text(totals['recovery_bytes'])})"
-            " by itself"
+            f" ({size_text(totals['recovery_bytes'])}) by itself"
         )
     origins = {word: count for word, count in totals["settings_from"].items() if word != "given"}
     if origins:
         how = ", ".join(
             f"{_ORIGINS[word]} for {counted(n, 'file')}" for word, n in sorted(origins.items())
         )
-        sentences.append(f"index.interval.bytes was not given (--config or --policy): {how}")
+        yield f"index.interval.bytes was not given (--config or --policy): {how}"
     left = {severity: count for severity, count in totals["not_repaired"].items() if count}
     if left:
         counts = ", ".join(f"{count} {severity}" for severity, count in left.items())
-        sentences.append(f"NOT repaired by this plan: {counts}; kafkats verify names them")
-    return sentences
+        yield f"NOT repaired by this plan: {counts}; kafkats verify names them"
 
 
 def _flaw(header: Header) -> str:

@@ -24,7 +24,7 @@ from kafkats.generations import RULES
 from kafkats.logdir.identity import FileIdentity, FileRow
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.staging import Replace
-from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
+from kafkats.paths import OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plans.depths import depth_totals
 from kafkats.plans.facts import damaged
 from kafkats.plans.missing import (
@@ -320,8 +320,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         change for items in by_segment(work) for change in _stage_segment(work, items, lease)
     ]
     logs = {
-        segment_file(item["base_offset"], LOG): FileIdentity(**source_log(item))
-        for item in work.items
+        segment_file(item["base_offset"]): FileIdentity(**source_log(item)) for item in work.items
     }
     return Staged(changes, logs)
 
@@ -329,7 +328,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
 def _stage_segment(work: PartitionWork, items: Sequence[Item], lease: Lease) -> Iterator[Replace]:
     """Build one segment's indexes again, and compare them with the approved ones."""
     first = items[0]
-    log = Path(work.log_dir, work.partition_dir, segment_file(first["base_offset"], LOG))
+    log = Path(work.log_dir, work.partition_dir, segment_file(first["base_offset"]))
     with open_source(log, mapped=True) as source:  # under the lock no broker truncates it
         built = build_planned(source, first)
     for item in items:

@@ -126,7 +126,7 @@ def _again(
         low, high = max(begin, segment.base_offset), min(piece.behind, behind)
         pieces.append(
             piece._replace(
-                log=str(directory / paths.segment_file(segment.base_offset, paths.LOG)),
+                log=str(directory / paths.segment_file(segment.base_offset)),
                 base_offset=segment.base_offset,
                 start=0,
                 end=log.size,

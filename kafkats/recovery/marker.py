@@ -127,7 +127,7 @@ def _looked(
 def _named_past(partition: Partition, log_end: int) -> str:
     """Return which files name offsets past the end of a log, "" for none."""
     base = max(row["base_offset"] for row in partition.rows)
-    log = paths.segment_file(base, paths.LOG)
+    log = paths.segment_file(base)
     indexes = tuple(index_witnesses(partition.directory, base, log_end))
     claims = partition.claims._replace(end_settled=True)
     epochs = epochs_of(partition.directory)

@@ -174,9 +174,7 @@ class Suspect(NamedTuple):
 
 def look_into(suspect: Suspect) -> pa.RecordBatch:
     """Return a row of SHARES, from one pass over the batch headers, which reads the whole .log."""
-    path = Path(
-        suspect.log_dir, suspect.partition_dir, paths.segment_file(suspect.base_offset, paths.LOG)
-    )
+    path = Path(suspect.log_dir, suspect.partition_dir, paths.segment_file(suspect.base_offset))
     try:
         with open_source(path) as source:
             largest = [

@@ -63,7 +63,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     `check_prefix`; CorruptFile for a checkpoint that cannot be read, StorageFailed.
     """
     refuse_early(work)
-    directory = Path(work.log_dir, work.partition_dir)
+    directory = work.directory
     changes: list[Change] = []
     unchanged: dict[str, FileIdentity] = {}
     rest: list[Change] = []
@@ -88,7 +88,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
 
 def _updated(work: PartitionWork, item: Item) -> bytes | None:
     """Return the new content of a checkpoint, None when it is correct or missing."""
-    path = Path(work.log_dir, work.partition_dir, item["file"])
+    path = work.directory / item["file"]
     try:
         return (
             _log_starts(path, work)

@@ -289,9 +289,9 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """
     refuse_early(work)
     refuse_unclean(work.log_dir)
-    directory = Path(work.log_dir, work.partition_dir)
+    directory = work.directory
     end = max(item["base_offset"] for item in work.items)
-    log = directory / paths.segment_file(_segment_before(directory, end), paths.LOG)
+    log = directory / paths.segment_file(_segment_before(directory, end))
     tail = read_tail(log).facts
     if identify(log) != FileIdentity(**source_log(work.items[0])) or tail.last_offset + 1 != end:
         raise Changed(f"offset {end} is not its log end any more", path=log)

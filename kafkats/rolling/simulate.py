@@ -20,7 +20,7 @@ from kafkats import paths
 from kafkats.clock import DAY_MS
 from kafkats.config.policy import Policy
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 from kafkats.generations import (
     DEFAULT_RETENTION_RULE,
     DEFAULT_ROLL_RULE,
@@ -215,9 +215,8 @@ def _days(actual_ms: Iterable[int], simulated_ms: Iterable[int]) -> list[DayRow]
 
 
 def _batches(unit: Unit) -> tuple[list[Batch], int]:
-    log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
     batches: list[Batch] = []
-    with open_source(log, mapped=not unit.live) as source:
+    with open_source(unit.log, mapped=not unit.live) as source:
         for rows in batch_headers(source, quiet_zeros=True):
             for row in rows.tolist():
                 offset = -1 if row[k.FIRST_OFFSET] == k.UNKNOWN else row[k.FIRST_OFFSET]

@@ -80,12 +80,9 @@ def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
         and unit.bytes <= (options.segment_bytes or 0)
     )
     if unit.base_offset >= 0 and unit.bytes and not small:
-        directory = Path(unit.log_dir, unit.partition_dir)
         try:
-            with open_source(
-                directory / paths.segment_file(unit.base_offset, paths.LOG), mapped=not unit.live
-            ) as source:
-                rows = _rows(unit, directory, source, options)
+            with open_source(unit.log, mapped=not unit.live) as source:
+                rows = _rows(unit, unit.directory, source, options)
         except KafkatsError as e:
             rows = [_blocked(unit, unit.bytes, str(e))]
     return pa.RecordBatch.from_pylist(rows, schema=PARTS)

@@ -115,7 +115,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     if any(item["next_base_offset"] < 0 for item in work.items):
         refuse_unclean(work.log_dir)
     refuse_full_disk(work)
-    directory = Path(work.log_dir, work.partition_dir)
+    directory = work.directory
     refuse_unfinished_swaps(scan_partition(directory))
     by_log: dict[int, list[Item]] = {}
     for item in sorted(work.items, key=lambda item: item["base_offset"]):

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkats import paths
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 from kafkats.search import PartitionUnit
 from kafkats.tables.cells import build_unit
 from kafkats.tables.merge import Written, open_cells, write

@@ -19,6 +19,8 @@ from kafkats_airflow.forms import values
 from kafkats_airflow.forms.values import given_params
 
 FAILURE: Final = "failure"
+UNFINISHED: Final = "not finished"
+"""The end of the outcome of a run that must not count as a success."""
 
 P = ParamSpec("P")
 R = TypeVar("R")

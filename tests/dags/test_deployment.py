@@ -21,7 +21,7 @@ from kafkats.config.option import declared
 from kafkats.config.reading import read_policy
 from kafkats.deployment import Bounds
 from kafkats.errors import Refused, UsageError
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.operations import OPERATIONS
 from kafkats.plans.files import read_document
 from kafkats.request import PolicyContent, Request, made_of

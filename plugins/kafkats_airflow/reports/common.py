@@ -24,11 +24,11 @@ from kafkats.operations import OPERATIONS
 from kafkats.plans.operation import Operation
 from kafkats_airflow import checks
 from kafkats_airflow.approvals.stakes import on_disk
-from kafkats_airflow.failing import Ended, failures, in_our_words, unfinished
+from kafkats_airflow.failing import UNFINISHED, Ended, failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.reports import failed as failed_reports
-from kafkats_airflow.reports import overview
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports import overview, unreachable
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import (
     Arguments,
     FormatResult,
@@ -145,7 +145,7 @@ def report(
     before, after = write_tables(folder, plans)
     content: OperationReport = {
         "outcome": outcome(folder, params, operation, plans) if whole else UNFINISHED,
-        "failures": failures(context),
+        "failures": [*failures(context), *unreachable.causes(plans)],
         "remarks": remarks_of(params["topics"], plans, before),
         **common(folder, plans, stages),
         "seen": summary(before),
@@ -266,13 +266,14 @@ def close(
 
 def left_out(plans: Plans) -> str:
     """For an outcome: which volumes the plans left to another run or person; "" where they left
-    none.
+    none. It ends with UNFINISHED if volumes could not be read.
     """
     skipped = [one for plan in plans for one in plan.get("reserved", ())]
+    dead = unreachable.words(plans)
     if not skipped:
-        return ""
+        return dead
     holders = ", ".join(dict.fromkeys(str(one["holder"]) for one in skipped))
-    return f", {counted(len(skipped), 'volume')} left out: reserved by {holders}"
+    return f", {counted(len(skipped), 'volume')} left out: reserved by {holders}{dead}"
 
 
 def common(folder: Path, plans: Plans, stages: Mapping[str, Any]) -> Common:

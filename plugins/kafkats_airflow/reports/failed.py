@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
-from typing import Final, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.errors import KafkatsError
 from kafkats_airflow import checks, sentences
-from kafkats_airflow.failing import Ended, context_of, failures
+from kafkats_airflow.failing import UNFINISHED, Ended, context_of, failures
 from kafkats_airflow.forms.values import params_of
 from kafkats_airflow.reports import overview
 from kafkats_airflow.runs.folders import folder_of
-
-UNFINISHED: Final = "not finished"
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -29,10 +29,11 @@ from airflow.providers.common.compat.sdk import Asset, Context
 from kafkats import clock
 from kafkats.counts import counted
 from kafkats_airflow import failing
+from kafkats_airflow.failing import UNFINISHED
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports import common, overview, unreachable
 from kafkats_airflow.reports.burn_down import write_burn_down
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
 from kafkats_airflow.runs import steps, tries
 from kafkats_airflow.runs.steps import CENSUS, LostZeroCopy, Results, Summary
@@ -93,10 +94,13 @@ def report(
     now = overview.at_the_end(before, after, ("log_dir",))
     segments = common.segments_of(plan["seen"]["report"] for plan in plans if "seen" in plan)
     undone = [Path(plan["plan"]) for plan in plans if "undo" in plan]
+    end = outcome(params, asked, stages, work, brokers, rejected=no)
+    if not end.endswith(UNFINISHED):
+        end += unreachable.words(looked)
     content: MigrationReport = {
         "times_ms": [int(began.timestamp() * 1000) if began else now_ms, now_ms],
-        "outcome": outcome(params, asked, stages, work, brokers, rejected=no),
-        "failures": failing.failures(context),
+        "outcome": end,
+        "failures": [*failing.failures(context), *unreachable.causes(looked, "look")],
         "remarks": common.remarks_of("*", looked, before),
         "phase": params["phase"],
         **common.common(folder, plans, stages),

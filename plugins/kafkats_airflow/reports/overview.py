@@ -20,6 +20,7 @@ from kafkats.errors import KafkatsError
 from kafkats.logdir.volume import Volume as Identity
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.metrics import text_file
+from kafkats_airflow.reports import unreachable
 from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.overview import FORMAT, NAME, Overview, Reclaimable, Undo, Volume
 from kafkats_airflow.runs.started import started_of
@@ -198,7 +199,7 @@ def volumes_of(
     magics = _of_census(census) if census is not None else {}
     deleted = _of_verdicts(verdicts) if verdicts is not None else {}
     disks, places = _of_disks(looks), _places(params, looks)
-    return [
+    seen = [
         Volume(
             log_dir=log_dir,
             **places.get(log_dir, _Place())._asdict(),
@@ -210,6 +211,7 @@ def volumes_of(
         )
         for log_dir in sorted({*log_dirs, *facts, *magics})
     ]
+    return [*seen, *unreachable.volumes(looks)]
 
 
 def _of_disks(looks: Sequence[FormatResult]) -> dict[str, dict[str, object]]:

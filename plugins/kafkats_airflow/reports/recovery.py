@@ -20,12 +20,12 @@ from airflow.providers.common.compat.sdk import Context
 
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
-from kafkats_airflow.failing import failures, in_our_words
+from kafkats_airflow.failing import UNFINISHED, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.jobs.applications import START
-from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports import common, overview, unreachable
 from kafkats_airflow.reports.common import PARTITION
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, PlanResult
 
 LEFT = "NOT recovered"
@@ -68,7 +68,7 @@ def report(
     seen = common.segments_of(plan["seen"]["report"] for plan in plans)
     content: RecoverReport = {
         "outcome": outcome(folder, params, plans) if whole else UNFINISHED,
-        "failures": failures(context),
+        "failures": [*failures(context), *unreachable.causes(plans)],
         "remarks": common.remarks_of(params["topics"], plans, seen),
         **common.common(folder, plans, stages),
         "recovery_segments": sum(one["recovery_segments"] for one in totals),
@@ -115,5 +115,5 @@ def outcome(folder: Path, params: RunParams, plans: Sequence[PlanResult]) -> str
         left += f", {counted(blocked, 'partition')} {LEFT}"
     if params["dry_run"]:
         of = f" of a plan with {counted(blocked, 'blocked row')}" if blocked else ""
-        return f"dry run{of}"
+        return f"dry run{of}{unreachable.words(plans)}"
     return common.ended(folder, OPERATIONS["recover"], plans, left)

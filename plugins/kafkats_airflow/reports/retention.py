@@ -35,12 +35,12 @@ from kafkats.config.policy import Policy
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks
-from kafkats_airflow.failing import failures, in_our_words
+from kafkats_airflow.failing import UNFINISHED, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.forms.wording import in_form
-from kafkats_airflow.reports import common, overview
+from kafkats_airflow.reports import common, overview, unreachable
 from kafkats_airflow.reports.common import Plans
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, PurgeResult, Work
 from kafkats_airflow.runs.moment import moment
 from kafkats_airflow.runs.plans import INVENTORY, chosen, planned_by, unfinished
@@ -135,7 +135,7 @@ def report(
     before, after = common.write_tables(folder, plans)
     content: RunReport = {
         "outcome": outcome(folder, params, operation, plans, lost=lost),
-        "failures": failures(context),
+        "failures": [*failures(context), *unreachable.causes(plans)],
         "as_of": moment(context),
         "report": str(folder),
         **common.common(folder, plans, stages),

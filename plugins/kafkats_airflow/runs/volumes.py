@@ -96,6 +96,12 @@ def by_group(params: RunParams) -> dict[str, dict[str, Named]]:
     return found
 
 
+def volumes_at(params: RunParams, connection: str) -> dict[str, Named]:
+    """Return {path: volume} of the run's policy on a Spark connection. Raises as `groups_of`."""
+    every = named(checks.policy_of(params).volumes)
+    return {one.path: one for one in every if one.connection == connection}
+
+
 def groups_of(params: RunParams, *, by_broker: bool = False, writes: bool = True) -> list[Group]:
     """Group the volumes of the run into applications; `writes`: also by owner_stopped and
     work_area.

@@ -17,10 +17,10 @@ from kafkats.errors import Refused, UsageError
 from kafkats_airflow import checks, deployment, settings
 from kafkats_airflow.approvals.answers import SHORTEST_DIGEST, joined
 from kafkats_airflow.approvals.stakes import PURGE, UNDO
-from kafkats_airflow.failing import Ended, failures, in_our_words
+from kafkats_airflow.failing import UNFINISHED, Ended, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.reports.common import close, finished
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, Asked, JobResult, PlanResult, PurgeResult
 from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.folders import folder_of, run_folder

@@ -22,12 +22,12 @@ from kafkats.config.values import parse_duration
 from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats_airflow import checks
-from kafkats_airflow.failing import failures, in_our_words, unfinished
+from kafkats_airflow.failing import UNFINISHED, failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.jobs.applications import Given, of_groups
-from kafkats_airflow.reports import common
+from kafkats_airflow.reports import common, unreachable
 from kafkats_airflow.reports import failed as failed_reports
-from kafkats_airflow.reports.failed import UNFINISHED, with_report
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, Asked, LookupResult, TableResult
 from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.moment import by_schedule, time_of
@@ -68,6 +68,7 @@ class ExportReport(ExportSummary):
 
     notes: list[dict[str, Any]]
     pictures: list[str]
+    failures: list[str]
 
 
 def interval(context: Context) -> tuple[datetime, datetime]:
@@ -158,9 +159,10 @@ def built(
         extra: dict[str, JsonValue] = json.loads(json.dumps(one))
         context["outlet_events"][TABLES].add(asset, extra=extra)
     whole = asked is not None and len(written) == len(asked)
+    dead = unreachable.words(written)
     seen = any(one["partitions"] for one in written)
     summary: dict[str, Any] = {
-        "outcome": "built" if whole else UNFINISHED,
+        "outcome": f"built{dead}" if whole else UNFINISHED,
         "from": begin.isoformat(),
         "to": end.isoformat(),
         **{name: sum(one[name] for one in written) for name in _CELLS},
@@ -168,7 +170,9 @@ def built(
         "other_logs": [line for one in written for line in one["other_logs"]],
         "report": str(folder),
     }
-    common.close(context, {**summary, "failures": failures(context), "tables": written})
+    causes = [*failures(context), *unreachable.causes(written, "lookup")]
+    report = {**summary, "failures": causes, "tables": written}
+    common.close(context, report, unreachable.volumes(written))
     return summary
 
 
@@ -222,17 +226,20 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     )
     folder = folder_of(context)
     checks.writable(folder)
+    dead, causes = unreachable.words(looked or []), unreachable.causes(looked or [], "look")
+    left_out = unreachable.volumes(looked or [])
     if not starts:
         report: ExportReport = {
-            "outcome": "nothing to export",
+            "outcome": f"nothing to export{dead}",
             "export": None,
             "partitions": 0,
             "report": str(folder),
             "remarks": common.nothing(params["topics"]),
+            "failures": causes,
             "notes": [],
             "pictures": [],
         }
-        common.close(context, report)  # and no file: it would read as an answer
+        common.close(context, report, left_out)  # and no file: it would read as an answer
         return report
     made = exports.export(
         starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or ""
@@ -241,7 +248,7 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     write_text(path, made.text)
     without = [note._asdict() for note in made.notes]
     summary: ExportSummary = {
-        "outcome": "exported",
+        "outcome": f"exported{dead}",
         "export": str(path),
         "format": params["format"],
         "partitions": made.partitions,
@@ -254,7 +261,8 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
         pictures = lookup_reports.of_export_from_table(folder, _table(params), marks, _AROUND_MS)
     else:
         pictures = lookup_reports.of_export(folder, looked or [], marks)
-    common.close(context, {**summary, "notes": without, "pictures": pictures})
+    content = {**summary, "failures": causes, "notes": without, "pictures": pictures}
+    common.close(context, content, left_out)
     return summary
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import pyarrow as pa
 
@@ -26,7 +25,7 @@ from kafkats.plans.units import Unit
 
 
 class Prune(Options):
-    at_least: Annotated[Size, Option("Only files of this size", "--at-least")] = 1
+    at_least: Size = Option("Only files of this size", "--at-least").default(1)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from kafkats_airflow.failing import UNFINISHED
 from kafkats_airflow.reading.files import is_file
 from kafkats_airflow.reading.runs import Found, overview_of
-from kafkats_airflow.reports.failed import UNFINISHED
 from kafkats_airflow.runs.overview import Overview
 
 REPORT: Final = "report.json"

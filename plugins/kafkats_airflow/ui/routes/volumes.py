@@ -19,6 +19,7 @@ Sort = Literal["trouble", "path", "age", "bytes", "reclaimable", "pinned", "undo
 WORDS: Final = {
     "danger": "danger",
     "damage": "damage",
+    "unread": "not readable",
     "unseen": "not seen from here",
     "partly": "some topics only",
     "overdue": "overdue",
