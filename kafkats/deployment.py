@@ -82,7 +82,7 @@ class Bounds(NamedTuple):
         The policy is that of the deployment. A path is a volume of the policy or lies in the
         folder. What is written needs an approval, and a purge an age.
         """
-        from kafkats.config import read_policy
+        from kafkats.config.reading import read_policy
 
         policy = read_policy(Path(self.policy))
         known = {str(one.path) for one in policy.volumes}

@@ -42,10 +42,10 @@ from kafkats.operations import OPERATIONS
 from kafkats.plans.files import write_document
 from kafkats.plans.options import Apply, PlanFolder, Purge
 from kafkats.recovery.options import Preflight
-from kafkats.reserving import Wish
+from kafkats.reserving.plans import Wish
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.logdir.volume import Volume
 
 M = TypeVar("M", bound=Options)
@@ -183,7 +183,7 @@ class PolicyContent(Part):
 
     def policy(self) -> Policy:
         """Return the policy. Raises UsageError for settings that this version does not know."""
-        from kafkats.config import Policy
+        from kafkats.config.policy import Policy
 
         content = self.model_dump(exclude_defaults=True) | {"topics": dict(self.topics)}
         try:
@@ -208,7 +208,9 @@ class Request(Part):
     model that declares them (kafkats/<room>/options.py) and the name of the field; other options
     have the defaults of their models. `by` is the person whom the ledger of a migration names.
     `no_topic_is_fine`: log directories without any of the topics are no error. `suspects`:
-    retention also counts segments that a wrong timestamp may keep.
+    retention also counts segments that a wrong timestamp may keep. `unreachable_is_fine`: log
+    directories that cannot be read are left out, and the result names them; with one of them all
+    are left out of a step in a ledger, which records whole brokers.
 
     Who must approve is not part of a request: the process that carries it out knows that.
     """
@@ -228,6 +230,7 @@ class Request(Part):
     by: str = ""
     no_topic_is_fine: bool = False
     suspects: bool = False
+    unreachable_is_fine: bool = False
 
     @field_validator("operation")
     @classmethod

@@ -20,7 +20,7 @@ from kafkats.errors import Holder, KafkatsError
 from kafkats.plans.approval import Approval
 from kafkats.plans.files import write_document
 from kafkats.request import LogDirectory, Request
-from kafkats.reserving import Released
+from kafkats.reserving.releasing import Released
 from kafkats.text import Part, Text, named_parts, of_row
 
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
@@ -39,8 +39,8 @@ _FAMILIES: Final = (
 )
 
 
-_KIND: Final = ("kind", "family", "retryable", "parts")
-"""Fields of a Failure that are the error's class, or its reason once more."""
+_KIND: Final = ("kind", "family", "retryable", "reason", "parts")
+"""Fields of a Failure that are the error's class, or its reason."""
 
 
 class Fields(BaseModel):
@@ -85,9 +85,14 @@ class Failure(Fields):
         kinds = (getattr(errors, name, None) for name in (self.kind, self.family))
         known = (one for one in kinds if isinstance(one, type) and issubclass(one, KafkatsError))
         fields = {name: value for name, value in self if name not in _KIND}
-        if self.parts:
-            fields["reason"] = Text(*self.parts)
-        return next(known, KafkatsError)(**fields)
+        return next(known, KafkatsError)(*(self.parts or [self.reason]), **fields)
+
+
+class Unreachable(Fields):
+    """A log directory that was left out, since it cannot be read or reserved."""
+
+    log_dir: str
+    error: str
 
 
 class Proved(Fields):
@@ -230,6 +235,7 @@ class Result(Fields):
     census: dict[str, Any] | None = None
     reports: dict[str, str] = {}
     released: list[Released] = []
+    unreachable: list[Unreachable] = []
     remarks: list[str] = []
     rates: dict[str, Rate] = {}
     approval: Approved | None = None
@@ -261,6 +267,10 @@ class Result(Fields):
         if answer is not None:
             self.approval = Approved.model_validate(asdict(answer))
 
+    def leave_out(self, log_dir: str, error: KafkatsError) -> None:
+        """Note a log directory that is left out."""
+        self.unreachable.append(Unreachable(log_dir=log_dir, error=str(error)))
+
     def fail(self, error: KafkatsError) -> None:
         """Note the error that ended the work."""
         self.error = Failure.of(error)
@@ -290,7 +300,9 @@ class Result(Fields):
     def told(self) -> dict[str, Any]:
         """Return the summary for whoever submitted the work, with the rates."""
         rates = {stage: one.model_dump() for stage, one in self.rates.items()}
-        return told(self.summary()) | {"rates": rates}
+        left_out = [one.model_dump() for one in self.unreachable]
+        more = {"unreachable": left_out} if left_out else {}
+        return told(self.summary()) | {"rates": rates} | more
 
 
 def write_result(path: Path, result: Result) -> None:

@@ -37,7 +37,7 @@ from kafkats.releases import releases_of
 from kafkats.request import PolicyContent, models_of
 
 if TYPE_CHECKING:
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.plans.depths import Looked
     from kafkats.result import Result
 

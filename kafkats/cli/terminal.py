@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kafkats.plans.disks import Room
     from kafkats.plans.plan import Plan
     from kafkats.plans.proof import Proof
-    from kafkats.reserving import Released
+    from kafkats.reserving.releasing import Released
     from kafkats.result import Certified, ReservationMade
 
 T = TypeVar("T")

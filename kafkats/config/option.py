@@ -5,7 +5,9 @@ operations share are in `kafkats/config/options.py`. A field has a name, a type 
 a default; `Option` has its sentence and what it is called elsewhere:
 
     class Rebuild(Options):
-        all: Annotated[bool, Option("Also rewrite sound indexes", "--all")] = False
+        all: bool = Option("Also rewrite sound indexes", "--all").default(False)
+
+An option that must be given, or a type that has its option, is Annotated with the Option.
 
 `declared(Rebuild)` is what the generators read: `kafkats.cli.generated` makes the options of the
 commands, `kafkats_airflow.forms.params` the Params of the DAGs, `tools/options_page.py`
@@ -18,15 +20,28 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    NamedTuple,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from annotated_types import Ge, Le
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, core_schema
 
 from kafkats.config.values import parse_duration, parse_size, parse_time
 from kafkats.releases import Subject, pattern_of, rule_of
+
+T = TypeVar("T")
 
 
 class Options(BaseModel):
@@ -71,6 +86,12 @@ class Option:
     hidden: bool = False
     loses: str = ""
     writes: bool = False
+
+    def default(self, value: T) -> T:
+        """Return a pydantic field with this option and a default."""
+        field: Any = Field(value)
+        field.metadata.append(self)
+        return cast(T, field)
 
 
 FILES: Final = "Files and folders"

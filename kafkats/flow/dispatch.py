@@ -17,7 +17,7 @@ from kafkats.result import Result
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.flow.applying import Applied, Ended
     from kafkats.lookup.exports import Export
     from kafkats.lookup.marks import Mark
@@ -94,6 +94,7 @@ def run(
     try:
         deployment.check(request)
         _check(request)
+        work = work._replace(request=_reached(request, work.done))
         module = import_module(f"kafkats.flow.verbs.{request.verb}")  # each needs other packages
         module.perform(work)
     except DiskFull as e:
@@ -144,6 +145,32 @@ def _check_identity(one: LogDirectory) -> None:
     asked = one.identity
     listed = {str(one.path): Volume(asked.cluster, asked.node, asked.directory)}
     check_volume(str(one.path), listed)
+
+
+def _reached(request: Request, done: Result) -> Request:
+    """Return the request without the log directories that cannot be read, if that is fine.
+
+    A ledger records whole brokers: there one of them leaves out all.
+    """
+    if not request.unreachable_is_fine:
+        return request
+    from kafkats.logdir.location import locate
+
+    there = []
+    for one in request.log_dirs:
+        try:
+            locate(one.path)
+            there.append(one)
+        except KafkatsError as e:
+            done.leave_out(str(one.path), e)
+    whole = goes_on(request) or not done.unreachable
+    return request.model_copy(update={"log_dirs": tuple(there) if whole else ()})
+
+
+def goes_on(request: Request) -> bool:
+    """Return whether the work may leave out some of the log directories that it names."""
+    step = request.options.get("Step", {}).get("ledger")
+    return request.unreachable_is_fine and not step
 
 
 def seen(log_dirs: Iterable[str]) -> list[LogDirectory]:

@@ -120,7 +120,7 @@ def _segment(where: Path) -> Place:
     if (
         not where.is_file()
         or parsed is None
-        or where.name != paths.segment_file(parsed.base_offset, paths.LOG)
+        or where.name != paths.segment_file(parsed.base_offset)
     ):
         raise UsageError(
             "is neither a directory nor a segment (a file named like 00000000000000000000.log); "

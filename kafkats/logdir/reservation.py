@@ -8,17 +8,19 @@ synced. A process that reads it in order to change it holds `reservation.lock`, 
 planners succeeds.
 
 A holder may enter its own reservation again, which extends it. An expired reservation may be taken
-over. A reservation keeps planners apart. It does not protect bytes: the leases and the comparison
-with the plan do.
+over, and so may that of a run which has ended, unless a process still writes for it: that holds a
+lock on `writing.lock`. A reservation keeps planners apart. It does not protect bytes: the leases
+and the comparison with the plan do.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
 from collections.abc import Collection, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -27,6 +29,7 @@ from kafkats.errors import (
     BadInput,
     CorruptFile,
     Holder,
+    KafkatsError,
     Locked,
     ReadOnly,
     Refused,
@@ -37,7 +40,7 @@ from kafkats.errors import (
 from kafkats.logdir import strict_json
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.workarea import WorkArea, make_area, work_area, write_durably
-from kafkats.text import Command, Text
+from kafkats.text import Command
 
 _VERSION: Final = 1
 _LONGEST_HOLDER: Final = 5000
@@ -108,7 +111,7 @@ def reserve(
 
     `known` are further holders and tokens whose reservation this caller may enter; the holder then
     stays the same. Entering extends a reservation and never shortens it. `take_over` names holders
-    that are known to have ended.
+    that are known to have ended; while a process still writes for one, its reservation stands.
 
     Raises Reserved when another holder has it, UsageError for an invalid holder or time,
     CorruptFile, NotPermitted, Locked, StorageFailed.
@@ -126,6 +129,8 @@ def reserve(
                     standing._replace(until_ms=max(until_ms, standing.until_ms), token=token),
                     "",
                 )
+            elif standing.holder in take_over and _is_written(area):
+                raise refusal(area, standing, ", and a process still writes for it")
             elif standing.expired(now_ms) or standing.holder in take_over:
                 mine = Reservation(str(area.root), holder, now_ms, until_ms, token)
                 why = "had expired" if standing.expired(now_ms) else "is over"
@@ -136,6 +141,41 @@ def reserve(
                 raise refusal(area, standing)
             _write(area, mine, disk)
     return Entered(area, mine, remark)
+
+
+@contextmanager
+def writing(area: WorkArea) -> Generator[None]:
+    """Tell that this process changes the log dir while the body runs; others may do so, too.
+
+    The kernel ends it with the process. Where no file can be created nothing is told: an undo works
+    on a full disk.
+    """
+    fd = -1
+    with suppress(OSError, KafkatsError):
+        make_area(area, DISK)
+        fd = os.open(_writing(area), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        DISK.own(_writing(area), area.mode & 0o666, area.uid, area.gid)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+    try:
+        yield
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def _is_written(area: WorkArea) -> bool:
+    """Return whether a process is in the body of `writing`."""
+    try:
+        fd = os.open(_writing(area), os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def extend(area: WorkArea, token: str, until_ms: int, *, disk: Disk = DISK) -> bool:
@@ -201,14 +241,12 @@ def read_reservation(area: WorkArea, *, disk: Disk = DISK) -> Reservation | None
             return None
 
 
-def refusal(area: WorkArea, standing: Reservation) -> Reserved:
-    """Return the error for everyone but the holder."""
+def refusal(area: WorkArea, standing: Reservation, more: str = "") -> Reserved:
+    """Return the error for everyone but the holder. `more` says more of the reservation."""
     return Reserved(
-        Text(
-            f"reserved by {in_words(standing)}: wait for its end or answer its question,"
-            " or break the reservation: ",
-            _how_to_release(area),
-        ),
+        f"reserved by {in_words(standing)}{more}: wait for its end or answer its question,"
+        " or break the reservation: ",
+        _how_to_release(area),
         path=area.root,
         holders=[Holder(str(area.root), standing.holder, standing.until_ms)],
     )
@@ -240,6 +278,10 @@ def _path(area: WorkArea) -> Path:
     return area.path / "reservation"
 
 
+def _writing(area: WorkArea) -> Path:
+    return area.path / "writing.lock"
+
+
 def _how_to_release(area: WorkArea) -> Command:
     where = () if area.beside else ("--work-area", str(area.path.parent))
     return Command("release", (str(area.root), *where))
@@ -267,10 +309,8 @@ def _read(area: WorkArea, disk: Disk) -> Reservation | None:
     except (BadInput, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         why = e.reason if isinstance(e, BadInput) else str(e)
         raise CorruptFile(
-            Text(
-                f"not a reservation: {why}; if nobody is about to change {area.root}: ",
-                _how_to_release(area),
-            ),
+            f"not a reservation: {why}; if nobody is about to change {area.root}: ",
+            _how_to_release(area),
             path=path,
         ) from e
     return one

@@ -9,6 +9,7 @@
                 tail-<epoch>/<file>                 what was cut from logs in place, likewise
                 undo/<file>                         old files, until the undo window closes
         reservation  reservation.lock               who plans to change the log dir (reservation.py)
+        writing.lock                                held by processes that change it
 
 It lies outside the log dir because Kafka does not start when a directory in the log dir is not a
 partition. A swap is a rename and an old file is kept as a hard link: both need the log dir's own

@@ -31,16 +31,16 @@ from kafkats.errors import (
     is_file,
     storage,
 )
-from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Note
+from kafkats.logdir.staging import Change
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.plans.facts import ACTIONS, read_table, write_table
 from kafkats.plans.files import make_folder, read_json, typed, write_json
 from kafkats.plans.plan import Plan
-from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, partition_of
+from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, grouped, partition_of
 from kafkats.plans.volumes import read_volumes, write_volumes
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 FORMAT: Final = 1
 _SKEW_MS: Final = 300_000
@@ -95,6 +95,10 @@ class PartitionWork(NamedTuple):
     beside: tuple[Item, ...] = ()
     """For ROOT: updates of the log directory's partitions that are written there. For a partition:
     the removal of the clean-shutdown marker, which comes before."""
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.log_dir, self.partition_dir)
 
     @property
     def bytes(self) -> int:
@@ -165,7 +169,7 @@ def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False
     first = dict.fromkeys(writes.filter(marker)["log_dir"].to_pylist())
     directories = {log_dir: [ROOT_FIRST] for log_dir in first}
     others = writes.filter(pc.invert(marker))
-    named = others.group_by(list(PartitionKey._fields), use_threads=False).aggregate([])
+    named = grouped(others, PartitionKey._fields)
     for row in named.to_pylist():
         directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
     where = str(place.absolute()) if place else None
@@ -222,7 +226,9 @@ def begin_run(run: Run, folder: Path) -> None:
         before = read_run(folder)
         if before.run_id != run.run_id:
             raise UsageError(
-                Text("belongs to another run; ", Flag("--run"), " names another folder"),
+                "belongs to another run; ",
+                Flag("--run"),
+                " names another folder",
                 path=folder,
             )
         if before.place != run.place:  # undo would look for its material in the wrong place

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from kafkats.errors import UsageError
 from kafkats.releases import behaviour
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 Unreadable = Literal["empty", "offline", "stops"]
 """A start on an unreadable checkpoint: it counts as empty, the log directory goes offline, or the
@@ -167,4 +167,4 @@ def start_rule(kafka: str) -> StartRule:
     try:
         return START_RULES[behaviour(kafka).start]
     except ValueError as e:
-        raise UsageError(Text(Flag("--kafka"), f" {e}")) from None
+        raise UsageError(Flag("--kafka"), f" {e}") from None

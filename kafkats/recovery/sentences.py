@@ -305,7 +305,7 @@ def _zeros(one: PartitionStart) -> Iterator[int]:
     """Yield the cut bytes of recovered segments that end with zeros which were set aside."""
     preallocated = {f.file for f in one.findings if f.kind == "preallocated"}
     for done in one.recovered:
-        if paths.segment_file(done.base_offset, paths.LOG) in preallocated:
+        if paths.segment_file(done.base_offset) in preallocated:
             yield done.cut_bytes
 
 

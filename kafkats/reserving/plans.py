@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import ConfigDict
 
 from kafkats.clock import DAY_MS, now_ms
-from kafkats.errors import KafkatsError, Locked, Reserved
+from kafkats.errors import KafkatsError, Locked, Reserved, StorageFailed
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.reservation import (
     Entered,
@@ -29,6 +29,7 @@ from kafkats.reserving.record import foreign, give_back, root_of, write_record
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkats.logdir.workarea import WorkArea
     from kafkats.plans.plan import Plan
 
 
@@ -54,13 +55,14 @@ class Wish:
 class Planning:
     """The log dirs of a plan under way.
 
-    `log_dirs` are those to look at, as given. `skipped` holds the reservations of the others.
-    `remarks` are messages for the planner.
+    `log_dirs` are those to look at, as given. `skipped` holds the reservations of the others, and
+    `failed` the errors of those where none could be made. `remarks` are messages for the planner.
     """
 
     log_dirs: list[str]
     wish: Wish | None = None
     skipped: list[Reservation] = field(default_factory=list)
+    failed: dict[str, StorageFailed] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     entered: dict[str, Entered] = field(default_factory=dict)
     """Reservations by the root's real path. After the planning these are the kept ones."""
@@ -90,13 +92,17 @@ class Planning:
 
 @contextmanager
 def planning(
-    log_dirs: Iterable[str | os.PathLike[str]], wish: Wish | None, place: Path | None = None
+    log_dirs: Iterable[str | os.PathLike[str]],
+    wish: Wish | None,
+    place: Path | None = None,
+    *,
+    go_on: bool = False,
 ) -> Generator[Planning]:
     """Reserve the roots of `log_dirs` as `wish` says.
 
     Release those not kept at the end, or all on error. `place` is as in workarea.work_area. Without
     a wish nothing is reserved: a running broker or a reservation of another holder becomes a
-    remark.
+    remark. `go_on`: leave out roots whose file system refuses the reservation.
 
     Raises Reserved, whose `holders` are all that were seen, when others hold one of them (with
     `skip`: all of them), Locked when a broker
@@ -113,7 +119,7 @@ def planning(
     until_ms = now_ms() + DAY_MS if wish.until_ms is None else wish.until_ms
     check_words(wish.holder, until_ms, now_ms())
     try:
-        _reserve_all(ours, roots, wish, until_ms, place)
+        _reserve_all(ours, roots, wish, until_ms, place, go_on=go_on)
         yield ours
     except BaseException:
         ours.kept.clear()
@@ -124,16 +130,25 @@ def planning(
 
 
 def _reserve_all(
-    ours: Planning, roots: Mapping[str, str], wish: Wish, until_ms: int, place: Path | None
+    ours: Planning,
+    roots: Mapping[str, str],
+    wish: Wish,
+    until_ms: int,
+    place: Path | None,
+    *,
+    go_on: bool,
 ) -> None:
     """Enter the reservation of every root, or remove the root from `ours.log_dirs`."""
-    areas = {root: reservation_area(root, place) for root in sorted(set(roots.values()))}
+    areas: dict[str, WorkArea] = {}
     refused: dict[str, Reserved] = {}
-    for root, area in areas.items():  # check all before changing any
-        reservation = read_reservation(area)
-        if reservation is not None and foreign(reservation, {wish.holder}, wish.take_over):
-            refused[root] = refusal(area, reservation)
-            ours.skipped.append(reservation._replace(log_dir=root))
+    for root in sorted(set(roots.values())):  # check all before changing any
+        with _or_left_out(ours, root, go_on=go_on):
+            area = reservation_area(root, place)
+            reservation = read_reservation(area)
+            if reservation is not None and foreign(reservation, {wish.holder}, wish.take_over):
+                refused[root] = refusal(area, reservation)
+                ours.skipped.append(reservation._replace(log_dir=root))
+            areas[root] = area
     if refused and (not wish.skip or len(refused) == len(areas)):
         first = next(iter(refused.values()))
         every = [holder for one in refused.values() for holder in one.holders]
@@ -146,22 +161,32 @@ def _reserve_all(
             )
     for root in sorted(areas.keys() - refused.keys()):
         try:
-            entered = reserve(
-                areas[root], wish.holder, until_ms, now_ms=now_ms(), take_over=wish.take_over
-            )
+            with _or_left_out(ours, root, go_on=go_on):
+                ours.entered[root] = entered = reserve(
+                    areas[root], wish.holder, until_ms, now_ms=now_ms(), take_over=wish.take_over
+                )
+                ours.remarks += [entered.remark] if entered.remark else []
         except Reserved as e:  # reserved since the check
             reservation = read_reservation(areas[root])
             if not wish.skip or reservation is None or len(refused) + 1 == len(areas):
                 raise
             refused[root] = e
             ours.skipped.append(reservation._replace(log_dir=root))
-            continue
-        ours.entered[root] = entered
-        ours.remarks += [entered.remark] if entered.remark else []
-    ours.log_dirs = [named for named in ours.log_dirs if roots[named] not in refused]
+    ours.log_dirs = [named for named in ours.log_dirs if roots[named] in ours.entered]
     ours.remarks += [
         f"{one.log_dir}: left out, reserved by {in_words(one)}" for one in ours.skipped
     ]
+
+
+@contextmanager
+def _or_left_out(ours: Planning, root: str, *, go_on: bool) -> Generator[None]:
+    """Note a failure of the root's file system in the body, if the planning goes on without it."""
+    try:
+        yield
+    except StorageFailed as e:
+        if not go_on:
+            raise
+        ours.failed[root] = e
 
 
 def _seen(root: str, place: Path | None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from kafkats.logdir.reservation import (
     refusal,
     reservation_area,
     reserve,
+    writing,
 )
 from kafkats.reserving.record import (
     foreign,
@@ -71,9 +72,9 @@ def changing(
     planned, before = read_record(plan_folder) if plan_folder else None, read_record(folder)
     name = holder or (planned.holder if planned else "") or somebody(f"run {run.run_id}")
     known = set(before.tokens.values()) if before else set()
-    held = Held({}, [])
+    held, told = Held({}, []), ExitStack()
     try:
-        _enter_all(held, run, name, known, going_back=going_back)
+        _enter_all(held, told, run, name, known, going_back=going_back)
         with every(RENEW_SECONDS, partial(_renew, held), "reservation"):
             if going_back:  # an apply creates its folder later, and then records it
                 with suppress(KafkatsError):
@@ -82,10 +83,17 @@ def changing(
     finally:
         for entered in held.entered.values():
             held.remarks += give_back(entered)
+        told.close()
 
 
 def _enter_all(
-    held: Held, run: Run, holder: str, known: Collection[str], *, going_back: bool
+    held: Held,
+    told: ExitStack,
+    run: Run,
+    holder: str,
+    known: Collection[str],
+    *,
+    going_back: bool,
 ) -> None:
     until_ms = now_ms() + DAY_MS
     check_words(holder, until_ms, now_ms())
@@ -106,6 +114,7 @@ def _enter_all(
             if reservation is not None:
                 left[root] = Entered(area, reservation, "")
     for root, area in sorted(areas.items()):
+        told.enter_context(writing(area))  # before the reservation: whoever takes it over sees it
         # released at the end, even if a full disk prevents a new reservation
         if going_back and root in left:
             held.entered[root] = left[root]

@@ -34,21 +34,16 @@ class Roll(Options):
 class Simulate(Options):
     """Options of `simulate roll`."""
 
-    seed: Annotated[
-        int, Option("The seed of the jitter that segment.jitter.ms allows", "--seed")
-    ] = 0
+    seed: int = Option("The seed of the jitter that segment.jitter.ms allows", "--seed").default(0)
 
 
 class Simulation(Options):
     """The option by which `plan roll` also simulates."""
 
-    simulate: Annotated[
-        bool,
-        Option(
-            "Also simulate: append the stored batches again under the settings of their topics, and"
-            " write beside the plan how many segments begin on each day, as is and simulated. Reads"
-            " the headers of all batches: slower",
-            "--simulate",
-            title="Simulate rolling",
-        ),
-    ] = False
+    simulate: bool = Option(
+        "Also simulate: append the stored batches again under the settings of their topics, and"
+        " write beside the plan how many segments begin on each day, as is and simulated. Reads"
+        " the headers of all batches: slower",
+        "--simulate",
+        title="Simulate rolling",
+    ).default(False)

@@ -30,10 +30,21 @@ class Folder(TypedDict):
     report: str
 
 
+class Unreachable(TypedDict):
+    """A volume that a job left out, since it could not be read or reserved. `log_dir` is its label
+    (kafkats_airflow.runs.volumes).
+    """
+
+    log_dir: str
+    broker: str
+    error: str
+
+
 class JobResult(TypedDict, total=False):
     """The result of any job."""
 
     rates: Rates
+    unreachable: list[Unreachable]
     report: str
     reserved: list[Reserved]
     files: int

@@ -24,9 +24,9 @@ from kafkats_airflow.forms.writing import (
     by_default,
 )
 
-from kafkats.config import parse_duration, parse_size
 from kafkats.config.option import FILES, RARE, REQUIRED
 from kafkats.config.topics import topic_filter
+from kafkats.config.values import parse_duration, parse_size
 from kafkats.recovery.rules import start_rule
 from kafkats.releases import behaviour
 

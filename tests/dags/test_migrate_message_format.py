@@ -192,6 +192,7 @@ class Pretended:
         self.certified = True
         self.undo = True
         self.equal = True
+        self.dead = ""
 
     def jobs(self) -> list[str]:
         return [job for job, _ in self.ran]
@@ -226,6 +227,9 @@ class Pretended:
 
         said = {"log_dirs": args["log_dirs"], "census": self.counted()}
         totals = {"files": self.files, "blocked": self.blocked, "write_bytes": 7, "losses": {}}
+        if self.dead in args["log_dirs"]:
+            said["unreachable"] = [{"log_dir": self.dead, "error": f"{self.dead}: does not exist"}]
+            totals["files"] = 0
         if self.undo and (runs := args.get("runs")):
             return said | {"undo": runs[:1], "plan": runs[0], "digest": "u" * 64, "totals": totals}
         if args.get("only_newer"):
@@ -693,6 +697,22 @@ def test_repeating_a_phase_changes_nothing(tmp_path: Path, pretended: Pretended)
     assert "apply" not in pretended.jobs()
     row = steps.rows(conf_of(tmp_path, "census", {}))[0]
     assert (row["broker"], row["status"]) == ("1", "approved")
+
+
+def test_a_broker_with_a_dead_disk_does_not_pass_and_the_others_do(
+    tmp_path: Path, pretended: Pretended
+) -> None:
+    reached(pretended, tmp_path, PHASE_1, CANARY)
+    pretended.dead = "/volumes/2"
+    with pytest.raises(AirflowFailException, match="not finished: look: /volumes/2: does not"):
+        reached(pretended, tmp_path, ("phase-2", {"volumes": ["2"]}))
+    assert pretended.jobs()[-1] == "plan", "nothing is converted or certified"
+    pretended.dead = ""
+    reached(pretended, tmp_path, ("phase-2", {"volumes": ["2"]}))
+    told = [
+        (event, broker) for event, broker, phase in ledger_at(tmp_path / "r") if phase == "phase-2"
+    ]
+    assert told.count(("converted", "2")) == 1
 
 
 def test_a_broker_with_nothing_to_convert_passes_too(tmp_path: Path, pretended: Pretended) -> None:

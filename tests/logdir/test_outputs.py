@@ -11,7 +11,7 @@ import pytest
 from kafkats import paths
 from kafkats.config.option import Declared, Options, declared
 from kafkats.errors import UsageError
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 from kafkats.flow import run
 from kafkats.logdir.location import log_dir_above
 from kafkats.logdir.outputs import refuse_inside, refuse_output

@@ -243,7 +243,7 @@ def test_at_any_moment_of_the_real_command(golden: Unpacked, tmp_path: Path) -> 
         assert {path: look(path) for path in before} == before
         assert {p.name for p in (tmp_path / ".kafkats").rglob("*") if p.is_file()} <= {
             "lock", "lease", "lease.new", "journal.undone", "journal.new",
-            "reservation.lock", "reservation", "reservation.new",
+            "reservation.lock", "reservation", "reservation.new", "writing.lock",
         }  # fmt: skip
     assert killed, "not once before it had ended"
 

@@ -28,7 +28,8 @@ from kafkats.logdir.reservation import (
     reserve,
 )
 from kafkats.plans.run import Run
-from kafkats.reserving import Wish, changing, planning
+from kafkats.reserving.plans import Wish, planning
+from kafkats.reserving.runs import changing
 from tests.builders.commands import run, run_mixed
 from tests.builders.directories import another_volume
 from tests.builders.locks import other_process
@@ -412,6 +413,33 @@ def test_whose_run_is_over_is_taken_over(roots: list[Path]) -> None:
     assert "is over and was taken over" in ours.remarks[0]
     mine = reserved(roots[0])
     assert mine is not None and mine.holder == wish.holder and not reserved(roots[1])
+
+
+def test_whose_run_is_over_keeps_it_while_a_process_still_writes(
+    roots: list[Path], tmp_path: Path
+) -> None:
+    theirs = by_somebody(roots[0])
+
+    def write() -> None:
+        with changing(run_of(roots[0]), tmp_path / "run", holder=theirs.holder):
+            (tmp_path / "writes").touch()
+            signal.pause()
+
+    wish = Wish("us", now_ms() + HOUR, take_over=(theirs.holder,))
+    pid = fork(write)
+    try:
+        assert wait_for((tmp_path / "writes").exists)
+        still = pytest.raises(Reserved, match="and a process still writes for it")
+        with still, planning([str(roots[0])], wish):
+            pass
+        with planning(map(str, roots), replace(wish, skip=True)) as ours:
+            assert ours.log_dirs == [str(roots[1])]
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert (found := reserved(roots[0])) is not None and found.holder == theirs.holder
+    with planning([str(roots[0])], wish) as ours:
+        assert "is over and was taken over" in ours.remarks[0]
 
 
 def test_one_that_comes_between_the_look_and_the_reservation(

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.config import Policy
 from kafkats.config.given import Given
 from kafkats.config.options import Dialect, Topics, WorkArea
+from kafkats.config.policy import Policy
 from kafkats.errors import UsageError
 from kafkats.flow import looking
 from kafkats.flow.apply import refuse_unpermitted
 from kafkats.flow.applying import closed
-from kafkats.flow.dispatch import Work, seen
+from kafkats.flow.dispatch import Work, goes_on, seen
 from kafkats.flow.keeping import keep_census, keep_certificate, keep_segments
 from kafkats.flow.steps import check_step
 from kafkats.migration.certificate import CertifyOptions
@@ -32,10 +32,10 @@ from kafkats.plans.plan import Plan, sum_of
 from kafkats.plans.run import read_actions, read_run
 from kafkats.plans.units import Unit, topics_of
 from kafkats.plans.volumes import note_volumes
-from kafkats.reserving import Planning, planning
+from kafkats.reserving.plans import Planning, planning
 from kafkats.result import PlanMade, ReservationMade
 from kafkats.retention.options import Beyond
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 
 class _Planning(NamedTuple):
@@ -64,7 +64,8 @@ def perform(work: Work) -> None:
     dialect = given.of(Dialect).dialect if Dialect in operation.models else None
     topics, fine = given.of(Topics).topics, request.no_topic_is_fine
     place = request.of(WorkArea).place
-    with planning([one.path for one in request.log_dirs], request.reservation, place) as ours:
+    paths, go_on = [one.path for one in request.log_dirs], goes_on(request)
+    with planning(paths, request.reservation, place, go_on=go_on) as ours:
         units = units_in(ours.log_dirs, topics, dialect, policy=policy, none_is_fine=fine)
         under_way = _Planning(work, given, policy, ours)
         undone = _undo_instead(under_way, units) if migrates else None
@@ -73,6 +74,8 @@ def perform(work: Work) -> None:
             ours.keep(undone or ())
         else:
             _write(under_way, planned)
+    for root, error in ours.failed.items():
+        done.leave_out(root, error)
     done.log_dirs = seen(ours.log_dirs)
     done.reservation_remarks = ours.remarks
     done.reservation = _reservation(ours)
@@ -88,12 +91,10 @@ def _check_migration(given: Given, work: Work) -> None:
     asked = work.request.reservation
     if step.ledger and asked and asked.skip:
         raise UsageError(
-            Text(
-                Flag("--ledger"), " records whole brokers: leave ", Flag("--skip-reserved"), " out"
-            )
+            Flag("--ledger"), " records whole brokers: leave ", Flag("--skip-reserved"), " out"
         )
     if back.certificate_folder and not back.only_newer:
-        raise UsageError(Text(Flag("--certify"), " goes with ", Flag("--only-newer")))
+        raise UsageError(Flag("--certify"), " goes with ", Flag("--only-newer"))
     check_step(step.ledger, step.phase, step.broker, given.of(Topics).topics)
 
 

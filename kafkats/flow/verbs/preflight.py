@@ -33,6 +33,8 @@ def perform(work: Work) -> None:
     Raises UsageError, StorageFailed, and as `read_cluster` and `predict_start`.
     """
     request, done, asked = work.request, work.done, work.request.of(Preflight)
+    if not request.log_dirs:
+        return  # none can be read: that is no start without log directories
     paths, file, cluster = [str(one.path) for one in request.log_dirs], asked.describe, None
     if file is not None:
         cluster = read_cluster(read_given(file, "file").decode(errors="replace"), str(file))

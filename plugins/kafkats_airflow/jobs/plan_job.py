@@ -73,7 +73,12 @@ class PlanJobOperator(KafkatsJobOperator):
 
 
 class ReleaseJobOperator(KafkatsJobOperator):
-    """Releases the volumes that the application with the same map index has finished with."""
+    """Releases the volumes that the application with the same map index has finished with.
+
+    Those that its plan left out it did not reserve.
+    """
+
+    _planned: list[str] | None = None
 
     def __init__(self, *, looks: str = "plan", **kwargs: Any) -> None:
         super().__init__(job="release", **kwargs)
@@ -85,12 +90,18 @@ class ReleaseJobOperator(KafkatsJobOperator):
         plan: PlanResult | None = context["ti"].xcom_pull(
             task_ids=self.looks, map_indexes=context["ti"].map_index
         )
-        if isinstance(plan, dict) and not _kept(plan):
-            raise AirflowSkipException("nothing is reserved any more")
+        if isinstance(plan, dict):
+            named = (self.request or {}).get("log_dirs", [])
+            self._planned = [one for one in named if one in plan["log_dirs"]]
+            if not self._planned or not _kept(plan):
+                raise AirflowSkipException("nothing is reserved any more")
         return super().execute(context)
 
     def _fields(self, context: Context) -> dict[str, Any]:
-        return super()._fields(context) | {"reservation": {"holder": holder_of(context)}}
+        found = super()._fields(context) | {"reservation": {"holder": holder_of(context)}}
+        if self._planned is not None:
+            found["log_dirs"] = [{"path": path} for path in self._planned]
+        return found
 
 
 def to_release(asked: Arguments | PhaseApplication) -> Arguments:
@@ -120,20 +131,11 @@ def _kept(plan: PlanResult) -> bool:
 
 def _ended(context: Context, holders: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
     """Return the holders that are DAG runs which are over or no longer exist."""
-    found = []
+    found, ours = list[str](), holder_of(context)
     for holder in dict.fromkeys(holders):
-        _, dag_id, run_id = (
-            holder.split(" ", 2)
-            if holder.startswith("airflow ") and holder.count(" ") > 1
-            else ("", "", "")
-        )
-        if (
-            dag_id
-            and holder not in known
-            and holder != holder_of(context)
-            and not is_active(context, dag_id, run_id)
-        ):
-            found.append(holder)
+        match holder.split(" ", 2):
+            case ["airflow", dag_id, run_id] if dag_id and holder not in {*known, ours}:
+                found += [] if is_active(context, dag_id, run_id) else [holder]
     return tuple(found)
 
 

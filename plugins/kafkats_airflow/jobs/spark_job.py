@@ -33,6 +33,7 @@ from kafkats_airflow.jobs.job_files import JobFiles, write_files
 from kafkats_airflow.jobs.submit import Submit
 from kafkats_airflow.results import Asked, JobResult
 from kafkats_airflow.runs.progress import Teller, telling
+from kafkats_airflow.runs.volumes import volumes_at
 from kafkats_airflow.settings import SUBMITTING
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ SECONDS: Final = 0.5
 """How often the progress is looked at."""
 _PARTS: Final = frozenset({"operation", "log_dirs", "options", "runs"})
 """The fields of a request that an XCom may have."""
+_GO_ON: Final = frozenset({"census", "lookup", "plan", "preflight"})
+"""The jobs that leave out volumes which cannot be read: their run reports those, and fails."""
 # A search by time answers by the policy, too; a table to be filled by none.
 _BY_POLICY: Final = frozenset({"certify", "plan", "verify"})
 _OLD: Final = (
@@ -126,6 +129,7 @@ class KafkatsJobOperator(BaseOperator):
             "runs": [{"folder": folder} for folder in given.get("runs", ())],
             "no_topic_is_fine": True,
             "suspects": True,
+            "unreachable_is_fine": self.job in _GO_ON,
         }
 
     def _prepared(self, context: Context) -> tuple[Request, JobFiles]:
@@ -195,9 +199,15 @@ class KafkatsJobOperator(BaseOperator):
         told: Any = sentences.of_result(result, params_of(context))
         if result.exit_code:
             self.log.info("%s found: %s", self.job, json.dumps(told))
-            sentence = sentences.of_findings(self.job, result, params_of(context))
-            raise failed(sentence, context=context)
+            findings = sentences.of_findings(result, params_of(context))
+            raise failed(f"{self.job}: {findings}", context=context)
         if error is not None:
             self.log.warning("the job was done before its driver failed: %s", error)
         found: JobResult = told
+        if left := found.get("unreachable"):
+            volumes = volumes_at(params_of(context), self.connection)
+            for one in left:
+                if named := volumes.get(one["log_dir"]):
+                    one["log_dir"], one["broker"] = named.label, named.broker
+                self.log.error("left out: %s", one["error"])
         return found

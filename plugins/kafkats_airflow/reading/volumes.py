@@ -16,15 +16,16 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from kafkats.findings import BY_ENDS
 from kafkats_airflow import settings
+from kafkats_airflow.approvals.recorded import Question
 from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of, model
 from kafkats_airflow.reading.places import Place
-from kafkats_airflow.reading.records import At, Question
+from kafkats_airflow.reading.records import At
 from kafkats_airflow.reading.runs import Found, overview_of, run_in
 from kafkats_airflow.runs.overview import Overview, Undo, Volume
 from kafkats_airflow.runs.volumes import path_of
 
 State: TypeAlias = Literal[
-    "danger", "damage", "unseen", "partly", "overdue", "older", "unchecked", "sound"
+    "danger", "damage", "unread", "unseen", "partly", "overdue", "older", "unchecked", "sound"
 ]
 STATES: Final[tuple[State, ...]] = get_args(State)
 """All states, from most trouble to none."""
@@ -97,6 +98,8 @@ class Row:
     `asks` are the runs whose questions about it wait for an answer. `undone_since`: a run was
     undone after `seen`.
 
+    `unread` is a run that could not read it, if no newer one has.
+
     `mentioned` is the newest run about all topics that names it. `older`: that run's report has no
     figures. `partly` is a newer run that looked at some topics only: its figures other than defects
     are not those of the log directory. `looks` are the newest first. `log_dir` is the label of the
@@ -113,6 +116,7 @@ class Row:
     formats: Told | None = None
     reclaimable: Told | None = None
     partly: Told | None = None
+    unread: Told | None = None
     disk: Told | None = None
     asks: list[Source] = field(default_factory=list)
     undo: list[Kept] = field(default_factory=list)
@@ -142,7 +146,8 @@ class Row:
         holds: Mapping[State, bool] = {
             "danger": self.count("danger") > 0,
             "damage": self.count("damage") > 0,
-            "unseen": self.mentioned is None and self.partly is None,
+            "unread": self.unread is not None,
+            "unseen": not (self.mentioned or self.partly or self.unread),
             "partly": self.mentioned is None and self.partly is not None,
             "overdue": self.mentioned is not None
             and now_ms - self.mentioned.written_ms > overdue_ms(),
@@ -235,12 +240,7 @@ class Older(NamedTuple):
     volumes: Sequence[str]
 
 
-def older_of(folder: Path) -> Older | Unreadable | None:
-    """Return what a report of an earlier version says, None where there is no report."""
-    return cached(folder / "report.json", parse_older)
-
-
-def parse_older(path: Path) -> Older:
+def _parse_older(path: Path) -> Older:
     """Parse report.json. Raises ValueError, OSError."""
     content = json_of(path)
     volumes = content.get("volumes", [])
@@ -254,7 +254,8 @@ def _read(found: Found) -> list[Overview | Older | Unreadable]:
     overview = overview_of(found.folder)
     if isinstance(overview, Overview):
         return [overview]
-    return [one for one in (overview, older_of(found.folder)) if one is not None]
+    older = cached(found.folder / "report.json", _parse_older)
+    return [one for one in (overview, older) if one is not None]
 
 
 def _add(rows: _Rows, found: Found, one: Overview | Older) -> None:
@@ -297,6 +298,10 @@ def _add_question(rows: _Rows, found: Found, now_ms: int) -> None:
 
 def _add_figures(row: Row, told: Told) -> None:
     volume = told.volume
+    if volume.error:
+        if row.mentioned is None and not row.looks:
+            row.unread = row.unread or told
+        return
     if row.disk is None and volume.disk_bytes is not None:
         row.disk = told
     if volume.kinds is not None:

@@ -40,12 +40,14 @@ class Volume(_Model):
     is the size of its file system, `disk_free_bytes` what of it was free when the run planned.
     `log_dir` is its label (kafkats_airflow.runs.volumes), `name` and `broker` are those of the
     policy, `identity` is that of its meta.properties. `depth` is the least depth to which a segment
-    was looked at; earlier versions did not tell.
+    was looked at; earlier versions did not tell. `error`: the run left it out, as it could not be
+    read.
     """
 
     log_dir: str
     broker: str = ""
     name: str = ""
+    error: str = ""
     identity: Identity | None = None
     depth: Literal["stat", "tail", "full", "deep"] | None = None
     partitions: NonNegativeInt | None = None

@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats.config import Volume
+from kafkats.config.policy import Volume
 from kafkats.errors import KafkatsError, UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.forms.values import RunParams
@@ -94,6 +94,12 @@ def by_group(params: RunParams) -> dict[str, dict[str, Named]]:
         for key, one in zip(keys, named(volumes), strict=True):
             found.setdefault(names[key], {})[one.path] = one
     return found
+
+
+def volumes_at(params: RunParams, connection: str) -> dict[str, Named]:
+    """Return {path: volume} of the run's policy on a Spark connection. Raises as `groups_of`."""
+    every = named(checks.policy_of(params).volumes)
+    return {one.path: one for one in every if one.connection == connection}
 
 
 def groups_of(params: RunParams, *, by_broker: bool = False, writes: bool = True) -> list[Group]:

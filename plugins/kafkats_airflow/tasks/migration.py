@@ -115,7 +115,11 @@ def changing(
     params = params_of(context)
     if params["dry_run"] or params["phase"] == CENSUS:
         return []
-    return [_work(params, one, plan) for one, plan in zip(asked, looked, strict=True)]
+    return [
+        _work(params, one, plan)
+        for one, plan in zip(asked, looked, strict=True)
+        if not plan.get("unreachable")  # the ledger records whole brokers
+    ]
 
 
 def to_look(asked: PhaseApplication) -> Arguments:
