@@ -155,7 +155,7 @@ def test_the_wheel_has_every_file_of_the_packages(image: Image, tmp_path: Path) 
     first, again = (wheel(image.home, tmp_path / name) for name in ("first", "again"))
     inside = {name for name in zipfile.ZipFile(first).namelist() if ".dist-info/" not in name}
     listed = subprocess.run(
-        ["git", "ls-files", "kafkats", "pyspark_kafkats"],
+        ["git", "ls-files", "kafkats", "pyspark_kafkats", "plugins", "dags", "spark_jobs"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -163,7 +163,13 @@ def test_the_wheel_has_every_file_of_the_packages(image: Image, tmp_path: Path) 
     )
     if listed.returncode:
         pytest.skip("not a git clone")
-    assert inside == set(listed.stdout.split())
+    packed = {
+        f"kafkats_airflow/files/{path}"
+        if path.startswith(("dags/", "spark_jobs/"))
+        else path.removeprefix("plugins/")
+        for path in listed.stdout.split()
+    }
+    assert inside == packed
     assert first.read_bytes() == again.read_bytes()
 
 
