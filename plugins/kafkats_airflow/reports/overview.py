@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airflow.providers.common.compat.sdk import Context
 
@@ -20,7 +20,7 @@ from kafkats.logdir.volume import Volume as Identity
 from kafkats_airflow.failing import first_of
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.metrics import text_file
-from kafkats_airflow.reports import unreachable
+from kafkats_airflow.reports import holes, unreachable
 from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.overview import FORMAT, NAME, Overview, Reclaimable, Undo, Volume
 from kafkats_airflow.runs.started import started_of
@@ -80,6 +80,7 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from kafkats.plans.holes import read_holes
     from kafkats.plans.run import ended_ms, read_actions, read_run
 
     found = []
@@ -98,7 +99,10 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
             )
         )
         sums = kept.group_by(["log_dir"]).aggregate([("before_bytes", "sum")]).to_pylist()
-        freed = {row["log_dir"]: row["before_bytes_sum"] for row in sums}
+        less = holes.of_kept(read_holes(one.run.parent / "before"), kept)
+        freed = {
+            row["log_dir"]: row["before_bytes_sum"] - less.get(row["log_dir"], 0) for row in sums
+        }
         labels = labels_at(one.run)
         until = ended + undo_days * clock.DAY_MS if undo_days is not None else None
         found.append(
@@ -155,6 +159,17 @@ def labelled(table: pa.Table, place: Path) -> pa.Table:
     return table
 
 
+def holes_of(looks: Sequence[FormatResult]) -> pa.Table:
+    """Return kafkats.plans.holes.HOLES of the reports of plans."""
+    import pyarrow as pa
+
+    from kafkats.plans.holes import HOLES, read_holes
+
+    folders = [Path(one["seen"]["report"]) for one in looks if "seen" in one]
+    tables = [labelled(read_holes(folder), folder) for folder in folders]
+    return pa.concat_tables([HOLES.empty_table(), *tables])
+
+
 def _places(params: RunParams | None, looks: Sequence[FormatResult]) -> dict[str, _Place]:
     """Return which volumes the looks were at, by label."""
     from kafkats.plans.volumes import read_volumes
@@ -190,7 +205,10 @@ def volumes_of(
     `segments` are facts.SEGMENTS at the end of the run, `verdicts` are rows of retention's summary,
     `census` is migration.census.CENSUS. The reports of `looks` say how full the disks were.
     """
-    facts = _of_segments(segments) if segments is not None else {}
+    facts: dict[str, dict[str, Any]] = _of_segments(segments) if segments is not None else {}
+    less = holes.by_log_dir(holes_of(looks), segments) if segments is not None else {}
+    for log_dir in less.keys() & facts.keys():
+        facts[log_dir]["bytes"] -= less[log_dir]
     magics = _of_census(census) if census is not None else {}
     deleted = _of_verdicts(verdicts) if verdicts is not None else {}
     disks, places = _of_disks(looks), _places(params, looks)
@@ -225,7 +243,7 @@ def _of_disks(looks: Sequence[FormatResult]) -> dict[str, dict[str, object]]:
     return found
 
 
-def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:
+def _of_segments(segments: pa.Table) -> dict[str, dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -257,7 +275,7 @@ def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:
         .to_pylist()
     )
     kinds, depths = _kinds(segments), _depths(real)
-    found: dict[str, dict[str, object]] = {
+    found: dict[str, dict[str, Any]] = {
         log_dir: {
             "partitions": 0,
             "segments": 0,

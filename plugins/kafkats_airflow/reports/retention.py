@@ -38,7 +38,7 @@ from kafkats_airflow import checks
 from kafkats_airflow.failing import UNFINISHED, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.forms.wording import in_form
-from kafkats_airflow.reports import common, overview, unreachable
+from kafkats_airflow.reports import common, holes, overview, unreachable
 from kafkats_airflow.reports.common import Plans
 from kafkats_airflow.reports.failed import unless_planned, with_report
 from kafkats_airflow.results import Arguments, PurgeResult, Work
@@ -229,6 +229,7 @@ def _board(folder: Path, params: RunParams, plans: Plans) -> list[SummaryRow]:
     from kafkats.retention.summary import by_topic, deleted_by, summary_rows, with_shares
 
     verdicts = common.rows_of((Path(p["plan"]) / "retention.parquet" for p in plans), RETENTION)
+    verdicts = holes.without(verdicts, overview.holes_of(plans))
     now_ms = max((plan["now_ms"] for plan in plans), default=0)
     shares = common.rows_of((Path(p["plan"]) / "suspects.parquet" for p in plans), SHARES)
     rows = with_shares(summary_rows(verdicts, now_ms), shares)
