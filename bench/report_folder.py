@@ -216,7 +216,7 @@ def _retention(run: Path, table: pa.Table, now_ms: int) -> None:
     """Decide on these segments, half of which have expired, and write the files of the page Retention."""
     from dataclasses import asdict
 
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.facts import write_table
     from kafkats.retention.plan import RetainOptions, plan_retain
     from kafkats.retention.plot import reclaimable

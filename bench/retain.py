@@ -33,7 +33,7 @@ from bench.harness import MIB, ROOT, Figure, Figures, scratch, take_turns, tell
 from bench.many import PER_PARTITION, synthetic_facts, take, write_root
 from bench.memory import anonymous, most_while
 from bench.segments import V2_100, write_indexes, write_segment
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
 from kafkats.generations import DEFAULT_RULE
 from kafkats.inspect.verify import VerifyOptions, verify_unit

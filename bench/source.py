@@ -48,7 +48,8 @@ from bench.harness import (
 from bench.segments import Shape, write_indexes, write_segment
 from kafkats.formats.model import Codec
 from kafkats.paths import LOG
-from kafkats.records import ReadOptions, plan_read, read_piece
+from kafkats.records.piece import read_piece
+from kafkats.records.plan import ReadOptions, plan_read
 from kafkats.search import Partition
 from kafkats.segment.arrow import COLUMNS
 from pyspark_kafkats.options import OURS, SPARKS

@@ -36,7 +36,7 @@ from bench.harness import (
 from bench.memory import anonymous, most_while
 from bench.reading import checking_seconds, reading_seconds
 from bench.segments import V1_100, write_segment
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow.apply import apply_partition, partition_works
 from kafkats.flow.looking import LogStages
 from kafkats.inspect.verify import VerifyOptions, verify_unit

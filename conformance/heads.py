@@ -14,7 +14,7 @@ from conformance.repair import circumstances
 from conformance.tally import Tally
 from conformance.workers import Ask
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
 from kafkats.formats import dispatch
 from kafkats.inspect.inventory import inventory_units

@@ -22,8 +22,8 @@ from conformance.judge import Judge
 from conformance.soak import settings
 from conformance.tally import Tally
 from kafkats import paths
-from kafkats.config import Policy
-from kafkats.execution import LocalExecutor
+from kafkats.config.policy import Policy
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow.looking import LogStages
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.logdir.partition import log_bases

@@ -14,7 +14,7 @@ from conformance.log_dirs import IN_PLACE, second_log_dir, set_property
 from conformance.started import Release, Started, fill
 from conformance.tally import Tally
 from kafkats import paths
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.recovery.meta_properties import Expected
 from kafkats.recovery.start import predict_start
 from tests.golden import Unpacked

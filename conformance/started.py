@@ -17,7 +17,7 @@ from conformance.damaged_partitions import Damaged, damaged
 from conformance.soaked import START_S, Broker, until
 from conformance.tally import Tally
 from kafkats import paths
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.logdir.properties import read_partition_metadata
 from kafkats.paths import PartitionName

@@ -46,9 +46,8 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
-from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.tasks import lookup
-from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
+from kafkats_airflow.tasks.job_tasks import NAMED, dag_of, reporting, step
 
 with DAG(
     "build_lookup_tables",
@@ -58,9 +57,7 @@ with DAG(
     max_active_runs=1,
     **dag_of("build_lookup_tables", "table", "lookup", retries=3),
 ) as dag:
-    build = KafkatsJobOperator.partial(
-        task_id="build", job="lookup", **SUBMITTING, map_index_template="{{ task.about }}"
-    )
+    build = KafkatsJobOperator.partial(task_id="build", job="lookup", **NAMED)
     asked = step("tables", lookup.building)()
     written = build.expand_kwargs(asked)
     reporting(lookup.built, outlets=[lookup.TABLES])(asked, written.output)

@@ -31,9 +31,8 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
-from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.tasks import lookup
-from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
+from kafkats_airflow.tasks.job_tasks import NAMED, dag_of, reporting, step
 
 with DAG(
     "export_offsets",
@@ -43,8 +42,6 @@ with DAG(
     max_active_runs=1,
     **dag_of("export_offsets", "export", "lookup"),
 ) as dag:
-    look = KafkatsJobOperator.partial(
-        task_id="look", job="lookup", **SUBMITTING, map_index_template="{{ task.connection }}"
-    )
+    look = KafkatsJobOperator.partial(task_id="look", job="lookup", **NAMED)
     looked = look.expand_kwargs(step("applications", lookup.looking)())
     reporting(lookup.export, task_id="write")(looked.output)

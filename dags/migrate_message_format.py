@@ -27,21 +27,17 @@ continue. Segments that cannot be converted are kept and named. `kafkats purge R
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset, TriggerRule
-from kafkats_airflow import settings
 from kafkats_airflow.approvals import canary, questions
 from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.jobs.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
 from kafkats_airflow.reports import migration as reports
-from kafkats_airflow.tasks import migration
+from kafkats_airflow.tasks import job_tasks, migration
 from kafkats_airflow.tasks.job_tasks import dag_of, reporting, short_circuit, step
 from kafkats_airflow.tasks.migration import to_certify, to_convert, to_look
 
 FORMATS = Asset(name="kafka_message_formats", uri="kafkats://message-formats", group="kafkats")
-NAMED = settings.SUBMITTING | {"map_index_template": "{{ task.about }}"}
-AFTER = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
-ALWAYS = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
 
 with DAG(
     "migrate_message_format",
@@ -52,15 +48,17 @@ with DAG(
     **dag_of("migrate_message_format", "migrate", "formats"),
 ) as dag:
     asked = step("gate", migration.gate)()
-    look = PlanJobOperator.partial(task_id="look", **NAMED).expand_kwargs(asked.map(to_look))
+    look = PlanJobOperator.partial(task_id="look", **job_tasks.NAMED).expand_kwargs(
+        asked.map(to_look)
+    )
     work = short_circuit("changes", migration.changing)(asked, look.output)
     approve = PlanApproval(
         task_id="approve", subject="Convert the segments?", question=questions.of_migration
     )
-    converting = WriteJobOperator.partial(task_id="convert", **NAMED)
+    converting = WriteJobOperator.partial(task_id="convert", **job_tasks.NAMED)
     convert = converting.expand_kwargs(work.map(to_convert))
     proved = step("parity", migration.parity, trigger_rule=TriggerRule.NONE_FAILED)(work)
-    certifying = KafkatsJobOperator.partial(task_id="certify", **AFTER)
+    certifying = KafkatsJobOperator.partial(task_id="certify", **job_tasks.AFTER)
     certify = certifying.expand_kwargs(work.map(to_certify))
     record = step("record", migration.record, trigger_rule=TriggerRule.NONE_FAILED)
     brokers = record(work, convert.output, certify.output)
@@ -69,5 +67,5 @@ with DAG(
     approve_canary = canary.CanaryApproval(task_id="approve_canary")
     work >> approve >> [convert, proved, certify, brokers]
     convert >> proved >> certify
-    release = ReleaseJobOperator.partial(task_id="release", looks="look", **ALWAYS)
+    release = ReleaseJobOperator.partial(task_id="release", looks="look", **job_tasks.ALWAYS)
     brokers >> release.expand_kwargs(asked.map(to_release)) >> said >> approve_canary

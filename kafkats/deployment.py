@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.clock import DAY_MS
 from kafkats.config.approvers import NAME, Approver, read_approvers
-from kafkats.config.option import declared
 from kafkats.errors import Refused, UsageError
 from kafkats.operations import OPERATIONS
 from kafkats.plans.options import Purge
-from kafkats.request import VERBS, PolicyContent, Request, models_of
+from kafkats.request import VERBS, PolicyContent, Request
 
 if TYPE_CHECKING:
     from kafkats.plans.approval import Approval
@@ -83,7 +82,7 @@ class Bounds(NamedTuple):
         The policy is that of the deployment. A path is a volume of the policy or lies in the
         folder. What is written needs an approval, and a purge an age.
         """
-        from kafkats.config import read_policy
+        from kafkats.config.reading import read_policy
 
         policy = read_policy(Path(self.policy))
         known = {str(one.path) for one in policy.volumes}
@@ -153,13 +152,7 @@ def _paths(request: Request) -> Iterator[tuple[str, str]]:
         yield "run", str(run.folder)
     if request.approval is not None:
         yield "approval", str(request.approval.record)
-    for model in models_of(request.verb, request.operation):
-        given = request.options.get(model.__name__, {})
-        for one in declared(model):
-            value = given.get(one.name)
-            if one.kind.base is Path and value is not None:
-                several = value if isinstance(value, list | tuple) else (value,)
-                yield from ((one.name, str(path)) for path in several)
+    yield from ((one.name, str(path)) for one, path in request.option_paths())
 
 
 class Deployment(NamedTuple):

@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kafkats.text import Flag, Text
+from kafkats.text import Flag, Part, Text
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Holder:
 class KafkatsError(Exception):
     """An error with path, position, reason, and whether a retry can help.
 
+    The reason is given as the words and names of its sentence, in order (kafkats.text).
     `position` is a byte in the file at `path`. `base_offset` is the segment's. `holders` and
     `numbers` repeat parts of the reason for programs: reservations of others, and amounts by name,
     such as `needed_bytes`. No program reads the sentence.
@@ -57,16 +58,15 @@ class KafkatsError(Exception):
 
     def __init__(
         self,
-        reason: str,
-        *,
+        *reason: Part,
         path: str | os.PathLike[str] | None = None,
         position: int | None = None,
         base_offset: int | None = None,
         holders: Sequence[Holder] = (),
         numbers: Mapping[str, int] | None = None,
     ) -> None:
-        super().__init__(reason)
-        self.reason = reason
+        self.reason = Text(*reason)
+        super().__init__(self.reason)
         self.path = None if path is None else os.fspath(path)
         self.position = position
         self.base_offset = base_offset
@@ -207,6 +207,19 @@ class ReadOnly(StorageFailed):
     """The file system or the file does not allow the read or write."""
 
 
+_NOT_BEGUN: Final = "free: nothing was begun"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+def disk_full(path: str, needed_bytes: int, free_bytes: int) -> DiskFull:
+    """Return the error of work that does not fit, before it is begun."""
+    return DiskFull(
+        f"{needed_bytes} bytes needed, {free_bytes} {_NOT_BEGUN}",
+        path=path,
+        numbers={"needed_bytes": needed_bytes, "free_bytes": free_bytes},
+    )
+
+
 _KINDS: dict[int, type[StorageFailed]] = {
     errno.ENOENT: Vanished,
     errno.ESTALE: Vanished,
@@ -230,7 +243,7 @@ failed without the memory to say why."""
 
 def memory_ran_out() -> KafkatsError:
     """Return the error of work for which the memory of this process was too small."""
-    return KafkatsError(Text("memory ran out: fewer ", Flag("--jobs"), " need less"))
+    return KafkatsError("memory ran out: fewer ", Flag("--jobs"), " need less")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -253,6 +266,11 @@ def _limited() -> bool:
     """Return whether this process may not have all of its address space."""
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     return soft != resource.RLIM_INFINITY
+
+
+def says_full(reason: str) -> bool:
+    """Return whether this is the text of a DiskFull. A table of an apply keeps errors as texts."""
+    return _NOT_BEGUN in reason or any(os.strerror(number) in reason for number in _FULL)
 
 
 class storage:  # noqa: N801  # used like a function; a generator takes thrice as long

@@ -22,142 +22,92 @@ def severity_word(severity: str) -> str:
     return "note" if severity == "state" else severity
 
 
-KINDS: Final[dict[str, tuple[str, str]]] = {
-    # the .log
-    "torn-tail-marked-clean": (
-        "danger",
-        "torn tail beside a clean-shutdown marker: the next start moves the log end back and"
-        " reuses offsets, or appends behind the tail, where no reader finds the records",
-    ),
-    "end-moved-back": (
-        "danger",
-        "a start after a clean stop takes a log end below the last batch from an index that"
-        " misleads: offsets are given out twice",
-    ),
-    "segments-deleted": (
-        "damage",
-        "a start deletes segments: they lie behind a corrupt batch, or the log ends below its log"
-        " start offset",
-    ),
-    "hole-cut": (
-        "damage",
-        "a start cuts a corrupt batch and what follows from a segment, and keeps the later"
-        " segments",
-    ),
-    "torn-tail": ("damage", "the last batch is incomplete"),
-    "zero-tail": ("damage", "zeros after the last batch, or a preallocated file never cut to size"),
-    "bad-length": ("damage", "a batch's size field is impossible"),
-    "bad-magic": ("damage", "a batch of an unknown format"),
-    "unknown-magic": (
-        "danger",
-        "a batch has a magic byte above 2 and a correct checksum, which does not cover that byte:"
-        " brokers keep the batch, and followers and consumers fail there",
-    ),
-    "bad-crc": ("damage", "a batch's checksum does not match its bytes"),
-    "bad-offset": (
-        "danger",
-        "a batch ends above offset 2^63-2: a broker that starts on it deletes the partition's"
-        " segments",
-    ),
-    "bad-header": ("damage", "a batch's header contradicts itself"),
-    "offsets-not-increasing": (
-        "damage",
-        "a batch begins at or below the last offset of the batch before",
-    ),
-    "offset-out-of-range": (
-        "damage",
-        "an offset below the segment's base, or more than 2^31-1 above it",
-    ),
-    "undecodable": ("damage", "records that do not decode"),
-    "oversized": (
-        "damage",
-        "a batch that decompresses to more than --max-batch-bytes allows: its records were not"
-        " looked at",
-    ),
-    "wrong-maximum": ("damage", "a batch's maximum timestamp is not its records' maximum"),
-    "overlap": ("damage", "a segment ends above the base offset of the next one"),
-    "wrong-epoch": (
-        "damage",
-        "a batch's leader epoch is not what leader-epoch-checkpoint, or the batches before, say",
-    ),
-    # .index and .timeindex
-    "missing-index": ("damage", "the file does not exist"),
-    "empty-index": ("damage", "no entries though the log has timestamps"),
-    "zero-entries": (
-        "damage",
-        "zeros in place of entries, or a preallocated file never cut to size",
-    ),
-    "partial-entry": ("damage", "the length is not a whole number of entries"),
-    "not-monotonic": ("damage", "an entry does not lie above the one before"),
-    "below-base": ("damage", "an entry's offset lies below the segment's base offset"),
-    "beyond-end": ("damage", "an entry points behind the end of the log"),
-    "not-in-log": ("damage", "an entry misleads: what it says is not true of the log"),
-    "below-maximum": ("damage", "the last timestamp is below the log's maximum"),
-    "above-maximum": ("damage", "the last timestamp is above the log's maximum"),
-    "index-full": (
-        "damage",
-        "a rebuild needs more entries than segment.index.bytes allows: recovery would fail",
-    ),
-    "other-rule": ("remark", "sound, but equal to another generation's rebuild"),
-    "no-entries": ("remark", "an offset index without entries, where a rebuild gives some"),
-    "other-interval": ("remark", "sound, and denser than the index.interval.bytes that was given"),
-    "sound": ("remark", "sound, but not equal to a rebuild"),
-    "timestamps-not-in-log": (
-        "remark",
-        "timestamps beside a magic-0 log: taken from the messages before 0.10 stripped them",
-    ),
-    "negative-timestamps": (
-        "remark",
-        "records from before 1970, and none later: no time index has them",
-    ),
-    # .txnindex and .snapshot
-    "missing-aborted": (
-        "damage",
-        "aborted transactions are not in the .txnindex: read_committed shows their records",
-    ),
-    "wrong-aborted": ("damage", "a .txnindex entry contradicts the log"),
-    "wrong-producers": (
-        "damage",
-        "a producer snapshot contradicts the log: it is another partition's, or was changed",
-    ),
-    "producers-forgotten": (
-        "damage",
-        "a start after a clean stop without any producer snapshot: the state of producers begins"
-        " empty",
-    ),
-    # the partition as a whole
-    "missing-records": ("danger", "records are missing that files of the log directory know of"),
-    "missing-partition": (
-        "danger",
-        "a partition's directory is gone, and checkpoints say that it held records",
-    ),
-    "end-not-flushed": (
-        "state",
-        "after an unclean stop the log ends below what files know of: it had not been flushed",
-    ),
-    "gap-not-flushed": (
-        "danger",
-        "an unclean stop lost records between two segments: a start keeps the later one, and the"
-        " gap is never filled",
-    ),
-    "cannot-be-told": ("state", "no file tells whether records are missing here"),
-    # the directory
-    "orphan": ("damage", "an index or snapshot without its log"),
-    "stray": ("remark", "a file or directory that Kafka does not know"),
-    "stops-the-broker": ("damage", "a name that a broker refuses to start with"),
-    "transient": (
-        "state",
-        "left by a broker at work: .deleted, .cleaned, .swap, -delete, -future, -stray",
-    ),
-    "unreadable": ("damage", "could not be read"),
-    "vanished": ("state", "went away while we looked"),
-    "preallocated": (
-        "state",
-        "the active segment's files are preallocated while a broker runs, and after kill -9",
-    ),
-    "moving-tail": ("state", "the log grew while we looked, or its last batch is being written"),
+_TEXTS: Final[dict[str, dict[str, str]]] = {
+    "state": {
+        "end-not-flushed": "after an unclean stop the log ends below what files know of: it had"
+        " not been flushed",
+        "cannot-be-told": "no file tells whether records are missing here",
+        "transient": "left by a broker at work: .deleted, .cleaned, .swap, -delete, -future,"
+        " -stray",
+        "vanished": "went away while we looked",
+        "preallocated": "the active segment's files are preallocated while a broker runs, and"
+        " after kill -9",
+        "moving-tail": "the log grew while we looked, or its last batch is being written",
+    },
+    "remark": {
+        "other-rule": "sound, but equal to another generation's rebuild",
+        "no-entries": "an offset index without entries, where a rebuild gives some",
+        "other-interval": "sound, and denser than the index.interval.bytes that was given",
+        "sound": "sound, but not equal to a rebuild",
+        "timestamps-not-in-log": "timestamps beside a magic-0 log: taken from the messages before"
+        " 0.10 stripped them",
+        "negative-timestamps": "records from before 1970, and none later: no time index has them",
+        "stray": "a file or directory that Kafka does not know",
+    },
+    "damage": {
+        "segments-deleted": "a start deletes segments: they lie behind a corrupt batch, or the log"
+        " ends below its log start offset",
+        "hole-cut": "a start cuts a corrupt batch and what follows from a segment, and keeps the"
+        " later segments",
+        "torn-tail": "the last batch is incomplete",
+        "zero-tail": "zeros after the last batch, or a preallocated file never cut to size",
+        "bad-length": "a batch's size field is impossible",
+        "bad-magic": "a batch of an unknown format",
+        "bad-crc": "a batch's checksum does not match its bytes",
+        "bad-header": "a batch's header contradicts itself",
+        "offsets-not-increasing": "a batch begins at or below the last offset of the batch before",
+        "offset-out-of-range": "an offset below the segment's base, or more than 2^31-1 above it",
+        "undecodable": "records that do not decode",
+        "oversized": "a batch that decompresses to more than --max-batch-bytes allows: its records"
+        " were not looked at",
+        "wrong-maximum": "a batch's maximum timestamp is not its records' maximum",
+        "overlap": "a segment ends above the base offset of the next one",
+        "wrong-epoch": "a batch's leader epoch is not what leader-epoch-checkpoint, or the batches"
+        " before, say",
+        "missing-index": "the file does not exist",
+        "empty-index": "no entries though the log has timestamps",
+        "zero-entries": "zeros in place of entries, or a preallocated file never cut to size",
+        "partial-entry": "the length is not a whole number of entries",
+        "not-monotonic": "an entry does not lie above the one before",
+        "below-base": "an entry's offset lies below the segment's base offset",
+        "beyond-end": "an entry points behind the end of the log",
+        "not-in-log": "an entry misleads: what it says is not true of the log",
+        "below-maximum": "the last timestamp is below the log's maximum",
+        "above-maximum": "the last timestamp is above the log's maximum",
+        "index-full": "a rebuild needs more entries than segment.index.bytes allows: recovery"
+        " would fail",
+        "missing-aborted": "aborted transactions are not in the .txnindex: read_committed shows"
+        " their records",
+        "wrong-aborted": "a .txnindex entry contradicts the log",
+        "wrong-producers": "a producer snapshot contradicts the log: it is another partition's, or"
+        " was changed",
+        "producers-forgotten": "a start after a clean stop without any producer snapshot: the"
+        " state of producers begins empty",
+        "orphan": "an index or snapshot without its log",
+        "stops-the-broker": "a name that a broker refuses to start with",
+        "unreadable": "could not be read",
+    },
+    "danger": {
+        "torn-tail-marked-clean": "torn tail beside a clean-shutdown marker: the next start moves"
+        " the log end back and reuses offsets, or appends behind the tail, where no reader finds"
+        " the records",
+        "end-moved-back": "a start after a clean stop takes a log end below the last batch from an"
+        " index that misleads: offsets are given out twice",
+        "unknown-magic": "a batch has a magic byte above 2 and a correct checksum, which does not"
+        " cover that byte: brokers keep the batch, and followers and consumers fail there",
+        "bad-offset": "a batch ends above offset 2^63-2: a broker that starts on it deletes the"
+        " partition's segments",
+        "missing-records": "records are missing that files of the log directory know of",
+        "missing-partition": "a partition's directory is gone, and checkpoints say that it held"
+        " records",
+        "gap-not-flushed": "an unclean stop lost records between two segments: a start keeps the"
+        " later one, and the gap is never filled",
+    },
 }
-
+KINDS: Final = {
+    kind: (severity, text) for severity, texts in _TEXTS.items() for kind, text in texts.items()
+}
+"""The severity and the text of each kind."""
 
 BY_ENDS: Final = frozenset({
     "missing-index", "empty-index", "partial-entry", "zero-entries", "orphan",

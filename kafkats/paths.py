@@ -71,7 +71,7 @@ class PartitionName(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-def segment_file(base_offset: int, kind: str) -> str:
+def segment_file(base_offset: int, kind: str = LOG) -> str:
     """Return the name of one file of a segment, e.g. `segment_file(42, TIME_INDEX)`."""
     return f"{base_offset:020d}{kind}"
 

@@ -8,7 +8,7 @@ is ignored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -23,7 +23,7 @@ from pydantic import (
 
 from kafkats.config.faults import faults
 from kafkats.config.given import Given
-from kafkats.config.option import Choice, Options
+from kafkats.config.option import Choice, Declared, Options, declared
 from kafkats.config.options import (
     BatchLimit,
     Dialect,
@@ -42,10 +42,10 @@ from kafkats.operations import OPERATIONS
 from kafkats.plans.files import write_document
 from kafkats.plans.options import Apply, PlanFolder, Purge
 from kafkats.recovery.options import Preflight
-from kafkats.reserving import Wish
+from kafkats.reserving.plans import Wish
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.logdir.volume import Volume
 
 M = TypeVar("M", bound=Options)
@@ -183,7 +183,7 @@ class PolicyContent(Part):
 
     def policy(self) -> Policy:
         """Return the policy. Raises UsageError for settings that this version does not know."""
-        from kafkats.config import Policy
+        from kafkats.config.policy import Policy
 
         content = self.model_dump(exclude_defaults=True) | {"topics": dict(self.topics)}
         try:
@@ -273,6 +273,16 @@ class Request(Part):
             named |= self.options.get(model.__name__, {}).keys()
         reported = self.suspects or values.get("report") is not None
         return Given(values, self.made_ms, frozenset(named), reported=reported)
+
+    def option_paths(self) -> Iterator[tuple[Declared, Path]]:
+        """Yield each path that the options name, with its declaration."""
+        for model in models_of(self.verb, self.operation):
+            given = self.options.get(model.__name__, {})
+            for one in declared(model):
+                value = given.get(one.name)
+                if one.kind.base is Path and value is not None:
+                    several = value if isinstance(value, list | tuple) else (value,)
+                    yield from ((one, Path(path)) for path in several)
 
     def settings(self) -> Policy:
         """Return the policy, an empty one if none is given. Raises as `PolicyContent.policy`."""

@@ -20,7 +20,7 @@ from kafkats.errors import Holder, KafkatsError
 from kafkats.plans.approval import Approval
 from kafkats.plans.files import write_document
 from kafkats.request import LogDirectory, Request
-from kafkats.reserving import Released
+from kafkats.reserving.releasing import Released
 from kafkats.text import Part, Text, named_parts, of_row
 
 Ended: TypeAlias = Literal["fine", "findings", "failed", "refused"]
@@ -39,8 +39,8 @@ _FAMILIES: Final = (
 )
 
 
-_KIND: Final = ("kind", "family", "retryable", "parts")
-"""Fields of a Failure that are the error's class, or its reason once more."""
+_KIND: Final = ("kind", "family", "retryable", "reason", "parts")
+"""Fields of a Failure that are the error's class, or its reason."""
 
 
 class Fields(BaseModel):
@@ -85,9 +85,7 @@ class Failure(Fields):
         kinds = (getattr(errors, name, None) for name in (self.kind, self.family))
         known = (one for one in kinds if isinstance(one, type) and issubclass(one, KafkatsError))
         fields = {name: value for name, value in self if name not in _KIND}
-        if self.parts:
-            fields["reason"] = Text(*self.parts)
-        return next(known, KafkatsError)(**fields)
+        return next(known, KafkatsError)(*(self.parts or [self.reason]), **fields)
 
 
 class Unreachable(Fields):

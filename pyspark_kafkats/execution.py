@@ -7,7 +7,6 @@ bin on the way back. Spark runs a lost task again; operations allow that.
 
 from __future__ import annotations
 
-import gc
 import heapq
 import pickle  # ruff: ignore[suspicious-pickle-import] - from our own tasks only
 import re
@@ -26,9 +25,10 @@ from kafkats.clock import every
 from kafkats.compression.limit import allow, allowed
 from kafkats.counts import counted
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.execution import UNIT_COST, Executor, U, Work, attempt, log_dirs_of
+from kafkats.execution.executor import UNIT_COST, Executor, U, Work, attempt, log_dirs_of
 from kafkats.logdir.volume import Volume, check_volume, volumes_at
 from kafkats.plans.listed import check_listed
+from pyspark_kafkats.modules import keep_modules
 
 Progress: TypeAlias = dict[str, str | int | float | None]
 
@@ -209,16 +209,6 @@ def _run_bin(
     keep_modules()
     packed_rows: bytes = sink.getvalue().to_pybytes()
     return packed_rows
-
-
-def keep_modules() -> None:
-    """Exclude the loaded modules from garbage collection.
-
-    Spark's worker collects garbage after each task. That takes 75 ms for the objects of numba and
-    pyarrow, which live as long as the process.
-    """
-    if not gc.get_freeze_count():
-        gc.freeze()
 
 
 def _batches(answer: bytes) -> list[pa.RecordBatch]:

@@ -10,8 +10,7 @@ from pyspark.sql.types import StructType
 
 from kafkats.errors import UsageError
 from kafkats.logdir.strict_json import Json
-from kafkats.records import EARLIEST, LATEST, ReadOptions
-from kafkats.records.plan import PIECE_BYTES, Offsets
+from kafkats.records.plan import EARLIEST, LATEST, PIECE_BYTES, Offsets, ReadOptions
 from kafkats.segment.arrow import COLUMNS, spark_types
 
 OPTIONS: Final = (
@@ -186,10 +185,10 @@ def _parsed(words: Mapping[str, str], name: str, parser: str) -> int | None:
     """Return the number that a function of kafkats.config reads, None if it is not given."""
     if name not in words:
         return None
-    from kafkats import config  # its parsers import pydantic, which takes 0.15 s for every plan
+    from kafkats.config import values  # it imports pydantic, which takes 0.15 s for every plan
 
     try:
-        number: int = getattr(config, parser)(words[name].strip())
+        number: int = getattr(values, parser)(words[name].strip())
     except ValueError as e:
         raise UsageError(f"{name}: {e}") from e
     return number

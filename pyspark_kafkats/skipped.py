@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kafkats.errors import storage
 from kafkats.plans.files import make_folder, write_text
-from kafkats.records import Piece, Skipped
+from kafkats.records.piece import Piece, Skipped
 from pyspark_kafkats.options import Wanted
 
 MARKER = "KAFKATS_SKIPPED"

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkats.records import Piece
+    from kafkats.records.piece import Piece
     from pyspark_kafkats.options import Wanted
 
 NAME = "kafkats"
@@ -54,9 +54,9 @@ class Reader(DataSourceReader):
         self.fields = schema
 
     def partitions(self) -> list[InputPartition]:
-        from kafkats.execution import log_dirs_of
+        from kafkats.execution.executor import log_dirs_of
         from kafkats.logdir.volume import volumes_at
-        from kafkats.records import plan_read
+        from kafkats.records.plan import plan_read
 
         pieces = plan_read(self.wanted.paths, self.wanted.options)
         listed = volumes_at(log_dir for piece in pieces for log_dir in log_dirs_of(piece))
@@ -69,12 +69,14 @@ class Reader(DataSourceReader):
         """Yield the records of a task. Raises Refused on another volume than the driver listed."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from kafkats.execution import log_dirs_of
+        from kafkats.execution.executor import log_dirs_of
+        from kafkats.kernels import ahead, columns, headers  # ruff: ignore[unused-import]
         from kafkats.logdir.volume import check_volume
-        from kafkats.records import read_settled
+        from kafkats.records.settled import read_settled
+        from pyspark_kafkats.modules import keep_modules
         from pyspark_kafkats.skipped import say_deleted, told
 
-        _keep_modules()
+        keep_modules()
         schema = to_arrow_schema(self.fields, timezone="UTC")
         pieces, listed = partition.value
         for log_dir in dict.fromkeys(place for piece in pieces for place in log_dirs_of(piece)):
@@ -108,17 +110,3 @@ def _tasks(pieces: Sequence[Piece], most: int) -> list[list[Piece]]:
         tasks[(2 * before + cost) * count // (2 * total)].append(piece)
         before += cost
     return [task for task in tasks if task]
-
-
-def _keep_modules() -> None:
-    """Exempt all imported modules from garbage collection.
-
-    Spark's worker collects garbage after each task. Scanning the objects of numba and pyarrow would
-    take 75 ms of its slot, and they live as long as the process.
-    """
-    import gc
-
-    from kafkats.kernels import ahead, columns, headers  # ruff: ignore[unused-import]
-
-    if not gc.get_freeze_count():
-        gc.freeze()

@@ -18,8 +18,9 @@ import pytest
 
 from kafkats.compression import limit
 from kafkats.errors import CorruptFile, WorkerLost
-from kafkats.execution import LocalExecutor, attempt, is_last_attempt, local, log_dirs_of
-from kafkats.execution.executor import path_of
+from kafkats.execution import local
+from kafkats.execution.executor import attempt, is_last_attempt, log_dirs_of, path_of
+from kafkats.execution.local import LocalExecutor
 from kafkats.plans.run import PartitionWork
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import count_read, read_so_far
@@ -279,7 +280,7 @@ import sys, time
 from pathlib import Path
 from typing import NamedTuple
 import pyarrow as pa
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.execution.local import SMALL_BYTES
 
 SCHEMA = pa.schema([("unit", pa.string())])

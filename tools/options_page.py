@@ -23,6 +23,7 @@ from kafkats.cli import cli  # noqa: E402
 from kafkats.cli.generated import DeclaredOption, text_of  # noqa: E402
 from kafkats.config.option import Option  # noqa: E402
 from kafkats.operations import OPERATIONS  # noqa: E402
+from kafkats.releases import TABLE  # noqa: E402
 
 PAGE = ROOT / "docs" / "options.md"
 FORM_OF = {f"plan {name}": name for name in OPERATIONS} | {
@@ -45,9 +46,28 @@ Durations are written as `90s`, `15m`, `24h`, `7d`, sizes as `4096`, `500MB`, `2
 """
 
 
+RELEASES = """\
+## Kafka releases
+
+`--kafka` takes a release such as `4.3`, `2.8` or `2.8.2`; without a patch number the last patch is
+meant. These columns say which rule a release follows; a row holds up to the next one. Commands also
+take the names of the rules, as `--generation NAME`: the only way to ask for a rule that is no
+release's (`kip33`, the text of KIP-33; `largest` of `plan roll`, KIP-32's). Plans and reports hold
+these names.
+"""
+
+
 def page() -> str:
     """Return the whole page."""
-    return "\n".join([HEAD, *(section(path, command) for path, command in commands(cli))])
+    every = (section(path, command) for path, command in commands(cli))
+    return "\n".join([HEAD, *every, RELEASES, *releases(), ""])
+
+
+def releases() -> Iterator[str]:
+    """Yield the table from a release to the rules of its brokers."""
+    yield "| from release | start (`preflight`) | indexes (`plan rebuild`, `plan recover`) | retention (`plan retain`) | rolling (`plan roll`) | search (`lookup`) |"
+    yield "|---|---|---|---|---|---|"
+    yield from (f"| {' | '.join(row)} |" for row in TABLE)
 
 
 def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pages import write_or_compare
 
-from kafkats.config import PolicyFile
+from kafkats.config.policy import PolicyFile
 from kafkats.config.settings import ALIASES, STRONGER, TopicSettings
 from kafkats.config.settings_read import NOWHERE
 

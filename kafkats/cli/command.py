@@ -22,7 +22,7 @@ from kafkats.cli.session import Session
 from kafkats.cli.spark import JSON_ASKED, spark_executor
 from kafkats.cli.streams import add_help, ready_streams, say, shown, warn
 from kafkats.config.options import Program
-from kafkats.errors import KafkatsError, UsageError, is_out_of_memory, memory_ran_out
+from kafkats.errors import DiskFull, KafkatsError, UsageError, is_out_of_memory, memory_ran_out
 
 
 def _remember(context: click.Context, _option: click.Parameter, verbose: bool) -> None:
@@ -133,7 +133,7 @@ def run(words: Sequence[str], session: Session) -> int:
         session.error = UsageError(said)
         return 2
     except KafkatsError as e:
-        again = " (trying again may help)" if e.retryable else ""
+        again = " (trying again may help)" if e.retryable and not isinstance(e, DiskFull) else ""
         warn(f"kafkats: {e}{again}")
         session.error = e
         return e.exit_code

@@ -14,6 +14,7 @@ from kafkats import clock
 from kafkats.config.given import Given
 from kafkats.config.option import (
     REQUIRED,
+    ByRelease,
     Choice,
     Declared,
     Kind,
@@ -39,9 +40,14 @@ class DeclaredOption(click.Option):
         example.
         """
         try:
-            return super().process_value(ctx, value)
+            taken = super().process_value(ctx, value)
         except click.MissingParameter:
             raise click.MissingParameter(_help(self.declared), ctx, self) from None
+        if self.declared.option.writes and isinstance(taken, Path):
+            from kafkats.logdir.outputs import refuse_output
+
+            refuse_output(self.declared.option.flags, taken)
+        return taken
 
 
 class Spread(DeclaredOption):
@@ -71,13 +77,13 @@ class WholeNumber(click.IntRange):
     name = "whole number"
 
 
-class ParsedType(click.ParamType[int]):
-    """A number that is written as text. What the parser's ValueError says is shown."""
+class ParsedType(click.ParamType[Any]):
+    """A value that is written as text. What the parser's ValueError says is shown."""
 
-    def __init__(self, parsed: Parsed) -> None:
+    def __init__(self, parsed: Parsed | ByRelease) -> None:
         self.name, self._parse = parsed.metavar, parsed.parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             return value if isinstance(value, int) else self._parse(value)
         except ValueError as e:
@@ -186,7 +192,7 @@ def _help(one: Declared) -> str:
 
 
 def _type(kind: Kind) -> click.ParamType[Any]:
-    if isinstance(kind.text, Parsed):
+    if isinstance(kind.text, Parsed | ByRelease):
         return ParsedType(kind.text)
     if isinstance(kind.text, Choice):
         return click.Choice(kind.text.values)

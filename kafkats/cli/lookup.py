@@ -22,7 +22,7 @@ from kafkats.counts import counted
 from kafkats.request import PolicyContent, Request, Verb, models_of
 
 if TYPE_CHECKING:
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.result import Result
 
 _NAMED: Final = 5

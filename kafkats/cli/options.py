@@ -29,8 +29,8 @@ from kafkats.plans.options import User
 # Everything that imports numpy, pyarrow or numba is imported by the command that needs it: --help
 # answers at once.
 if TYPE_CHECKING:
-    from kafkats.config import Policy
-    from kafkats.execution import Executor
+    from kafkats.config.policy import Policy
+    from kafkats.execution.executor import Executor
     from kafkats.plans.units import Unit
 
 LOG_DIRS = click.argument(
@@ -54,7 +54,7 @@ POLICY = options(Settings)
 
 def _executor(context: click.Context, _parameter: click.Parameter, jobs: int | None) -> Executor:
     """The session's executor; if there is none, one whose workers end with the command."""
-    from kafkats.execution import LocalExecutor
+    from kafkats.execution.local import LocalExecutor
 
     given = context.ensure_object(Session).executor
     if given is not None:
@@ -128,13 +128,15 @@ def policy_of(
 
     If `reads` (the keys that the command reads) is given, report ignored keys on standard error.
     """
-    from kafkats import config  # it imports what is used
+    from kafkats.config.policy import Policy
 
-    policy = config.read_policy(file) if file else config.Policy.model_construct()
-    if export is not None:
-        policy = config.with_export_file(policy, export)
-    if pairs := tuple(settings):
-        policy = config.with_settings(policy, pairs)
+    policy, pairs = Policy.model_construct(), tuple(settings)
+    if file or export is not None or pairs:
+        from kafkats.config import reading  # it imports YAML
+
+        policy = reading.read_policy(file) if file else policy
+        policy = policy if export is None else reading.with_export_file(policy, export)
+        policy = reading.with_settings(policy, pairs)
     for remark in policy.ignored(reads) if reads is not None else ():
         warn(remark)
     return policy

@@ -22,8 +22,8 @@ from kafkats.request import LogDirectory, Request, Verb, models_of, read_request
 from kafkats.result import Rate, Result, write_result
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
-    from kafkats.execution import Executor
+    from kafkats.config.policy import Policy
+    from kafkats.execution.executor import Executor
 
 
 def request_of(verb: Verb, given: Given, paths: Iterable[Path] = (), **fields: Any) -> Request:

@@ -30,11 +30,12 @@ from kafkats.operations import OPERATIONS
 from kafkats.plans.operation import Operation
 from kafkats.plans.options import PlanFolder, Reserve
 from kafkats.request import PolicyContent, models_of
-from kafkats.reserving import Wish, somebody
+from kafkats.reserving.plans import Wish
+from kafkats.reserving.record import somebody
 from kafkats.result import first_remarks
 
 if TYPE_CHECKING:
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.result import Result
 
 

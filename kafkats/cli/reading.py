@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kafkats.cli.generated import options, taking
+from kafkats.cli.next_steps import after_verify
 from kafkats.cli.options import (
     BY,
     JOBS,
@@ -33,14 +33,12 @@ from kafkats.config.settings_read import INDEXES
 from kafkats.counts import counted
 from kafkats.generations import DEFAULT_RULE
 from kafkats.inspect.options import Deep, Inventory, ProofOptions, Remarks, VerifyDepth
+from kafkats.releases import releases_of
 from kafkats.request import PolicyContent, models_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.plans.depths import Looked
-    from kafkats.plans.rows import LocatedFinding
     from kafkats.result import Result
 
 
@@ -152,24 +150,9 @@ def verify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, by: str
             return rows.said
         depth = given.of(VerifyDepth).depth
         told = _verified_sentences(rows.looked, result.summary(), depth)
-        if any(finding["kind"] == "unknown-magic" for finding in rows.found):
-            places = shlex.join(map(str, log_dirs))
-            told.append(f"next: kafkats plan recover {places} --mend-magic -o PLAN")
-        elif _to_rebuild(rows.looked.segments, rows.found):
-            told.append(_next(log_dirs, given))
-        return told
+        return told + after_verify(rows.looked.segments, rows.found, log_dirs, _same(given))
 
     return perform(request, executor, rows, sentences, policy=policy)
-
-
-def _next(log_dirs: Sequence[Path], given: Given) -> str:
-    """Return the command that plans a rebuild of what was found."""
-    depth, report = given.of(VerifyDepth).depth, given.of(Report).report
-    how = [] if depth == "tail" else ["--from", report] if report else ["--depth", "full"]
-    settings = given.of(Settings)
-    rule, topics = given.of(IndexSettings).rule, given.of(Topics).topics
-    same = _given_words(rule, topics, settings.policy_file, settings.settings)
-    return f"next: kafkats plan rebuild {shlex.join(map(str, (*log_dirs, *how, *same)))} -o PLAN"
 
 
 def _verified_sentences(looked: Looked, summary: Mapping[str, Any], depth: str) -> list[str]:
@@ -190,33 +173,28 @@ def _verified_sentences(looked: Looked, summary: Mapping[str, Any], depth: str) 
     return sentences
 
 
+def _same(given: Given) -> list[str]:
+    """Return the options with which a plan of a rebuild looks as this verify did."""
+    depth, report = given.of(VerifyDepth).depth, given.of(Report).report
+    how = [] if depth == "tail" else ["--from", str(report)] if report else ["--depth", "full"]
+    settings = given.of(Settings)
+    rule, topics = given.of(IndexSettings).rule, given.of(Topics).topics
+    return [*how, *_given_words(rule, topics, settings.policy_file, settings.settings)]
+
+
 def _given_words(
     rule: str, topics: str, policy_file: Path | None, settings: Iterable[str]
 ) -> Iterator[str]:
     """Yield the options with which a plan compares indexes as this command did."""
     if rule != DEFAULT_RULE.name:
-        yield from ("--generation", rule)
+        releases = releases_of("recovery", rule)
+        yield from ("--kafka", releases[-1]) if releases else ("--generation", rule)
     if topics != "*":
         yield from ("--topics", topics)
     if policy_file is not None:
         yield from ("--policy", str(policy_file))
     for setting in settings:
         yield from ("--config", setting)
-
-
-def _to_rebuild(segments: pa.Table, findings: Iterable[LocatedFinding]) -> bool:
-    """Return whether a rebuild would write something, and no evidence of what the log lacks."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    bad = pa.array(["missing", "defective"])
-    rows = segments.filter(
-        pc.or_(pc.is_in(segments["offset_index"], bad), pc.is_in(segments["time_index"], bad))
-    )
-    lacking = ("missing-records", "gap-not-flushed", "end-not-flushed")
-    held = {(f["log_dir"], f["partition_dir"]) for f in findings if f["kind"] in lacking}
-    places = zip(rows["log_dir"].to_pylist(), rows["partition_dir"].to_pylist(), strict=True)
-    return any(place not in held for place in places)
 
 
 @click.command()

@@ -22,8 +22,8 @@ from kafkats.rolling.operation import SIMULATION_READS
 from kafkats.rolling.options import Roll, Simulate
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
-    from kafkats.execution import Executor
+    from kafkats.config.policy import Policy
+    from kafkats.execution.executor import Executor
     from kafkats.plans.units import Unit
 
 

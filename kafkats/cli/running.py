@@ -31,11 +31,11 @@ from kafkats.errors import UsageError
 from kafkats.flow import Show
 from kafkats.plans.options import Apply, Approval, Holder, Release
 from kafkats.request import ApprovalAsked, Folder, models_of
-from kafkats.reserving import Wish
+from kafkats.reserving.plans import Wish
 
 if TYPE_CHECKING:
     from kafkats.config.given import Given
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.result import Result
 
 _RUNS = click.argument(
@@ -67,7 +67,7 @@ def apply(folder: Path, given: Given, executor: Executor, by: str, files: bool) 
     def sentences(result: Result) -> list[str]:
         assert rows.plan is not None
         run, blocked = Path(result.runs[0].folder), rows.plan.blocked
-        told = run_sentences(result.summary(), rows.plan, run, rows.said)
+        told = run_sentences(result.summary(), rows.plan, folder, run, rows.said)
         left = f"blocked rows, left alone: {blocked}; kafkats show names them"
         return [*result.remarks, *told, *([left] if blocked else [])]
 
@@ -129,7 +129,7 @@ def release(log_dirs: tuple[Path, ...], given: Given) -> int:
     Others can then plan and apply there. The plan that held the reservation is refused if they
     change its files.
     """
-    from kafkats.execution import LocalExecutor
+    from kafkats.execution.local import LocalExecutor
 
     holder = given.of(Release).holder
     reservation = None if holder is None else Wish(holder)

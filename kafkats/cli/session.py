@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from kafkats.errors import KafkatsError
-from kafkats.execution import Executor, U, Work
+from kafkats.execution.executor import Executor, U, Work
 from kafkats.flow import OPEN, Deployment
 from kafkats.result import told
 

@@ -18,7 +18,7 @@ from kafkats.cli.streams import warn
 from kafkats.errors import UsageError
 
 if TYPE_CHECKING:
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
 
 
 _UNITS: Final = "{stage}: {units} of {of_units} units"

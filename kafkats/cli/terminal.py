@@ -12,6 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kafkats.cli.next_steps import after_run
 from kafkats.cli.session import session
 from kafkats.cli.streams import say, shown
 from kafkats.cli.tables import table_text
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from kafkats.plans.disks import Room
     from kafkats.plans.plan import Plan
     from kafkats.plans.proof import Proof
-    from kafkats.reserving import Released
+    from kafkats.reserving.releasing import Released
     from kafkats.result import Certified, ReservationMade
 
 T = TypeVar("T")
@@ -184,9 +185,11 @@ def retention_sentences(totals: Mapping[str, Any]) -> list[str]:
 
 
 def run_sentences(
-    summary: Mapping[str, Any], made: Plan, folder: Path, proved: Sequence[str] = ()
+    summary: Mapping[str, Any], made: Plan, plan: Path, folder: Path, proved: Sequence[str] = ()
 ) -> list[str]:
-    """Return what a run did, what its proof found, and the next commands."""
+    """Return what a run in `folder` did, what its proof found, and the next commands. `plan` is the
+    folder of what was applied.
+    """
     words = {"already": "done before", "nothing": "already as planned"}
     counts = (
         ", ".join(f"{n} {words.get(o, o)}" for o, n in summary["outcomes"].items())
@@ -199,25 +202,7 @@ def run_sentences(
     sentences += [f"error: {error}" for error in summary["errors"]]
     sentences += [summary["note"]] if "note" in summary else []
     sentences += proved
-    if summary["outcomes"].keys() & {"done", "already"}:
-        sentences += _after_run(made, quote(str(folder)), failed=bool(summary["errors"]))
-    return [*sentences, f"run {folder}"]
-
-
-def _after_run(made: Plan, run: str, *, failed: bool) -> list[str]:
-    """Return the commands that may follow a run, in the order in which they make sense."""
-    operation = OPERATIONS.get(made.operation)
-    if failed or operation is None or not operation.recovers:
-        return [f"next: kafkats undo {run} takes it back; kafkats purge {run} frees the old bytes"]
-    log_dirs = " ".join(map(quote, dict.fromkeys(made.items["log_dir"].to_pylist())))
-    blocked = "next: restore the blocked partitions from a replica, or copy their directories"
-    return [
-        *[blocked] * bool(made.blocked),
-        f"{'then' if made.blocked else 'next'}: kafkats preflight {log_dirs} --kafka RELEASE,"
-        " and start the broker",
-        f"before that start: kafkats undo {run} takes it back",
-        f"when the broker serves again: kafkats purge {run} frees the old bytes",
-    ]
+    return [*sentences, *after_run(made, folder, plan, summary), f"run {folder}"]
 
 
 def export_sentences(made: Export, output: Path | None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafkats.errors import OversizedBatch, UsageError
-from kafkats.text import RAISE_THE_LIMIT, Text
+from kafkats.text import RAISE_THE_LIMIT
 
 MAX_OUTPUT_BYTES: Final = 256 * 1024 * 1024
 """Default limit for one batch.
@@ -63,10 +63,8 @@ class Output:
         """
         if size > self.left:
             raise OversizedBatch(
-                Text(
-                    f"more than {self.limit} bytes after decompression, which is the limit: ",
-                    RAISE_THE_LIMIT,
-                )
+                f"more than {self.limit} bytes after decompression, which is the limit: ",
+                RAISE_THE_LIMIT,
             )
 
     def join(self) -> bytes:

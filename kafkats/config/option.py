@@ -5,7 +5,9 @@ operations share are in `kafkats/config/options.py`. A field has a name, a type 
 a default; `Option` has its sentence and what it is called elsewhere:
 
     class Rebuild(Options):
-        all: Annotated[bool, Option("Also rewrite sound indexes", "--all")] = False
+        all: bool = Option("Also rewrite sound indexes", "--all").default(False)
+
+An option that must be given, or a type that has its option, is Annotated with the Option.
 
 `declared(Rebuild)` is what the generators read: `kafkats.cli.generated` makes the options of the
 commands, `kafkats_airflow.forms.params` the Params of the DAGs, `tools/options_page.py`
@@ -18,14 +20,28 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    NamedTuple,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from annotated_types import Ge, Le
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, core_schema
 
 from kafkats.config.values import parse_duration, parse_size, parse_time
+from kafkats.releases import Subject, pattern_of, rule_of
+
+T = TypeVar("T")
 
 
 class Options(BaseModel):
@@ -51,6 +67,8 @@ class Option:
 
     A plan stores the value as `stored`, if that is not the field's name (kafkats.config.given).
     A `hidden` option is in no help and no form: operators do not need it.
+
+    `writes` says that it names a file or folder which is written: it must be in no log directory.
     """
 
     sentence: str
@@ -67,6 +85,13 @@ class Option:
     examples: tuple[str, ...] = ()
     hidden: bool = False
     loses: str = ""
+    writes: bool = False
+
+    def default(self, value: T) -> T:
+        """Return a pydantic field with this option and a default."""
+        field: Any = Field(value)
+        field.metadata.append(self)
+        return cast(T, field)
 
 
 FILES: Final = "Files and folders"
@@ -110,6 +135,29 @@ class Parsed:
 
 
 @dataclass(frozen=True)
+class ByRelease:
+    """The type of a rule that is named by a Kafka release, such as `4.3` (kafkats.releases).
+
+    The value is the rule's name. Names are words, too, also those of rules of no release, `others`.
+    Forms do not take the `misleading` ones, which no broker may read.
+    """
+
+    subject: Subject
+    others: tuple[str, ...] = ()
+    misleading: tuple[str, ...] = ()
+    metavar: ClassVar[str] = "RELEASE"
+
+    def __get_pydantic_core_schema__(
+        self, _source: type, _handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self.parse, core_schema.str_schema())
+
+    def parse(self, word: str) -> str:
+        """Return the rule's name. Raises ValueError with the known releases."""
+        return rule_of(self.subject, word, (*self.others, *self.misleading))
+
+
+@dataclass(frozen=True)
 class Worded:
     """The type of a text that the operation reads, such as a time or the word latest."""
 
@@ -138,7 +186,7 @@ class Kind(NamedTuple):
 
     base: type
     """bool, int, str or Path."""
-    text: Choice | Parsed | Worded | None
+    text: Choice | ByRelease | Parsed | Worded | None
     many: bool
     commas: bool
     optional: bool
@@ -151,6 +199,8 @@ class Kind(NamedTuple):
         schema: dict[str, Any] = {"type": _JSON[self.base]}
         if isinstance(self.text, Choice):
             schema["enum"] = list(self.text.values)
+        elif isinstance(self.text, ByRelease):
+            schema["pattern"] = pattern_of(self.text.subject, self.text.others)
         elif isinstance(self.text, Parsed | Worded):
             schema = {"type": "string"} | ({"format": self.text.format} if self.text.format else {})
         if self.least is not None:
@@ -213,7 +263,7 @@ def _kind(annotation: Any, metadata: list[object]) -> Kind:
         annotation = first
     if annotation not in _JSON:
         raise TypeError(f"{annotation} is no type that an option can have")
-    texts = [one for one in annotations if isinstance(one, Choice | Parsed | Worded)]
+    texts = [one for one in annotations if isinstance(one, Choice | ByRelease | Parsed | Worded)]
     least = [one.ge for one in annotations if isinstance(one, Ge)]
     most = [one.le for one in annotations if isinstance(one, Le)]
     return Kind(

@@ -7,22 +7,25 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kafkats.config.option import FILES, RARE, Choice, Option, Options, Size, Time, Words
-from kafkats.generations import DIALECTS, OFFSETS_LOSS, RULES
+from kafkats.config.option import FILES, RARE, ByRelease, Choice, Option, Options, Size, Time, Words
+from kafkats.generations import DIALECTS, OFFSETS_LOSS
+from kafkats.releases import EXAMPLES, NEWEST
 
 IndexRule = Annotated[
     str,
-    Choice(tuple(RULES)),
+    ByRelease("recovery", misleading=("kip33",)),
     Option(
-        "last-offset: indexes as the recovery of Kafka 2.0 and later writes them; first-offset: of"
-        " Kafka up to 1.1",
-        "--generation",
-        choices=tuple(name for name, rule in RULES.items() if rule.for_brokers),
-        title="Index rule",
+        "The Kafka release whose recovery writes such indexes, such as 4.3: from 2.0 on they are"
+        " the same",
+        "--kafka --generation",
+        unset=NEWEST,
+        title="Release for the indexes",
+        initial=NEWEST,
+        examples=EXAMPLES,
         section=RARE,
     ),
 ]
-"""One of generations.RULES. Forms offer those that brokers may read."""
+"""One of generations.RULES."""
 Now = Annotated[
     Time | None,
     Option(
@@ -49,56 +52,43 @@ Export = Annotated[
 class Dialect(Options):
     """The option that names the format of the logs that are read, if it never shipped."""
 
-    dialect: Annotated[
-        str | None,
-        Choice(DIALECTS),
-        Option(
-            "Read the log in a format that was proposed and never shipped; it is never guessed",
-            "--dialect",
-            unset="the formats that shipped",
-            hidden=True,
-        ),
-    ] = None
+    dialect: Annotated[str | None, Choice(DIALECTS)] = Option(
+        "Read the log in a format that was proposed and never shipped; it is never guessed",
+        "--dialect",
+        unset="the formats that shipped",
+        hidden=True,
+    ).default(None)
 
 
 class Topics(Options):
     """Options that select topics."""
 
-    topics: Annotated[
-        str,
-        Option(
-            "Only topics whose name matches one of these globs, separated by commas. * selects all"
-            " topics; any other glob selects a topic that begins with __ only if the glob begins"
-            " with __",
-            "--topics",
-            "GLOB",
-            examples=("*", "orders-*", "orders-*,payments"),
-        ),
-    ] = "*"
+    topics: str = Option(
+        "Only topics whose name matches one of these globs, separated by commas. * selects all"
+        " topics; any other glob selects a topic that begins with __ only if the glob begins"
+        " with __",
+        "--topics",
+        "GLOB",
+        examples=("*", "orders-*", "orders-*,payments"),
+    ).default("*")
 
 
 class Settings(Options):
     """Options that name the settings of topics."""
 
-    policy_file: Annotated[
-        Path | None,
-        Option(
-            "The policy file, which names the volumes and the limits",
-            "--policy",
-            "FILE",
-            param="policy",
-            title="Policy file",
-            section=FILES,
-        ),
-    ] = None
-    settings: Annotated[
-        tuple[str, ...],
-        Option(
-            "A topic setting by Kafka's name, over the policy: docs/policy.md lists all",
-            "--config",
-            "KEY=VALUE",
-        ),
-    ] = ()
+    policy_file: Path | None = Option(
+        "The policy file, which names the volumes and the limits",
+        "--policy",
+        "FILE",
+        param="policy",
+        title="Policy file",
+        section=FILES,
+    ).default(None)
+    settings: tuple[str, ...] = Option(
+        "A topic setting by Kafka's name, over the policy: docs/policy.md lists all",
+        "--config",
+        "KEY=VALUE",
+    ).default(())
 
 
 class IndexSettings(Options):
@@ -110,113 +100,95 @@ class IndexSettings(Options):
 class MissingRecords(Options):
     """The option that allows changes to partitions with missing records."""
 
-    accept_loss: Annotated[
-        Words,
-        Option(
-            f"{OFFSETS_LOSS}: also change partitions in which records are missing, which no plan"
-            " changes otherwise",
-            "--accept-loss",
-            OFFSETS_LOSS,
-        ),
-    ] = ()
+    accept_loss: Words = Option(
+        f"{OFFSETS_LOSS}: also change partitions in which records are missing, which no plan"
+        " changes otherwise",
+        "--accept-loss",
+        OFFSETS_LOSS,
+    ).default(())
 
 
 class Json(Options):
     """The option for the output format."""
 
-    as_json: Annotated[bool, Option("Print one JSON object per line", "--json")] = False
+    as_json: bool = Option("Print one JSON object per line", "--json").default(False)
 
 
 class EveryFile(Options):
     """The option for a longer table."""
 
-    files: Annotated[
-        bool, Option("List every file of a recovery, not one row per partition", "--files")
-    ] = False
+    files: bool = Option(
+        "List every file of a recovery, not one row per partition", "--files"
+    ).default(False)
 
 
 class Processes(Options):
     """The option for the number of worker processes."""
 
-    jobs: Annotated[
-        int | None,
-        Field(ge=1),
-        Option(
-            "Worker processes, or threads where the segments are large",
-            "--jobs",
-            "N",
-            unset="one process per 512 MiB of work or one thread, up to one per processor; one"
-            " thread below 64 MiB",
-        ),
-    ] = None
+    jobs: Annotated[int | None, Field(ge=1)] = Option(
+        "Worker processes, or threads where the segments are large",
+        "--jobs",
+        "N",
+        unset="one process per 512 MiB of work or one thread, up to one per processor; one"
+        " thread below 64 MiB",
+    ).default(None)
 
 
 class BatchLimit(Options):
     """The option that limits the memory of decompression."""
 
-    max_batch_bytes: Annotated[
-        Size,
-        Option(
-            "The largest decompressed size of one batch. kafkats may need twice as much memory",
-            "--max-batch-bytes",
-            "SIZE",
-        ),
-    ] = 256 * 1024 * 1024
+    max_batch_bytes: Size = Option(
+        "The largest decompressed size of one batch. kafkats may need twice as much memory",
+        "--max-batch-bytes",
+        "SIZE",
+    ).default(256 * 1024 * 1024)
 
 
 class WorkArea(Options):
     """The option for the folder of undo material."""
 
-    place: Annotated[
-        Path | None,
-        Option(
-            "The folder for undo material and the reservation",
-            "--work-area",
-            "FOLDER",
-            unset="beside LOG_DIR",
-        ),
-    ] = None
+    place: Path | None = Option(
+        "The folder for undo material and the reservation",
+        "--work-area",
+        "FOLDER",
+        unset="beside LOG_DIR",
+        writes=True,
+    ).default(None)
 
 
 class Vouched(Options):
     """The option by which a person states that the broker is stopped."""
 
-    owner_stopped: Annotated[
-        bool,
-        Option(
-            "You state that no broker runs on LOG_DIR; needed where a lock proves nothing: network"
-            " file systems, snapshots",
-            "--owner-stopped",
-        ),
-    ] = False
+    owner_stopped: bool = Option(
+        "You state that no broker runs on LOG_DIR; needed where a lock proves nothing: network"
+        " file systems, snapshots",
+        "--owner-stopped",
+    ).default(False)
 
 
 class Report(Options):
     """The option for the folder of a full report."""
 
-    report: Annotated[
-        Path | None,
-        Option("Also write the full report into this folder", "-o --output --report", "FOLDER"),
-    ] = None
+    report: Path | None = Option(
+        "Also write the full report into this folder",
+        "-o --output --report",
+        "FOLDER",
+        writes=True,
+    ).default(None)
 
 
 class Program(Options):
     """The options of the command line itself, before the command."""
 
-    as_json: Annotated[bool, Option("As the same option of a command", "--json", hidden=True)] = (
-        False
-    )
-    verbose: Annotated[
-        bool,
-        Option("With --version: the C libraries of checksums and codecs", "-v"),
-    ] = False
-    version: Annotated[bool, Option("Show the version and exit", "--version")] = False
-    master: Annotated[
-        str | None,
-        Option(
-            "Run on this Spark, such as local[4] or spark://HOST:7077, instead of in processes of"
-            " this machine",
-            "--spark",
-            "MASTER",
-        ),
-    ] = None
+    as_json: bool = Option("As the same option of a command", "--json", hidden=True).default(False)
+    verbose: bool = Option(
+        "With --version: the C libraries of checksums and codecs",
+        "-v",
+    ).default(False)
+    version: bool = Option("Show the version and exit", "--version").default(False)
+    master: str | None = Option(
+        "Run on this Spark, such as local[4] or spark://HOST:7077, instead of in processes of"
+        " this machine",
+        "--spark",
+        "MASTER",
+    ).default(None)

@@ -211,7 +211,7 @@ def gap_findings(
         )
         yield Finding("cannot-be-told", log, f"{gap} compacted away, or missing: {why}")
         return
-    following = paths.segment_file(next_base, paths.LOG)
+    following = paths.segment_file(next_base)
     what = f"the segment ends at offset {next_offset}, but {following} follows"
     if next_offset < claims.flushed_to:
         reason = f"{gap} missing: {what}"

@@ -14,6 +14,7 @@ import numpy as np
 
 from kafkats import paths
 from kafkats.findings import Finding
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.segment.headers import Rows
 
@@ -32,8 +33,6 @@ class EpochCheck:
 
     def add(self, rows: Rows) -> None:
         """Check the next batches of the segment."""
-        from kafkats.kernels import headers as k
-
         rows = rows[rows[:, k.LEADER_EPOCH] >= 0]
         if not len(rows):
             return

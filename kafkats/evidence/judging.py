@@ -41,7 +41,7 @@ def segment_evidence(
     index files are read again if one of them is `beyond-end`. `next_base_offset` is -1 for the
     active segment. `compacted` comes from the topic's settings.
     """
-    base, log = facts.base_offset, paths.segment_file(facts.base_offset, paths.LOG)
+    base, log = facts.base_offset, paths.segment_file(facts.base_offset)
     if base == claims.first_base and base > 0:
         yield from first_findings(claims, epochs_of(directory), log)
     # an index entry led the tail look to a wrong position

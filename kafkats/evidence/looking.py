@@ -18,6 +18,7 @@ from kafkats.formats import dispatch
 from kafkats.index import offset_index, time_index
 from kafkats.index.entries import whole_entries
 from kafkats.index.structure import Structure, examine_offset_index, examine_time_index
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.checkpoints import EpochStart, read_epochs
 from kafkats.segment.broker_walk import read_on
 from kafkats.segment.headers import Rows, batch_headers
@@ -132,8 +133,6 @@ def was_compacted(directory: Path) -> bool | None:
 
 
 def _has_hole(source: Source, base_offset: int) -> bool:
-    from kafkats.kernels import headers as k
-
     expected = base_offset
     for rows in batch_headers(source):
         first, last = rows[:, k.FIRST_OFFSET], rows[:, k.LAST_OFFSET]
@@ -154,8 +153,6 @@ def _wrapper_hole(source: Source, rows: Rows, expected: int) -> bool:
 
     Raises CorruptBatch for a wrapper that does not decompress.
     """
-    from kafkats.kernels import headers as k
-
     for row in rows.tolist():
         count = row[k.COUNT]
         if row[k.FIRST_OFFSET] == k.UNKNOWN:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from kafkats.evidence.snapshots import Compared, Doubt, compare, snapshot_findin
 from kafkats.findings import Finding
 from kafkats.index import txn_index
 from kafkats.index.entries import Entries
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.partition import PartitionDir, SegmentFiles
 from kafkats.logdir.producers import Marker, OpenTransactions, Producers, advance
@@ -106,8 +108,6 @@ class _Replay:
 
         Raises CorruptBatch, Changed, Vanished, StorageFailed.
         """
-        from kafkats.kernels import headers as k
-
         log = segment.log.name
         self._aborts = []
         self._gap |= segment.base_offset > max(self._end, self._first)
@@ -152,8 +152,6 @@ class _Replay:
 
     def _producers(self, rows: Rows, source: Source) -> None:
         """Replay the batches, and compare the snapshots whose offsets lie between them."""
-        from kafkats.kernels import headers as k
-
         last = rows[:, k.LAST_OFFSET]
         due = [offset for offset in sorted(self._snapshots) if offset not in self._compared]
         begin = 0
@@ -167,13 +165,9 @@ class _Replay:
         self._advance(rows[begin:], source)
 
     def _advance(self, rows: Rows, source: Source) -> None:
-        from kafkats.kernels import headers as k
-
         advance(self._known, rows[rows[:, k.PRODUCER_ID] >= 0], source, self._tell)
 
     def _tell(self, row: Sequence[int], before: ProducerEntry, marker: Marker | None) -> None:
-        from kafkats.kernels import headers as k
-
         producer, offset = before.producer_id, row[k.LAST_OFFSET]
         after = self._known[producer]
         if marker is None:
@@ -195,15 +189,14 @@ class _Replay:
     def _compare(self, offset: int) -> None:
         entries = self._snapshots[offset]
         known = dict(self._known)
-        compared = compare(offset, entries, known, dict(self._markers), self._first, exact=False)
+        judge = partial(compare, offset, entries, known, dict(self._markers), self._first)
+        compared = judge(exact=False)
         if (
             compared.wrong
             or any(_transaction_differs(e, known) for e in entries)
             or _open_and_absent(entries, known)
         ):
-            compared = compare(
-                offset, entries, known, dict(self._markers), self._first, exact=self._exact
-            )
+            compared = judge(exact=self._exact)
         self._compared[offset] = compared
 
     def snapshot_findings(self) -> Iterator[Finding]:
@@ -255,16 +248,11 @@ class _Replay:
         unmarked = [n for n, key in enumerate(keys) if key not in marked]
         owners = _batches_at(self._directory / segment.log.name, [keys[n][1] for n in unmarked])
         contradicted = [n for n in unmarked if keys[n][1] in owners]
-        loose = list(
-            aborted_findings(name, entries, self._aborts, exact=False, contradicted=contradicted)
-        )
         suspicious = unmarked or any(_entry_differs(e, marked) for e in entries)
-        if not suspicious or not self._exact:
-            yield from loose
-        else:
-            yield from aborted_findings(
-                name, entries, self._aborts, exact=True, contradicted=contradicted
-            )
+        exact = bool(suspicious) and self._exact
+        yield from aborted_findings(
+            name, entries, self._aborts, exact=exact, contradicted=contradicted
+        )
 
 
 def _entry_differs(entry: np.void, marked: dict[tuple[int, int], Aborted]) -> bool:
@@ -316,8 +304,6 @@ def _batches_at(log: Path, offsets: Sequence[int]) -> dict[int, int]:
 
     Offsets whose batch is missing or unreadable are left out.
     """
-    from kafkats.kernels import headers as k
-
     counts: dict[int, int] = {}
     if not offsets:
         return counts

@@ -11,25 +11,3 @@ Workers are spawned, not forked: a forked child would inherit the locks and thre
 numba. A worker that ends before its unit is done raises WorkerLost, which names the unit. Workers
 never outlive this process.
 """
-
-from kafkats.execution.executor import (
-    UNIT_COST,
-    Executor,
-    U,
-    Work,
-    attempt,
-    is_last_attempt,
-    log_dirs_of,
-)
-from kafkats.execution.local import LocalExecutor
-
-__all__ = [
-    "UNIT_COST",
-    "Executor",
-    "LocalExecutor",
-    "U",
-    "Work",
-    "attempt",
-    "is_last_attempt",
-    "log_dirs_of",
-]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 from kafkats import paths
 from kafkats.counts import counted
 from kafkats.errors import KafkatsError, WorkerLost, is_out_of_memory
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,7 +107,7 @@ def rows_of(unit: U, do: Callable[[U], pa.RecordBatch]) -> pa.RecordBatch:
         if not is_out_of_memory(e):
             raise
         raise WorkerLost(
-            Text("out of memory; fewer ", Flag("--jobs"), " need less of it"), path=path_of(unit)
+            "out of memory; fewer ", Flag("--jobs"), " need less of it", path=path_of(unit)
         ) from e
 
 
@@ -132,7 +132,7 @@ def path_of(unit: object) -> str:
         return repr(unit)[:200]
     if not isinstance(base_offset, int) or base_offset < 0:
         return str(Path(log_dir, partition_dir))
-    return str(Path(log_dir, partition_dir, paths.segment_file(base_offset, paths.LOG)))
+    return str(Path(log_dir, partition_dir, paths.segment_file(base_offset)))
 
 
 _PLACE: Final = ("log_dir", "partition_dir", "base_offset")

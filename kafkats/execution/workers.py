@@ -149,9 +149,7 @@ class Worker:
         )
         no_memory = code in (-signal.SIGKILL, _NO_MEMORY)
         why = Text(" (out of memory?); fewer ", Flag("--jobs"), " need less of it")
-        return WorkerLost(
-            Text(f"the worker process {how}", why if no_memory else ""), path=path_of(unit)
-        )
+        return WorkerLost(f"the worker process {how}", why if no_memory else "", path=path_of(unit))
 
     def stop(self) -> None:
         """Ask the process to end."""

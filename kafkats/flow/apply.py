@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, NotEqual, Refused, exists, storage
-from kafkats.execution import is_last_attempt
+from kafkats.execution.executor import is_last_attempt
 from kafkats.hashes import algorithm_of, hash_file
 from kafkats.logdir.changeset import commit, resume
 from kafkats.logdir.disk import DISK
@@ -42,7 +42,7 @@ from kafkats.operations import operation
 from kafkats.paths import CLEAN_SHUTDOWN, LOCK, OFFSET_CHECKPOINTS
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
-from kafkats.plans.rows import ActionRow, Item, PartitionKey, item_rows
+from kafkats.plans.rows import ActionRow, Item, PartitionKey, grouped, item_rows
 from kafkats.plans.run import PartitionWork, Run, journal_of, run_of, stop_file
 from kafkats.result import ALREADY
 
@@ -146,7 +146,7 @@ def refuse_unpermitted(plan: Plan) -> None:
     """
     for work in partition_works(plan, run_of(plan)):
         written = [item["file"] for item in work.items if item["action"] != "remove"]
-        permitted(Path(work.log_dir, work.partition_dir), written)
+        permitted(work.directory, written)
 
 
 def apply_partition(work: PartitionWork) -> pa.RecordBatch:
@@ -222,7 +222,7 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Note]]:
             staged = operation(work.operation).writes().stage_partition(work, lease)
             if not staged.changes:
                 return "nothing", staged.notes
-            directory = Path(work.log_dir, work.partition_dir).resolve()
+            directory = work.directory.resolve()
             vouched = work.owner_stopped
             commit(
                 directory,
@@ -240,7 +240,7 @@ def _refuse_unplanned(work: PartitionWork) -> None:
 
     Raises Refused for a link: it may lead to another file system, or to another partition.
     """
-    root, directory = Path(work.log_dir), Path(work.log_dir, work.partition_dir)
+    root, directory = Path(work.log_dir), work.directory
     with storage(directory, "looking for the partition"):
         if round_of(work.partition_dir) == 1 and directory.is_symlink():
             raise Refused(
@@ -303,9 +303,7 @@ def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Map
     place = site(area, work.partition_dir, work.run_id)
     journal = read_journal(place, DISK)
     if journal is None or journal.phase in {"undo", "undone"}:
-        raise Refused(
-            "this run was undone; make a new plan", path=Path(work.log_dir, work.partition_dir)
-        )
+        raise Refused("this run was undone; make a new plan", path=work.directory)
     _check_unchanged(work, place, journal)
     return "done" if state == "finished" else "already", journal.notes
 
@@ -315,7 +313,7 @@ def _check_unchanged(work: PartitionWork, place: Site, journal: Journal) -> None
     with storage(work.log_dir, "looking whether it is the directory of an earlier attempt"):
         check_home(place, journal, DISK)
     for step in journal.steps:
-        path = Path(work.log_dir, work.partition_dir, step.name)
+        path = work.directory / step.name
         if is_cut(step):
             if stands(step, identify(path), "new"):
                 continue
@@ -336,7 +334,7 @@ def _hash(path: Path, like: str) -> str:
 
 def summarize(actions: pa.Table) -> dict[str, Any]:
     """Return counts, bytes and the exit code of a run's ACTIONS."""
-    counted = actions.group_by(["outcome"], use_threads=False).aggregate([("file", "count")])
+    counted = grouped(actions, ["outcome"], [("file", "count")])
     outcomes = {row["outcome"]: row["file_count"] for row in counted.to_pylist()}
     whole = pc.not_equal(actions["action"], "truncate")  # of these only the tail is saved
     done = actions.filter(pc.and_(pc.equal(actions["outcome"], "done"), whole))

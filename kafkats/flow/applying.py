@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kafkats.clock import now_ms
 from kafkats.errors import Refused
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 from kafkats.flow.apply import (
     apply_partition,
     partition_works,
@@ -39,7 +39,7 @@ from kafkats.plans.proof import Proof
 from kafkats.plans.rows import PartitionKey
 from kafkats.plans.run import Run, directories, finish_run, open_run, read_run, wrote_in
 from kafkats.plans.volumes import check_volumes, other_volumes, unidentified
-from kafkats.reserving import changing
+from kafkats.reserving.runs import changing
 
 _UNDOABLE: Final = pa.schema([("undoable", pa.bool_())])
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkats.config.options import BatchLimit
 from kafkats.deployment import OPEN, Deployment
-from kafkats.errors import KafkatsError, UsageError, is_out_of_memory, memory_ran_out
+from kafkats.errors import DiskFull, KafkatsError, UsageError, is_out_of_memory, memory_ran_out
+from kafkats.logdir.outputs import refuse_output
 from kafkats.request import VERBS, Identity, LogDirectory, Request, models_of
 from kafkats.result import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
     from kafkats.flow.applying import Applied, Ended
     from kafkats.lookup.exports import Export
     from kafkats.lookup.marks import Mark
@@ -96,6 +97,10 @@ def run(
         work = work._replace(request=_reached(request, work.done))
         module = import_module(f"kafkats.flow.verbs.{request.verb}")  # each needs other packages
         module.perform(work)
+    except DiskFull as e:
+        from kafkats.flow.full_disk import told_full  # needs pyarrow
+
+        work.done.fail(told_full(e, request, work.done.log_dirs))
     except KafkatsError as e:
         work.done.fail(e)
     except Exception as e:
@@ -123,6 +128,10 @@ def _check(request: Request) -> None:
         from kafkats.compression.limit import allow
 
         allow(request.of(BatchLimit).max_batch_bytes)
+    named = [one.path for one in request.log_dirs]
+    for option, path in ((one.option, path) for one, path in request.option_paths()):
+        if option.writes:
+            refuse_output(option.flags, path, named)
     for one in request.log_dirs:
         _check_identity(one)
 

@@ -73,9 +73,9 @@ def end_partition(
         if verb == "undo":
             outcome = undo(area, partition_dir, run.run_id, owner_stopped=run.owner_stopped)
         else:
-            before = _kept_alone(place)
+            before = kept_alone(place)
             outcome = purge(area, partition_dir, run.run_id, abandon=abandon)
-            freed = before - _kept_alone(place)
+            freed = before - kept_alone(place)
     except KafkatsError as e:
         return refused_end(log_dir, partition_dir, e)
     if verb == "undo" and wrote and outcome.state == "nothing":
@@ -180,7 +180,7 @@ def marked_since(run: Run, log_dir: str, partition_dir: str) -> bool:
     return not any(stands(step, marker, "old") for step in (journal.steps if journal else ()))
 
 
-def _kept_alone(place: Site) -> int:
+def kept_alone(place: Site) -> int:
     """Return the bytes on the disk that only this run keeps for its undo."""
     with storage(place.undo, "looking what purge frees"):
         files = [path.lstat() for path in kept_files(place, DISK)]

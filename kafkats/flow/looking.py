@@ -12,9 +12,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.config import Policy
 from kafkats.config.options import Topics
-from kafkats.execution import Executor
+from kafkats.config.policy import Policy
+from kafkats.execution.executor import Executor
 from kafkats.flow.dispatch import Work, seen
 from kafkats.inspect.inventory import inventory_units
 from kafkats.inspect.known import known_rows, read_report

@@ -14,11 +14,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 from kafkats.flow.looking import partition_bytes
 from kafkats.lookup.record_scatter import CLOUDS, MOST_BYTES, cloud_unit
 from kafkats.paths import parse_partition
 from kafkats.plans.facts import write_table
+from kafkats.plans.rows import grouped
 from kafkats.search import PartitionUnit
 from kafkats.tables import TABLE, grid
 from kafkats.tables.cells import build_unit
@@ -62,10 +63,9 @@ def keep_around(
     end = min(max(times, default=0) + around_ms + 1, MOST_MS)
     if not times or begin >= end:
         return 0
-    answers = found.filter(pc.greater_equal(found["offset"], 0)).group_by(
-        ["topic", "partition"], use_threads=False
-    )
-    rows = answers.aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
+    answers = found.filter(pc.greater_equal(found["offset"], 0))
+    ends = [("offset", "min"), ("offset", "max")]
+    rows = grouped(answers, ["topic", "partition"], ends).to_pylist()
     rows.sort(
         key=lambda row: (row["offset_min"] - row["offset_max"], row["topic"], row["partition"])
     )

@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.config.settings import TopicSettings
 from kafkats.errors import CorruptPlan, KafkatsError
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 from kafkats.flow.applying import Directory, over_directories
 from kafkats.flow.ending import ENDED_AS, note_proved, phase_of
 from kafkats.flow.looking import LogStages

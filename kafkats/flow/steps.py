@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkats import clock
 from kafkats.errors import UsageError
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 if TYPE_CHECKING:
     from kafkats.plans.run import Run
@@ -23,7 +23,7 @@ def check_step(ledger: Path | None, phase: str, broker: str, topics: str) -> Non
         raise UsageError("a ledger, a phase and a broker go together: name all of them, or none")
     if ledger and topics != "*":
         raise UsageError(
-            Text(Flag("--ledger"), " records whole brokers: leave ", Flag("--topics"), " out")
+            Flag("--ledger"), " records whole brokers: leave ", Flag("--topics"), " out"
         )
     if phase:
         from kafkats.migration.state import as_phase

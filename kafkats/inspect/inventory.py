@@ -22,7 +22,7 @@ from kafkats.index.tail import read_tail
 from kafkats.inspect.torn_tails import MARKED_CLEAN, is_marked_clean
 from kafkats.logdir.identity import FileRow
 from kafkats.plans.facts import SEGMENTS, with_facts
-from kafkats.plans.rows import SegmentRow, segment_rows
+from kafkats.plans.rows import SegmentRow, grouped, segment_rows
 from kafkats.plans.settling import settled_row
 from kafkats.plans.units import Unit, unit_columns
 
@@ -43,15 +43,10 @@ def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
 def _seen(unit: Unit) -> tuple[SegmentRow, Sequence[Finding]]:
     """Return the row of facts.SEGMENTS without findings, and the findings."""
     row = unit_columns(unit, DEFAULT_RULE.name)
-    log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
-        facts, findings = read_tail(
-            f"{unit.log_dir}/{unit.partition_dir}/{log}",
-            active=unit.active,
-            live=unit.live or not unit.clean,
-        )
+        facts, findings = read_tail(unit.log, active=unit.active, live=unit.live or not unit.clean)
     except KafkatsError as e:
-        findings = (failure(log, e),)
+        findings = (failure(unit.log.name, e),)
     else:
         row = with_facts(row, facts)
         # Brokers without time indexes wrote magic 0, which has no timestamps.
@@ -132,7 +127,7 @@ def _grouped(real: pa.Table, keys: list[str]) -> list[Row]:
         "max_timestamp": _timestamps(real["max_timestamp"]),
         "rank": pc.index_in(real["worst"], pa.array(SEVERITIES)),
     })  # fmt: skip
-    groups = flat.group_by(keys, use_threads=False).aggregate([*_TOTALS.values(), ("rank", "max")])
+    groups = grouped(flat, keys, [*_TOTALS.values(), ("rank", "max")])
     return [
         {key: row[key] for key in keys}
         | {name: row[f"{column}_{how}"] for name, (column, how) in _TOTALS.items()}

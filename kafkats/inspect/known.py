@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafkats.config import TopicSettings
+from kafkats.config.settings import TopicSettings
 from kafkats.errors import UsageError, is_file
 from kafkats.evidence.judging import told_at
 from kafkats.findings import KINDS, Finding
@@ -24,7 +24,7 @@ from kafkats.plans.facts import SEGMENTS, read_table, with_findings
 from kafkats.plans.rows import FindingRow, SegmentKey, SegmentRow, key_of, segment_rows, source_log
 from kafkats.plans.units import Unit, unit_columns
 from kafkats.segment.facts import SegmentFacts, StopReason
-from kafkats.text import Command, Text
+from kafkats.text import Command
 
 _WHOLE: Final = ("full", "deep")
 _FILES: Final = ("log", "index", "timeindex", "txnindex", "snapshot")
@@ -40,7 +40,9 @@ def read_report(folder: Path) -> pa.Table:
     table = folder / "segments.parquet"
     if not is_file(table, "looking for the report"):
         raise UsageError(
-            Text("no report here: ", Command("verify", ("--report", "FOLDER")), " writes one"),
+            "no report here: ",
+            Command("verify", ("--report", "FOLDER")),
+            " writes one",
             path=folder,
         )
     return read_table(table, SEGMENTS)

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from kafkats import paths
-from kafkats.config import TopicSettings
+from kafkats.config.settings import TopicSettings
 from kafkats.errors import KafkatsError
 from kafkats.evidence.judging import told_at
 from kafkats.findings import Finding
@@ -74,11 +74,7 @@ def _segment(unit: Unit, options: VerifyOptions, settings: TopicSettings) -> tup
         return row, AFTER_UNCLEAN_STOP
     try:
         check = check_tail(
-            "/".join((
-                unit.log_dir,
-                unit.partition_dir,
-                paths.segment_file(unit.base_offset, paths.LOG),
-            )),
+            unit.log,
             active=unit.active,
             live=unit.live or not unit.clean,
             time_index_expected=unit.time_index_expected,

@@ -17,7 +17,8 @@ from typing import Final
 import pyarrow as pa
 
 from kafkats import paths
-from kafkats.config import Policy, TopicSettings
+from kafkats.config.policy import Policy
+from kafkats.config.settings import TopicSettings
 from kafkats.errors import KafkatsError, Vanished, storage
 from kafkats.evidence.judging import directory_evidence, segment_evidence, told_at
 from kafkats.evidence.looking import epochs_of
@@ -71,14 +72,13 @@ def _directory(unit: Unit, options: VerifyOptions) -> list[Finding]:
 
 def _small_files(unit: Unit, *, deep: bool) -> tuple[Finding, ...]:
     """Return findings about epochs, metadata, snapshots and aborted transactions."""
-    directory = Path(unit.log_dir, unit.partition_dir)
     if not unit.partition_dir or any(f.kind in ("vanished", "unreadable") for f in unit.findings):
         return ()
     try:
-        partition = scan_partition(directory)
-        evidence = directory_evidence(directory, unit.claims) if unit.claims else ()
+        partition = scan_partition(unit.directory)
+        evidence = directory_evidence(unit.directory, unit.claims) if unit.claims else ()
         replayed = (
-            replay_findings(partition, unit.claims, epochs_of(directory))
+            replay_findings(partition, unit.claims, epochs_of(unit.directory))
             if deep and unit.claims
             else ()
         )
@@ -97,20 +97,13 @@ def _transactions(partition: PartitionDir) -> Iterator[Finding]:
 
 def _segment(unit: Unit, options: VerifyOptions) -> tuple[SegmentRow, list[Finding]]:
     """Return the row of facts.SEGMENTS without findings, and the findings."""
-    directory = Path(unit.log_dir, unit.partition_dir)
     topic = paths.partition_name(unit.partition_dir).topic
     settings = options.policy.settings(topic)
-    log = paths.segment_file(unit.base_offset, paths.LOG)
+    log = unit.log.name
     row = unit_columns(unit, options.rule)
     try:
-        check = _check(
-            unit,
-            directory / log,
-            settings.index_interval_bytes,
-            settings.segment_index_bytes,
-            options,
-        )
-        links = _links(directory, unit.base_offset)
+        check = _check(unit, settings, options)
+        links = _links(unit.log)
     except Vanished as e:
         findings = [failure(log, e)]
     except KafkatsError as e:
@@ -126,14 +119,10 @@ def _segment(unit: Unit, options: VerifyOptions) -> tuple[SegmentRow, list[Findi
     return row, findings
 
 
-def _links(directory: Path, base_offset: int) -> list[str]:
+def _links(log: Path) -> list[str]:
     """Return the kinds of indexes that are symbolic links. Raises StorageFailed."""
-    with storage(directory, "looking for symbolic links"):
-        return [
-            kind
-            for kind in _INDEXES
-            if (directory / paths.segment_file(base_offset, kind)).is_symlink()
-        ]
+    with storage(log.parent, "looking for symbolic links"):
+        return [kind for kind in _INDEXES if log.with_suffix(kind).is_symlink()]
 
 
 def evidence_of(
@@ -144,10 +133,9 @@ def evidence_of(
         return iter(())
     tiered = unit.claims.tiered or bool(settings.remote_storage_enable)
     claims = unit.claims if tiered == unit.claims.tiered else unit.claims._replace(tiered=tiered)
-    directory = _directory_of(unit.log_dir, unit.partition_dir)
     compacted = "compact" in (settings.cleanup_policy or ())
     return segment_evidence(
-        directory,
+        unit.directory,
         claims,
         facts,
         found,
@@ -156,35 +144,28 @@ def evidence_of(
     )
 
 
-@lru_cache(maxsize=1024)
-def _directory_of(log_dir: str, partition_dir: str) -> Path:
-    return Path(log_dir, partition_dir)
-
-
-def _check(
-    unit: Unit, log: Path, interval: int | None, index_bytes: int | None, options: VerifyOptions
-) -> SegmentCheck:
+def _check(unit: Unit, settings: TopicSettings, options: VerifyOptions) -> SegmentCheck:
     def check(interval: int | None) -> SegmentCheck:
         return check_segment(
-            log,
+            unit.log,
             rule=RULES[options.rule],
             index_interval_bytes=interval,
-            segment_index_bytes=index_bytes,
+            segment_index_bytes=settings.segment_index_bytes,
             deep=options.deep,
             active=unit.active,
             live=unit.live or not unit.clean,
             next_base_offset=None if unit.active else unit.next_base_offset,
         )
 
-    checked = check(interval)
+    checked = check(settings.index_interval_bytes)
     if checked.interval_from != DEFAULT or not (
         checked.built.offset_index or checked.facts.batches > 1
     ):
         return checked
     # This segment's index does not show the interval. Its neighbours have the same topic setting.
-    with storage(log.parent, "looking at it"):
-        mtime_ns = log.parent.stat().st_mtime_ns
-    beside = interval_of_partition(log.parent, mtime_ns)
+    with storage(unit.directory, "looking at it"):
+        mtime_ns = unit.directory.stat().st_mtime_ns
+    beside = interval_of_partition(unit.directory, mtime_ns)
     if beside in (None, checked.index_interval_bytes):
         return checked
     return replace(check(beside), interval_from=INFERRED)
@@ -275,10 +256,9 @@ def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding
 def overlap_of(unit: Unit, facts: SegmentFacts) -> Iterator[Finding]:
     """Yield the finding for a segment that ends above the next one's base offset."""
     if not unit.active and facts.last_offset >= unit.next_base_offset:
-        log = paths.segment_file(unit.base_offset, paths.LOG)
         yield Finding(
             "overlap",
-            log,
+            unit.log.name,
             "ends above the next segment's base offset",
             expected=f"below {unit.next_base_offset}",
             found=str(facts.last_offset),

@@ -28,11 +28,10 @@ from kafkats.errors import Changed, Refused, storage
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Journal, Note, Step, advance, read_journal, write_journal
-from kafkats.logdir.lease import Lease, check_lease, claim, exclusive, fence
+from kafkats.logdir.lease import Lease, check_lease, exclusive, fence
 from kafkats.logdir.resume_checks import check_home, check_way_back, refuse_beside_unfinished
 from kafkats.logdir.staging import (
     Change,
-    Remove,
     Replace,
     Truncate,
     check_identities,
@@ -45,19 +44,6 @@ from kafkats.logdir.staging import (
 from kafkats.logdir.swap import Source, check_standing, drive, keep_old, kept_old
 from kafkats.logdir.tails import is_cut
 from kafkats.logdir.workarea import Site, WorkArea, site
-
-__all__ = [
-    "Change",
-    "Outcome",
-    "Remove",
-    "Replace",
-    "Truncate",
-    "claim",
-    "commit",
-    "purge",
-    "resume",
-    "undo",
-]
 
 
 class Outcome(NamedTuple):

@@ -10,6 +10,7 @@ from functools import reduce
 
 import numpy as np
 
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.segment.headers import Rows
 
@@ -33,8 +34,6 @@ class ReplayedEpochs:
 
     def add(self, rows: Rows) -> None:
         """Add batches, in order."""
-        from kafkats.kernels import headers as k
-
         rows = rows[rows[:, k.LEADER_EPOCH] >= 0]
         if not len(rows):
             return
@@ -63,8 +62,6 @@ class ReplayedEpochs:
 
         An epoch above all of the checkpoint is one that it does not have yet.
         """
-        from kafkats.kernels import headers as k
-
         if not self._checkpoint:
             return False
         starts = np.array([entry.start_offset for entry in self._checkpoint])
@@ -84,8 +81,6 @@ def epochs_begun(rows: Rows, latest: int) -> Iterator[EpochStart]:
 
     Batches of older formats have the epoch -1 and begin none.
     """
-    from kafkats.kernels import headers as k
-
     epochs = rows[:, k.LEADER_EPOCH]
     highest = np.maximum.accumulate(np.append(latest, epochs))
     for n in np.flatnonzero(highest[1:] > highest[:-1]).tolist():

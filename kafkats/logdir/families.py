@@ -29,13 +29,13 @@ from kafkats.hashes import SHA256, hash_bytes
 from kafkats.index import txn_index
 from kafkats.index.build import Built, IndexBuilder, first_offset_reader, with_first_offset
 from kafkats.index.entries import Entries
-from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.journal import Note
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.producers import snapshot_at
 from kafkats.logdir.snapshot import read_snapshot
+from kafkats.logdir.staging import Change, Remove, Replace
 from kafkats.segment.copying import copy_range
 from kafkats.segment.reader import open_segment, open_source
 from kafkats.segment.walk import walk
@@ -87,8 +87,8 @@ def stage_families(
     changes: list[Change] = []
     with ThreadPoolExecutor(2) as beside:
         for part in parts:
-            log = directory / paths.segment_file(part.source, paths.LOG)
-            staged = lease.staged(paths.segment_file(part.base_offset, paths.LOG))
+            log = directory / paths.segment_file(part.source)
+            staged = lease.staged(paths.segment_file(part.base_offset))
             # This hashes the old log's bytes during the copy. Reading the copy back proves that it
             # has the same bytes.
             digest = beside.submit(_hash, log, part)

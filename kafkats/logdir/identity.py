@@ -118,7 +118,7 @@ def model_of(directory: Path, name: str, existing: set[str]) -> str:
     them exists.
     """
     segment = paths.parse_segment_file(name)
-    log = paths.segment_file(segment.base_offset, paths.LOG) if segment else ""
+    log = paths.segment_file(segment.base_offset) if segment else ""
     last = max((other for other in existing if other.endswith(paths.LOG)), default="")
     checkpoint = max((other for other in existing if other.endswith("-checkpoint")), default="")
     swap = max((other for other in existing if other.endswith(f"{paths.LOG}.swap")), default="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -55,6 +56,35 @@ def locate(path: str | os.PathLike[str]) -> Place:
         return _segment(where)
 
 
+def log_dir_above(path: str | os.PathLike[str], *, by_partitions: bool = False) -> Path | None:
+    """Return the log directory that `path` is or lies in, links followed; None if there is none.
+
+    It has a root's files. With `by_partitions` a directory with nothing but partitions counts, too,
+    as does a partition that was copied elsewhere. Raises StorageFailed.
+    """
+    with errors.storage(path, "looking for a log directory above it"):
+        real = Path(os.path.realpath(path))  # resolve() raises RuntimeError for a loop
+        for above in (real, *real.parents):
+            if any((above / name).exists() for name in _ROOT_SIGNS):
+                return above
+            if by_partitions and (_only_partitions(above) or _is_partition(above)):
+                return _root_above(above) or above
+    return None
+
+
+def _only_partitions(where: Path) -> bool:
+    """Return whether a directory has partitions, and nothing else. It may not be readable."""
+    found = False
+    with suppress(OSError), os.scandir(where) as entries:
+        for entry in entries:
+            if entry.name in (paths.LOCK, _LOST_AND_FOUND):
+                continue
+            if not _is_partition(where / entry.name):
+                return False
+            found = True
+    return found
+
+
 def is_empty_root(path: str | os.PathLike[str]) -> bool:
     """Return whether `path` is a directory without files, as the mount point of a new disk is.
 
@@ -90,7 +120,7 @@ def _segment(where: Path) -> Place:
     if (
         not where.is_file()
         or parsed is None
-        or where.name != paths.segment_file(parsed.base_offset, paths.LOG)
+        or where.name != paths.segment_file(parsed.base_offset)
     ):
         raise UsageError(
             "is neither a directory nor a segment (a file named like 00000000000000000000.log); "

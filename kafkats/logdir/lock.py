@@ -30,7 +30,7 @@ from kafkats import paths
 from kafkats.errors import KafkatsError, Locked, NotPermitted, Refused, storage
 from kafkats.logdir.location import locate
 from kafkats.logdir.mounts import mount_of
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 _FLOCK: Final = struct.Struct("hhqqi4x")
 """struct flock of 64-bit Linux: type, whence, start, length, pid."""
@@ -135,10 +135,8 @@ def hold_shared(root: str | os.PathLike[str], owner_stopped: bool = False) -> Ge
     distrust = held.distrust if held else _distrust(root)
     if distrust and not owner_stopped:
         raise Refused(
-            Text(
-                f"{distrust}; if its broker is stopped, say so: ",
-                Flag("--owner-stopped", "owner_stopped"),
-            ),
+            f"{distrust}; if its broker is stopped, say so: ",
+            Flag("--owner-stopped", "owner_stopped"),
             path=root,
         )
     with storage(path, "locking"), _mutex:

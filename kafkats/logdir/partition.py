@@ -160,7 +160,7 @@ def log_bases(directory: Path) -> list[int]:
     return sorted(
         one.base_offset
         for name, one in logs.items()
-        if one and name == paths.segment_file(one.base_offset, paths.LOG)
+        if one and name == paths.segment_file(one.base_offset)
     )
 
 
@@ -311,7 +311,7 @@ def _segments(
     has_log = any(paths.LOG in files for files in families.values())
     segments = []
     for base, files in sorted(families.items()):
-        if paths.LOG not in files and paths.segment_file(base, paths.LOG) not in links:
+        if paths.LOG not in files and paths.segment_file(base) not in links:
             _look_again(folder, base, files, has_log, findings)
         if paths.LOG in files:
             segments.append(SegmentFiles(base, files))
@@ -328,7 +328,7 @@ def _look_again(
     It was created or deleted meanwhile, or is missing. A snapshot needs no segment of its own:
     brokers write one at each roll and one at the log end.
     """
-    late = _facts_of(folder, paths.segment_file(base, paths.LOG))
+    late = _facts_of(folder, paths.segment_file(base))
     if late is not None:
         files[paths.LOG] = late
         return

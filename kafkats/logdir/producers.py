@@ -26,6 +26,7 @@ from kafkats.errors import CorruptBatch, CorruptFile, KafkatsError, storage
 from kafkats.formats import dispatch
 from kafkats.formats.control import ControlType, decode_control_type, decode_coordinator_epoch
 from kafkats.formats.v2 import CONTROL_BIT, TRANSACTIONAL_BIT
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.snapshot import ProducerEntry, encode_snapshot, read_snapshot
 from kafkats.segment.headers import Rows, batch_headers
 from kafkats.segment.reader import Source, open_source
@@ -99,7 +100,7 @@ def producers_at(directory: Path, offset: int, *, mapped: bool = False) -> Produ
     for base, following in zip(bases, [*bases[1:], None], strict=True):
         if base >= offset or (following is not None and following <= start):
             continue
-        log = directory / paths.segment_file(base, paths.LOG)
+        log = directory / paths.segment_file(base)
         with open_source(log, mapped=mapped) as source:
             try:
                 replay(known, source, from_offset=start, to_offset=offset)
@@ -126,8 +127,6 @@ def replay(
 
     Raises CorruptBatch with its position, Changed, StorageFailed.
     """
-    from kafkats.kernels import headers as k
-
     for rows in batch_headers(source, producers_only=True):
         last = rows[:, k.LAST_OFFSET]
         advance(known, rows[(last >= from_offset) & (last < to_offset)], source)
@@ -139,8 +138,6 @@ def advance(known: Producers, rows: Rows, source: Source, tell: Tell | None = No
     `tell` is called in order with each batch that may change a producer. Raises CorruptBatch with
     its position, StorageFailed.
     """
-    from kafkats.kernels import headers as k
-
     for row in _telling(rows).tolist():
         before = known.get(row[k.PRODUCER_ID]) or ProducerEntry(
             row[k.PRODUCER_ID], -1, -1, -1, 0, -1, -1, -1
@@ -164,8 +161,6 @@ def _telling(rows: Rows) -> Rows:
     In a run of like batches of one producer these are the first, which may open a transaction, and
     the last. Every control batch is kept.
     """
-    from kafkats.kernels import headers as k
-
     order = np.argsort(rows[:, k.PRODUCER_ID], kind="stable")
     kinds = rows[order][:, [k.PRODUCER_ID, k.PRODUCER_EPOCH, k.ATTRIBUTES, k.COUNT]]
     kinds[:, 2] &= CONTROL_BIT | TRANSACTIONAL_BIT
@@ -179,8 +174,6 @@ def _telling(rows: Rows) -> Rows:
 
 
 def after_data(producer: ProducerEntry, row: Sequence[int]) -> ProducerEntry:
-    from kafkats.kernels import headers as k
-
     transactional = row[k.ATTRIBUTES] & TRANSACTIONAL_BIT
     if producer.txn_first_offset >= 0 and not transactional:
         raise CorruptBatch(
@@ -206,8 +199,6 @@ def _last_sequence(first: int, delta: int) -> int:
 
 
 def read_marker(row: Sequence[int], source: Source) -> Marker:
-    from kafkats.kernels import headers as k
-
     position = row[k.AT]
     data = source.read(position, row[k.SIZE])
     try:
@@ -226,8 +217,6 @@ def read_marker(row: Sequence[int], source: Source) -> Marker:
 
 
 def after_marker(producer: ProducerEntry, row: Sequence[int], marker: Marker) -> ProducerEntry:
-    from kafkats.kernels import headers as k
-
     kept: Mapping[str, int] = {} if row[k.PRODUCER_EPOCH] == producer.producer_epoch else _NO_BATCH
     return producer._replace(
         producer_epoch=row[k.PRODUCER_EPOCH],

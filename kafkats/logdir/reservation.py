@@ -40,7 +40,7 @@ from kafkats.errors import (
 from kafkats.logdir import strict_json
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.workarea import WorkArea, make_area, work_area, write_durably
-from kafkats.text import Command, Text
+from kafkats.text import Command
 
 _VERSION: Final = 1
 _LONGEST_HOLDER: Final = 5000
@@ -244,11 +244,9 @@ def read_reservation(area: WorkArea, *, disk: Disk = DISK) -> Reservation | None
 def refusal(area: WorkArea, standing: Reservation, more: str = "") -> Reserved:
     """Return the error for everyone but the holder. `more` says more of the reservation."""
     return Reserved(
-        Text(
-            f"reserved by {in_words(standing)}{more}: wait for its end or answer its question,"
-            " or break the reservation: ",
-            _how_to_release(area),
-        ),
+        f"reserved by {in_words(standing)}{more}: wait for its end or answer its question,"
+        " or break the reservation: ",
+        _how_to_release(area),
         path=area.root,
         holders=[Holder(str(area.root), standing.holder, standing.until_ms)],
     )
@@ -311,10 +309,8 @@ def _read(area: WorkArea, disk: Disk) -> Reservation | None:
     except (BadInput, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         why = e.reason if isinstance(e, BadInput) else str(e)
         raise CorruptFile(
-            Text(
-                f"not a reservation: {why}; if nobody is about to change {area.root}: ",
-                _how_to_release(area),
-            ),
+            f"not a reservation: {why}; if nobody is about to change {area.root}: ",
+            _how_to_release(area),
             path=path,
         ) from e
     return one

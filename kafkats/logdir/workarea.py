@@ -25,6 +25,7 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -172,6 +173,14 @@ def site(area: WorkArea, partition: str, run_id: str) -> Site:
     if partition not in _ROOT_FOLDERS and paths.parse_partition(partition) is None:
         raise UsageError(f"not a partition directory's name: {partition!r}")
     return Site(area, partition, run_id)
+
+
+def runs_in(area: WorkArea) -> Iterator[Site]:
+    """Yield the sites of all runs in a work area. Raises OSError."""
+    partitions = {folder: partition for partition, folder in _ROOT_FOLDERS.items()}
+    for run in area.path.glob("*/runs/*"):
+        folder = run.parent.parent.name
+        yield Site(area, partitions.get(folder, folder), run.name)
 
 
 def make_run(place: Site, disk: Disk) -> None:

@@ -51,7 +51,7 @@ def _is_stamped(directory: Path) -> bool:
     try:
         with storage(directory, "looking"):
             for base in reversed(log_bases(directory)):
-                head = _head(directory / paths.segment_file(base, paths.LOG))
+                head = _head(directory / paths.segment_file(base))
                 if head:
                     at = _ATTRIBUTES_AT.get(head[MAGIC_AT], -1)
                     return at >= 0 and bool(head[at] & _TYPE_BIT)

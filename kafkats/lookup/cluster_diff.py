@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from kafkats.errors import BadInput, UsageError
 from kafkats.lookup.consumer_groups import Committed
 from kafkats.lookup.marks import Mark, settled
+from kafkats.plans.rows import grouped
 
 DIFF: Final = pa.schema([
     ("topic", pa.string()),
@@ -171,24 +172,19 @@ def by_partition(rows: pa.Table) -> pa.Table:
         ("shift", "max"),
         ("again", "max"),
     ]
-    sums = pa.table(columns).group_by(["topic", "partition"], use_threads=False).aggregate(wanted)
-    named = {
-        "again_count": "times",
-        "shift_min": "least_shift",
-        "shift_max": "most_shift",
-        "again_max": "most_again",
+    sums = grouped(pa.table(columns), ["topic", "partition"], wanted)
+    found = {name: sums[f"{name}_sum"] for name in counted} | {
+        "topic": sums["topic"],
+        "partition": sums["partition"],
+        "times": sums["again_count"],
+        "least_shift": sums["shift_min"].fill_null(0),
+        "most_shift": sums["shift_max"].fill_null(0),
+        "most_again": sums["again_max"],
     }
-    sums = sums.rename_columns([
-        named.get(name, name.removesuffix("_sum")) for name in sums.column_names
+    return pa.table(found, schema=BY_PARTITION).sort_by([
+        ("topic", "ascending"),
+        ("partition", "ascending"),
     ])
-    for name in ("least_shift", "most_shift"):
-        sums = sums.set_column(sums.schema.get_field_index(name), name, sums[name].fill_null(0))
-    return (
-        sums
-        .select(BY_PARTITION.names)
-        .cast(BY_PARTITION)
-        .sort_by([("topic", "ascending"), ("partition", "ascending")])
-    )
 
 
 def _equal(sorted_keys: Ints, keys: Ints) -> Ints:
@@ -279,17 +275,10 @@ def _check(margin_ms: int) -> None:
 def _aligned(first: pa.Table, second: pa.Table) -> _Both:
     one, other = _plain(first), _plain(second)
     keys = pa.concat_tables([one.select(_COLUMNS[:2]), other.select(_COLUMNS[:2])])
-    grouped = (
-        keys
-        .group_by(list(_COLUMNS[:2]), use_threads=False)
-        .aggregate([])
-        .sort_by([(name, "ascending") for name in _COLUMNS[:2]])
-    )
-    partitions = list(
-        zip(grouped["topic"].to_pylist(), grouped["partition"].to_pylist(), strict=True)
-    )
+    pairs = grouped(keys, _COLUMNS[:2]).sort_by([(name, "ascending") for name in _COLUMNS[:2]])
+    partitions = list(zip(pairs["topic"].to_pylist(), pairs["partition"].to_pylist(), strict=True))
     topics = sorted({topic for topic, _ in partitions})
-    known = _codes(grouped, topics)
+    known = _codes(pairs, topics)
     return _Both(partitions, _sorted(one, topics, known), _sorted(other, topics, known))
 
 

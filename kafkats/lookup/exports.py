@@ -235,7 +235,7 @@ def _spark_by_timestamp(request: _Request) -> Export:
         "Kafka's clients ask for no time before 1970, and the answer is a record from then:"
         " take spark-offsets",
     )
-    without = [mark for mark in starts if not mark.broker or mark.offset < 0]
+    without = _unknown_to_brokers(starts)
     if missing == "fail":
         _refuse(
             [m for m in without if m.reason != "past-end"],
@@ -249,13 +249,16 @@ def _spark_by_timestamp(request: _Request) -> Export:
         options["startingOffsetsByTimestampStrategy"] = "latest"
     if ends is not None:
         options["endingOffsetsByTimestamp"] = _per_partition(_times(ends))
-    notes = [Note(m.topic, m.partition, "start", m.reason, LATEST) for m in without]
-    notes += [
-        Note(m.topic, m.partition, "end", m.reason, LATEST)
-        for m in ends or []
-        if not m.broker or m.offset < 0
+    notes = [
+        Note(mark.topic, mark.partition, side, mark.reason, LATEST)
+        for side, marks in (("start", without), ("end", _unknown_to_brokers(ends or [])))
+        for mark in marks
     ]
     return Export(_options_text(options), len(starts), notes)
+
+
+def _unknown_to_brokers(marks: Iterable[Mark]) -> list[Mark]:
+    return [mark for mark in marks if not mark.broker or mark.offset < 0]
 
 
 def _times(marks: Iterable[Mark]) -> list[_Filled]:

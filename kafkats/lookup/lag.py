@@ -104,7 +104,7 @@ def _failed(positions: list[_Position]) -> bool:
 def _searched(committed: Sequence[Committed], unit: search.PartitionUnit) -> list[_Position]:
     try:
         with search.open_unit(unit) as partition:
-            newest = search.find_exact(partition, search.MAX_TIMESTAMP, depth="tail").timestamp
+            newest = search.find_exact(partition, search.Word.MAX_TIMESTAMP, depth="tail").timestamp
             return [_position(partition, one.offset, newest) for one in committed]
     except KafkatsError as e:
         return [_Position("unreadable", str(e))] * len(committed)
@@ -169,26 +169,12 @@ def lag_by_table(committed: Iterable[Committed], view: View, *, now_ms: int) -> 
 def _by_cells(committed: Iterable[Committed], view: View) -> Iterator[tuple[Committed, _Position]]:
     columns = ("timestamp", "offset", "record_timestamp", "log_start_offset", "log_end_offset")
     cells = {name: np.asarray(view.rows[name].to_numpy(), np.int64) for name in columns}
-    slices = _slices(view)
     for one in committed:
-        rows = slices.get((one.topic, one.partition))
+        rows = view.slices.get((one.topic, one.partition))
         if rows is None:
             yield one, _Position("no-partition")
             continue
         yield one, _by_cell(one.offset, {name: column[rows] for name, column in cells.items()})
-
-
-def _slices(view: View) -> dict[tuple[str, int], slice]:
-    """Return the slice of each partition's rows. The rows are sorted by partition."""
-    numbers = view.rows["partition"].to_numpy()
-    topics = view.rows["topic"].combine_chunks()
-    codes = (topics.chunk(0) if isinstance(topics, pa.ChunkedArray) else topics).indices.to_numpy()
-    changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(numbers) != 0)) + 1
-    bounds = [0, *changes.tolist(), len(numbers)]
-    return {
-        key: slice(begin, end)
-        for key, begin, end in zip(view.partitions, bounds, bounds[1:], strict=False)
-    }
 
 
 def _by_cell(offset: int, cells: dict[str, NDArray[np.int64]]) -> _Position:

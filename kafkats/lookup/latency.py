@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from kafkats import paths, search
 from kafkats.errors import KafkatsError
 from kafkats.formats import v2
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.steady import steady
 from kafkats.segment.headers import batch_headers
 
@@ -87,9 +88,7 @@ def _of_partition(unit: search.PartitionUnit) -> list[Row]:
     reason = unit.hidden
     try:
         if not reason:
-            with search.Partition(
-                unit.path, log_start_offset=unit.log_start_offset, clean=unit.clean, live=unit.live
-            ) as partition:
+            with search.open_unit(unit) as partition:
                 for segment in partition.segments:
                     appended, written, equal, without = _of_segment(segment)
                     by_append.append(appended)
@@ -125,8 +124,6 @@ def _of_segment(segment: search.Segment) -> tuple[NDArray[np.int64], NDArray[np.
 
     The counts are those of batches with equal times and of batches without a CreateTime.
     """
-    from kafkats.kernels import headers as k
-
     source = segment.log.source
     delays: list[NDArray[np.int64]] = []
     same = unknown = 0

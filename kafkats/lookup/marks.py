@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 from kafkats.clock import utc_text
 from kafkats.config.topics import topic_filter
 from kafkats.errors import BadInput, UsageError
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +87,7 @@ def find_marks(
     if table is not None:
         return read_marks(table, at, until, topics=topics, limits=limits)
     if limits is not None:
-        raise UsageError(Text(Flag("--logs"), " goes with a TABLE only"))
+        raise UsageError(Flag("--logs"), " goes with a TABLE only")
     from kafkats.search.answers import Word
 
     rows = look(
@@ -281,12 +281,12 @@ def _bounds(views: Iterable[View]) -> dict[tuple[str, int], tuple[int, int]]:
     """Return log start and log end of each partition, the largest in any row, sorted."""
     import pyarrow as pa
 
+    from kafkats.plans.rows import grouped
+
     columns = ["topic", "partition", "log_start_offset", "log_end_offset"]
     rows = pa.concat_tables([view.rows.select(columns) for view in views]).unify_dictionaries()
     rows = rows.set_column(0, "topic", rows["topic"].cast(pa.string()))
-    largest = rows.group_by(columns[:2], use_threads=False).aggregate([
-        (name, "max") for name in columns[2:]
-    ])
+    largest = grouped(rows, columns[:2], [(name, "max") for name in columns[2:]])
     bounds = {
         (row["topic"], row["partition"]): (row["log_start_offset_max"], row["log_end_offset_max"])
         for row in largest.to_pylist()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths, search
-from kafkats.config import Policy, magic_of, parse_time
+from kafkats.config.policy import Policy
+from kafkats.config.values import magic_of, parse_time
 from kafkats.counts import counted
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, INDEX_INTERVAL_BYTES, SEARCH_RULES
@@ -29,6 +31,7 @@ from kafkats.lookup.options import HIGH_WATERMARKS, HOW
 from kafkats.plans.dialect_hook import dialect as dialect_of
 from kafkats.plans.dialects import read_as
 from kafkats.plans.facts import DIRECTORY
+from kafkats.plans.rows import grouped
 from kafkats.plans.units import Unit, list_units, unseen
 from kafkats.search import PartitionUnit
 from kafkats.text import Flag, Text
@@ -134,30 +137,20 @@ def lookup_partitions(
 
 
 def _listed(units: Iterable[Unit]) -> Iterator[PartitionUnit]:
-    about: Unit | None = None
-    segment: Unit | None = None
-    for unit in units:
-        if about is None or (unit.log_dir, unit.partition_dir) != (
-            about.log_dir,
-            about.partition_dir,
-        ):
-            yield from _partition(about, segment)
-            about, segment = unit, None
-        if segment is None and unit.base_offset >= 0:
-            segment = unit
-    yield from _partition(about, segment)
+    for _, group in groupby(units, key=lambda unit: (unit.log_dir, unit.partition_dir)):
+        about = next(group)
+        segments = (unit for unit in chain([about], group) if unit.base_offset >= 0)
+        yield from _partition(about, next(segments, about))
 
 
-def _partition(about: Unit | None, segment: Unit | None) -> Iterator[PartitionUnit]:
-    if about is None:
-        return
+def _partition(about: Unit, facts: Unit) -> Iterator[PartitionUnit]:
+    """Yield the partition of a directory that brokers serve. `facts` is its first segment."""
     name = paths.parse_partition(about.partition_dir)
     if name is not None and name.state:
         return  # a copy in progress: another directory is served
     hidden = "; ".join(f"{finding.file}: {finding.reason}" for finding in unseen(about))
     if not about.partition_dir and not hidden:
         return
-    facts = segment or about
     yield PartitionUnit(
         about.log_dir,
         about.partition_dir,
@@ -233,12 +226,9 @@ def above_high_watermark(rows: pa.Table) -> dict[str, int]:
     Only partitions with such offsets are included. `rows` are of LOOKUP.
     """
     rows = rows.filter(pc.greater(rows["above_high_watermark"], 0))
-    counts = (
-        rows
-        .group_by(["log_dir", "partition_dir"], use_threads=False)
-        .aggregate([("above_high_watermark", "max")])
-        .to_pylist()
-    )
+    counts = grouped(
+        rows, ["log_dir", "partition_dir"], [("above_high_watermark", "max")]
+    ).to_pylist()
     twice = len({row["partition_dir"] for row in counts}) < len(counts)
     return {
         str(Path(row["log_dir"], row["partition_dir"])) if twice else row["partition_dir"]: row[
@@ -326,7 +316,7 @@ def _answer(partition: search.Partition, target: search.Target, options: LookupO
             differs = "no-such-word"
         elif (
             differs
-            and target == search.MAX_TIMESTAMP
+            and target == search.Word.MAX_TIMESTAMP
             and kafka.timestamp == exact.timestamp
             and not rule.record_of_maximum
         ):

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kafkats.clock import DAY_MS
@@ -19,7 +18,7 @@ from kafkats.counts import counted
 from kafkats.lookup.marks import Mark
 from kafkats.lookup.record_scatter import LATE, Cloud
 from kafkats.plans.figure import begin_figure, date_axis, short, state_legend
-from kafkats.tables import Manifest, OpenRun, View, busiest, closed
+from kafkats.tables import Manifest, OpenRun, Steps, View, busiest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,12 +54,12 @@ def plot_staircase(
     """
     figure, save = begin_figure()
     chosen = busiest(view.rows)
-    drawn = {key: cells for key in chosen if len((cells := _cells(view, key))[0])}
+    drawn = {key: steps for key in chosen if len((steps := view.steps(*key)).begins)}
     down = max(-(-len(drawn) // 2), 1)
     figure.set_size_inches(12.0, 1.4 + 2.2 * down)
-    for number, (key, cells) in enumerate(drawn.items()):
+    for number, (key, steps) in enumerate(drawn.items()):
         axes = figure.add_subplot(down, min(len(drawn), 2), number + 1)
-        _stairs(axes, *cells, clouds.get(key), view.step_ms)
+        _stairs(axes, steps, clouds.get(key), view.step_ms)
         _show_marks(
             axes, [mark for mark in marks if (mark.topic, mark.partition) == key and not mark.word]
         )
@@ -96,30 +95,12 @@ def _label_axes(axes: Axes, key: tuple[str, int]) -> None:
     date_axis(axes)
 
 
-def _cells(view: View, key: tuple[str, int]) -> tuple[Ints, Ints]:
-    """Return times and offsets of a partition's closed cells."""
-    topic, partition = key
-    mine = pc.and_(
-        pc.equal(view.rows["topic"].cast("string"), topic),
-        pc.equal(view.rows["partition"], partition),
-    )
-    rows = view.rows.filter(mine)
-    rows = rows.filter(closed(rows))
-    return rows["timestamp"].to_numpy(), rows["offset"].to_numpy()
-
-
-def _stairs(axes: Axes, times: Ints, offsets: Ints, cloud: Cloud | None, step_ms: int) -> None:
-    """Draw the closed cells of a partition, at least one."""
-    # One point per change is enough. The line breaks where cells are missing.
-    edges = np.flatnonzero(
-        np.concatenate(([True], (np.diff(offsets) != 0) | (np.diff(times) != step_ms)))
-    )
-    ends = np.append(edges[1:], len(times)) - 1
-    left, right = (
-        np.clip(ms, _EARLIEST_MS, _LATEST_MS) for ms in (times[edges], times[ends] + step_ms)
-    )
-    axes.hlines(offsets[edges], _moments(left), _moments(right), color="#0072b2", linewidth=1.5)
-    shown = _NONE if cloud is None else _inside(cloud, int(times.min()), int(times.max()) + step_ms)
+def _stairs(axes: Axes, steps: Steps, cloud: Cloud | None, step_ms: int) -> None:
+    """Draw the steps of a partition, at least one. The line breaks where cells are missing."""
+    left, right = (np.clip(ms, _EARLIEST_MS, _LATEST_MS) for ms in (steps.begins, steps.ends))
+    axes.hlines(steps.offsets, _moments(left), _moments(right), color="#0072b2", linewidth=1.5)
+    begin, end = int(steps.begins.min()), int(steps.ends.max())
+    shown = _NONE if cloud is None else _inside(cloud, begin, end)
     if cloud is not None and len(shown):
         axes.plot(
             _moments(cloud.timestamp[shown]),

@@ -109,18 +109,9 @@ def cloud_unit(unit: PartitionUnit, from_ms: int, to_ms: int) -> pa.RecordBatch:
     if name is None:
         return pa.RecordBatch.from_pylist([], CLOUDS)
     cloud, error = read_cloud(unit.path, from_ms, to_ms)
-    columns = (
-        [name.topic],
-        [name.partition],
-        [cloud.timestamp],
-        [cloud.offset],
-        [cloud.late],
-        [error],
-    )
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, CLOUDS, strict=True)],
-        schema=CLOUDS,
-    )
+    values = (name.topic, name.partition, *cloud, error)
+    columns = [pa.array([one], field.type) for one, field in zip(values, CLOUDS, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=CLOUDS)
 
 
 def clouds_in(rows: pa.Table) -> dict[tuple[str, int], Cloud]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, TypedDict
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from kafkats.errors import KafkatsError
 from kafkats.findings import KINDS, Finding, failure
 from kafkats.formats.model import TimestampType
 from kafkats.plans.facts import DIRECTORY
+from kafkats.plans.rows import grouped
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, unseen
 from kafkats.segment.census import Census, take_census
@@ -96,13 +96,7 @@ def census_unit(unit: Unit, *, deep: bool = False) -> pa.RecordBatch:
 
 def _rows(unit: Unit, deep: bool) -> Iterator[Row]:
     name = paths.partition_name(unit.partition_dir)
-    where: Row = {
-        "log_dir": unit.log_dir,
-        "partition_dir": unit.partition_dir,
-        "topic": name.topic,
-        "partition": name.partition,
-        "base_offset": unit.base_offset,
-    }
+    where: Row = unit.key._asdict() | {"topic": name.topic, "partition": name.partition}
     if unit.base_offset < 0:
         _, _, findings, _ = settled(unit, lambda now: (None, tuple(unseen(now))))
         yield from (where | _problem(finding.kind, finding.reason) for finding in findings)
@@ -113,10 +107,10 @@ def _rows(unit: Unit, deep: bool) -> Iterator[Row]:
     yield from (where | row for row in _rest(census, findings, now.bytes))
 
 
-def look_at_formats(unit: Unit, log: str, *, deep: bool, upto: int = 0) -> Census:
-    """Take the census of the unit's segment, whose .log is named `log`. Raises as `take_census`."""
+def look_at_formats(unit: Unit, *, deep: bool, upto: int = 0) -> Census:
+    """Take the census of the unit's segment. Raises as `take_census`."""
     return take_census(
-        Path(unit.log_dir, unit.partition_dir, log),
+        unit.log,
         unit.base_offset,
         active=unit.active,
         clean=unit.clean,
@@ -127,11 +121,10 @@ def look_at_formats(unit: Unit, log: str, *, deep: bool, upto: int = 0) -> Censu
 
 
 def _census(unit: Unit, deep: bool) -> tuple[Census | None, tuple[Finding, ...]]:
-    log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
-        census = look_at_formats(unit, log, deep=deep)
+        census = look_at_formats(unit, deep=deep)
     except KafkatsError as e:
-        return None, (failure(log, e),)
+        return None, (failure(unit.log.name, e),)
     return census, census.findings
 
 
@@ -197,7 +190,7 @@ def group_census(census: pa.Table, by: str) -> list[dict[str, str | int | float]
 def _summed(census: pa.Table, keys: list[str]) -> pa.Table:
     sums = [(name, "sum") for name in ("bytes", "batches", "records", *_FLAGS)]
     counts = [("base_offset", "count"), ("records", "min")]
-    return census.combine_chunks().group_by(keys, use_threads=False).aggregate([*sums, *counts])
+    return grouped(census.combine_chunks(), keys, [*sums, *counts])
 
 
 def _where_at_least(census: pa.Table, name: str, least: int) -> pa.Table:
@@ -227,14 +220,8 @@ def summarize(census: pa.Table) -> Summary:
         census.filter(pc.not_equal(census["problem"], ""))["problem"]
     ).to_pylist()
     return {
-        "segments": len(
-            real.group_by(
-                ["log_dir", "partition_dir", "base_offset"], use_threads=False
-            ).aggregate([])
-        ),
-        "partitions": len(
-            real.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([])
-        ),
+        "segments": len(grouped(real, ["log_dir", "partition_dir", "base_offset"])),
+        "partitions": len(grouped(real, ["log_dir", "partition_dir"])),
         "log_bytes": sum(row["bytes_sum"] for row in magics.values()),
         "magic_bytes": [magics[m]["bytes_sum"] if m in magics else 0 for m in range(3)],
         "magic_batches": [magics[m]["batches_sum"] if m in magics else 0 for m in range(3)],
@@ -294,7 +281,7 @@ class _Segment:
 def _segments(held: pa.Table) -> dict[tuple[str, str, str, int], _Segment]:
     """Return the segments by log_dir, topic, partition_dir and base_offset."""
     keys = ["log_dir", "topic", "partition_dir", "base_offset", "magic", "codec"]
-    groups = held.group_by(keys, use_threads=False).aggregate([("bytes", "sum")])
+    groups = grouped(held, keys, [("bytes", "sum")])
     segments: dict[tuple[str, str, str, int], _Segment] = {}
     columns = (groups[name].to_pylist() for name in (*keys, "bytes_sum"))
     for row in zip(*columns, strict=True):

@@ -23,7 +23,7 @@ from kafkats.plans.facts import read_table, write_table
 from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.plan import digest_of
 from kafkats.plans.rows import ByMagic, KeyRow, LocatedFinding
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 FORMAT: Final = 1
 MAGICS: Final = range(3)
@@ -88,13 +88,11 @@ class CertifyOptions:
         bounds = [magic for magic in (self.min_magic, self.max_magic) if magic is not None]
         if not bounds or any(magic not in MAGICS for magic in bounds):
             raise UsageError(
-                Text(
-                    "a certificate needs ",
-                    Flag("--min-magic"),
-                    " or ",
-                    Flag("--max-magic"),
-                    ": 0, 1 or 2",
-                )
+                "a certificate needs ",
+                Flag("--min-magic"),
+                " or ",
+                Flag("--max-magic"),
+                ": 0, 1 or 2",
             )
 
     @property

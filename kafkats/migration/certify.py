@@ -34,7 +34,7 @@ from kafkats.migration.certificate import (
 )
 from kafkats.plans.columns import schema_of
 from kafkats.plans.facts import all_findings, finding_rows
-from kafkats.plans.rows import FindingRow, LocatedFinding, SegmentKey
+from kafkats.plans.rows import FindingRow, LocatedFinding, SegmentKey, grouped
 from kafkats.plans.settling import settled
 from kafkats.plans.units import Unit, list_again, unseen
 from kafkats.segment.census import Census
@@ -121,11 +121,10 @@ def _rows_instead(unit: Unit, deep: bool, upto: Upto) -> list[SeenRow] | None:
 
 def _look(unit: Unit, deep: bool, upto: int) -> tuple[SeenRow, tuple[Finding, ...]]:
     """Return the row of SEEN without findings, and the findings."""
-    log = paths.segment_file(unit.base_offset, paths.LOG)
     try:
-        census = look_at_formats(unit, log, deep=deep, upto=upto)
+        census = look_at_formats(unit, deep=deep, upto=upto)
     except KafkatsError as e:
-        return _row(unit), (failure(log, e),)
+        return _row(unit), (failure(unit.log.name, e),)
     return _with_counts(_row(unit), census), census.findings
 
 
@@ -192,7 +191,7 @@ def latest(seen: pa.Table) -> pa.Table:
     keys = [name for name, _ in _ORDER]
     real = pc.greater_equal(seen["base_offset"], 0)
     segments = seen.filter(real).select([*keys, "looked_ns"]).combine_chunks()
-    newest = segments.group_by(keys, use_threads=False).aggregate([("looked_ns", "max")])
+    newest = grouped(segments, keys, [("looked_ns", "max")])
     if newest.num_rows == segments.num_rows:
         return seen
     columns = [newest[name].to_pylist() for name in (*keys, "looked_ns_max")]
@@ -204,9 +203,7 @@ def latest(seen: pa.Table) -> pa.Table:
 def _totals(segments: pa.Table) -> Totals:
     return {
         "segments": segments.num_rows,
-        "partitions": len(
-            segments.group_by(["log_dir", "partition_dir"], use_threads=False).aggregate([])
-        ),
+        "partitions": len(grouped(segments, ["log_dir", "partition_dir"])),
         "bytes": pc.sum(segments["bytes"]).as_py() or 0,
         "batches": pc.sum(segments["batches"]).as_py() or 0,
         "magic_bytes": _by_magic(segments["magic_bytes"]).sum(axis=0).tolist(),

@@ -30,7 +30,7 @@ from kafkats.errors import UsageError
 from kafkats.formats.versions import fetched_magic, produced_magic
 from kafkats.migration.clients import Clients, TopicClients, read_clients
 from kafkats.plans.units import Unit
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 _TABLE: Final = "conversion_costs.toml"
 _NEW: Final = (0, 11)
@@ -221,7 +221,7 @@ def read_mix(path: Path, to_magic: int, dialect: str | None = None) -> Clients:
     """
     if dialect:
         raise UsageError(
-            Text(Flag("--clients"), f": no broker and no client knows the dialect {dialect}")
+            Flag("--clients"), f": no broker and no client knows the dialect {dialect}"
         )
     clients = read_clients(path)
     try:

@@ -117,7 +117,7 @@ def _segment_row(unit: Unit, target: Target) -> ForecastRow:
 
     dialect = target.dialect or target.source
     convert = migration_of(dialect).convert if dialect else convert_source
-    log = paths.segment_file(unit.base_offset, paths.LOG)
+    log = unit.log.name
     if unit.active and not unit.clean:
         return _row(
             unit,
@@ -127,9 +127,7 @@ def _segment_row(unit: Unit, target: Target) -> ForecastRow:
         )
     began = time.monotonic()
     try:
-        with open_source(
-            Path(unit.log_dir, unit.partition_dir, log), mapped=not unit.live
-        ) as source:
+        with open_source(unit.log, mapped=not unit.live) as source:
             result = convert(source, unit.base_offset, target, None, log_end=unit.active)
     except BadInput as e:
         where = "" if e.position is None else f" at byte {e.position}"

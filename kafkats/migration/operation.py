@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,10 +21,10 @@ from kafkats.plans.operation import (
     Stages,
     always,
 )
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.proof import Proof
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
@@ -76,16 +76,14 @@ def _magic(given: Given, to_magic: int | None, to: str | None, source: str | Non
     from kafkats.plans.dialect_hook import dialect
 
     if (to_magic is None) == (to is None):
-        raise UsageError(Text("name the format to convert to: ", Flag("--to-magic")))
+        raise UsageError("name the format to convert to: ", Flag("--to-magic"))
     name = to or source
     if name is None:
         assert to_magic is not None
         return to_magic
     migration = dialect(name).migration
     if migration is None:
-        raise UsageError(
-            Text(Flag("--dialect"), f" {name}: logs of this dialect are not converted")
-        )
+        raise UsageError(Flag("--dialect"), f" {name}: logs of this dialect are not converted")
     migration.check(given)
     return migration.magic if to_magic is None else to_magic
 
@@ -99,21 +97,22 @@ def prove(request: Proving) -> Proof:
     return migration_of(str(to)).prove_written(request) if to else prove(request)
 
 
-def _sentences(header: Header) -> list[str]:
+def _sentences(header: Header) -> Iterator[str]:
     totals = header["totals"]
-    sentences = [
+    yield (
         f"rewrites {counted(totals['batches_before'], 'batch')} into"
         f" {totals['batches_after']}: {counted(totals['records'], 'record')} converted, the others"
-        " copied as they are",
+        " copied as they are"
+    )
+    yield (
         f"{size_text(totals['read_bytes'])} of logs become {size_text(totals['write_bytes'])}; both"
-        " are on the disk until purge",
-    ]
+        " are on the disk until purge"
+    )
     if header["options"].get("to"):
-        sentences.append(f"no broker can read them: the dialect {header['options']['to']}")
+        yield f"no broker can read them: the dialect {header['options']['to']}"
     if totals["losses"]:
         losses = ", ".join(f"{loss} ({count})" for loss, count in totals["losses"].items())
-        sentences.append(f"LOST by this: {losses}")
-    return sentences
+        yield f"LOST by this: {losses}"
 
 
 OPERATION: Final = Operation(

@@ -68,191 +68,143 @@ class Attest(Options):
 class Migrate(Options):
     """Options of `plan migrate`: the target format, and the allowed losses."""
 
-    to_magic: Annotated[
-        int | None,
-        Choice((0, 1, 2)),
-        Option(
-            "Message format of what is written: 0 is Kafka 0.8 and 0.9, 1 is 0.10, 2 is 0.11 and"
-            " later (4.x writes no other)",
-            "--to-magic",
-            "0|1|2",
-            unset="an error",
-        ),
-    ] = None
-    compression_type: Annotated[
-        str,
-        Choice(COMPRESSION_TYPES),
-        Option(
-            "Codec of what is written; producer keeps that of each batch",
-            "--compression-type",
-            section=RARE,
-        ),
-    ] = PRODUCER
-    accept_loss: Annotated[
-        Words,
-        Option(
-            f"What may be lost in an older format: {', '.join(LOSSES)}, or {ALL_LOSSES}."
-            f" {OFFSETS_LOSS}: also convert partitions in which records are missing",
-            "--accept-loss",
-            "LOSS,...",
-            unset="nothing",
-            title="Accepted losses",
-            loses="Lost: what each word names, in every record that has it; it comes back only by"
-            " an undo, before the old files are purged",
-        ),
-    ] = ()
+    to_magic: Annotated[int | None, Choice((0, 1, 2))] = Option(
+        "Message format of what is written: 0 is Kafka 0.8 and 0.9, 1 is 0.10, 2 is 0.11 and"
+        " later (4.x writes no other)",
+        "--to-magic",
+        "0|1|2",
+        unset="an error",
+    ).default(None)
+    compression_type: Annotated[str, Choice(COMPRESSION_TYPES)] = Option(
+        "Codec of what is written; producer keeps that of each batch",
+        "--compression-type",
+        section=RARE,
+    ).default(PRODUCER)
+    accept_loss: Words = Option(
+        f"What may be lost in an older format: {', '.join(LOSSES)}, or {ALL_LOSSES}."
+        f" {OFFSETS_LOSS}: also convert partitions in which records are missing",
+        "--accept-loss",
+        "LOSS,...",
+        unset="nothing",
+        title="Accepted losses",
+        loses="Lost: what each word names, in every record that has it; it comes back only by"
+        " an undo, before the old files are purged",
+    ).default(())
     rule: IndexRule = DEFAULT_RULE.name
 
 
 class ToDialect(Options):
     """Options of `plan migrate` for a format that never shipped."""
 
-    to: Annotated[
-        str | None,
-        Choice((ENRICHED,)),
-        Option(
-            "Instead of --to-magic: convert to a format that was proposed and never shipped",
-            "--to",
-            hidden=True,
-        ),
-    ] = None
-    not_for_a_broker: Annotated[
-        bool,
-        Option(
-            "Allow --to, in a copy that no broker ever reads", "--not-for-a-broker", hidden=True
-        ),
-    ] = False
+    to: Annotated[str | None, Choice((ENRICHED,))] = Option(
+        "Instead of --to-magic: convert to a format that was proposed and never shipped",
+        "--to",
+        hidden=True,
+    ).default(None)
+    not_for_a_broker: bool = Option(
+        "Allow --to, in a copy that no broker ever reads", "--not-for-a-broker", hidden=True
+    ).default(False)
 
 
 class Back(Options):
     """Options of a rollback, which may undo or certify instead of converting."""
 
-    only_newer: Annotated[
-        bool,
-        Option(
-            "Plan only partitions that have batches newer than --to-magic; if there are none,"
-            " certify that",
-            "--only-newer",
-        ),
-    ] = False
-    certificate_folder: Annotated[
-        Path | None,
-        Option("With --only-newer: the folder of that certificate", "--certify", "CERT"),
-    ] = None
-    runs: Annotated[
-        tuple[Path, ...],
-        Option(
-            "Make no plan if these runs can still be undone; name the latest first",
-            "--undo",
-            "RUN...",
-        ),
-    ] = ()
+    only_newer: bool = Option(
+        "Plan only partitions that have batches newer than --to-magic; if there are none,"
+        " certify that",
+        "--only-newer",
+    ).default(False)
+    certificate_folder: Path | None = Option(
+        "With --only-newer: the folder of that certificate", "--certify", "CERT", writes=True
+    ).default(None)
+    runs: tuple[Path, ...] = Option(
+        "Make no plan if these runs can still be undone; name the latest first",
+        "--undo",
+        "RUN...",
+    ).default(())
 
 
 class ClientMix(Options):
     """The option of a forecast of what clients cost the brokers."""
 
-    clients: Annotated[
-        Path | None,
-        Option(
-            "A file that says which versions of requests the clients have, by share, such as"
-            " /etc/kafkats/clients.yaml; the plan's"
-            " summary then has an estimate of what each phase costs the brokers",
-            "--clients",
-            "FILE",
-            unset="no estimate",
-            title="Client mix",
-            section=FILES,
-        ),
-    ] = None
+    clients: Path | None = Option(
+        "A file that says which versions of requests the clients have, by share, such as"
+        " /etc/kafkats/clients.yaml; the plan's"
+        " summary then has an estimate of what each phase costs the brokers",
+        "--clients",
+        "FILE",
+        unset="no estimate",
+        title="Client mix",
+        section=FILES,
+    ).default(None)
 
 
 class Step(Options):
     """The step of a cluster's migration that a command belongs to."""
 
-    ledger: Annotated[
-        Path | None,
-        Option(
-            "The ledger file of the migration",
-            "--ledger",
-            "FILE",
-            empty="ledger.jsonl in the folder",
-            title="Ledger file",
-            section=FILES,
-        ),
-    ] = None
-    phase: Annotated[
-        str,
-        Option("The phase of that migration; needs --ledger", "--phase", "|".join(PHASES)),
-    ] = ""
-    broker: Annotated[
-        str, Option("The broker of these log directories; needs --ledger", "--broker", "NAME")
-    ] = ""
+    ledger: Path | None = Option(
+        "The ledger file of the migration",
+        "--ledger",
+        "FILE",
+        empty="ledger.jsonl in the folder",
+        title="Ledger file",
+        section=FILES,
+        writes=True,
+    ).default(None)
+    phase: str = Option(
+        "The phase of that migration; needs --ledger", "--phase", "|".join(PHASES)
+    ).default("")
+    broker: str = Option(
+        "The broker of these log directories; needs --ledger", "--broker", "NAME"
+    ).default("")
 
 
 class Certify(Options):
     """Options of `certify`."""
 
-    min_magic: Annotated[
-        int | None,
-        Choice((0, 1, 2)),
-        Option("Certify that there is no older message format than this", "--min-magic", "0|1|2"),
-    ] = None
-    max_magic: Annotated[
-        int | None,
-        Choice((0, 1, 2)),
-        Option("Certify that there is no newer message format than this", "--max-magic", "0|1|2"),
-    ] = None
-    deep: Annotated[
-        bool,
-        Option(
-            "Also decode every record; one that does not decode prevents the certificate", "--deep"
-        ),
-    ] = False
-    output: Annotated[Path | None, Option("The certificate's folder", "-o --output", "CERT")] = None
-    report: Annotated[
-        Path | None,
-        Option(
-            "Also write the formats as census.parquet into this folder; with a proof also"
-            " segments.parquet",
-            "--report",
-            "FOLDER",
-        ),
-    ] = None
-    check: Annotated[
-        Path | None, Option("Check whether this certificate is still true", "--check", "CERT")
-    ] = None
+    min_magic: Annotated[int | None, Choice((0, 1, 2))] = Option(
+        "Certify that there is no older message format than this", "--min-magic", "0|1|2"
+    ).default(None)
+    max_magic: Annotated[int | None, Choice((0, 1, 2))] = Option(
+        "Certify that there is no newer message format than this", "--max-magic", "0|1|2"
+    ).default(None)
+    deep: bool = Option(
+        "Also decode every record; one that does not decode prevents the certificate", "--deep"
+    ).default(False)
+    output: Path | None = Option(
+        "The certificate's folder", "-o --output", "CERT", writes=True
+    ).default(None)
+    report: Path | None = Option(
+        "Also write the formats as census.parquet into this folder; with a proof also"
+        " segments.parquet",
+        "--report",
+        "FOLDER",
+        writes=True,
+    ).default(None)
+    check: Path | None = Option(
+        "Check whether this certificate is still true", "--check", "CERT"
+    ).default(None)
 
 
 class UndoCertify(Options):
     """Options of the certificate after an undo."""
 
-    certified: Annotated[
-        tuple[Path, ...],
-        Option(
-            "After the undo, certify the message formats in these, as kafkats certify does",
-            "--certify",
-            "LOG_DIR...",
-        ),
-    ] = ()
-    max_magic: Annotated[
-        int | None,
-        Choice((0, 1, 2)),
-        Option(
-            "With --certify: certify that there is no newer message format than this",
-            "--max-magic",
-            "0|1|2",
-        ),
-    ] = None
-    output: Annotated[
-        Path | None,
-        Option("With --certify: the certificate's folder", "-o --output", "CERT"),
-    ] = None
-    report: Annotated[
-        Path | None,
-        Option(
-            "With --certify: also write the formats as census.parquet into this folder",
-            "--report",
-            "FOLDER",
-        ),
-    ] = None
+    certified: tuple[Path, ...] = Option(
+        "After the undo, certify the message formats in these, as kafkats certify does",
+        "--certify",
+        "LOG_DIR...",
+    ).default(())
+    max_magic: Annotated[int | None, Choice((0, 1, 2))] = Option(
+        "With --certify: certify that there is no newer message format than this",
+        "--max-magic",
+        "0|1|2",
+    ).default(None)
+    output: Path | None = Option(
+        "With --certify: the certificate's folder", "-o --output", "CERT", writes=True
+    ).default(None)
+    report: Path | None = Option(
+        "With --certify: also write the formats as census.parquet into this folder",
+        "--report",
+        "FOLDER",
+        writes=True,
+    ).default(None)

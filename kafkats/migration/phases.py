@@ -23,9 +23,7 @@ from typing import Final, Literal, NamedTuple
 
 from kafkats.errors import CorruptFile, Refused, UsageError
 from kafkats.migration.ledger import Entry, append
-from kafkats.migration.options import PHASES
 from kafkats.migration.state import (
-    EVENTS,
     UP,
     Broker,
     Migration,
@@ -36,22 +34,6 @@ from kafkats.migration.state import (
     standing,
     step,
 )
-
-__all__ = [
-    "EVENTS",
-    "FETCHERS",
-    "PHASES",
-    "Broker",
-    "Fetcher",
-    "Migration",
-    "Work",
-    "check",
-    "gate",
-    "lose_zero_copy",
-    "rows",
-    "state",
-    "work",
-]
 
 
 class Work(NamedTuple):

@@ -36,7 +36,7 @@ from kafkats.plans.rows import (
 )
 from kafkats.plans.run import about
 from kafkats.split.items import unread_reason
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 OPERATION: Final = "migrate"
 
@@ -296,11 +296,8 @@ def _refuse_losses(
         where = next(row for row in written if any(row.losses[loss] for loss in refused))
         counts = ", ".join(f"{loss} ({count})" for loss, count in refused.items())
         raise Refused(
-            Text(
-                f"would lose {counts}, first in {where.partition_dir}/{where.file};"
-                " if that may be: ",
-                Flag("--accept-loss"),
-                f" {','.join(refused)}",
-            ),
+            f"would lose {counts}, first in {where.partition_dir}/{where.file}; if that may be: ",
+            Flag("--accept-loss"),
+            f" {','.join(refused)}",
             numbers=refused,
         )

@@ -15,11 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.counts import counted, size_text
+from kafkats.counts import counted
 from kafkats.paths import LOG
-from kafkats.plans.figure import LABELLED_ROWS, TALLEST_INCHES, begin_figure, size_axis
+from kafkats.plans.figure import (
+    LABELLED_ROWS,
+    TALLEST_INCHES,
+    begin_figure,
+    side_legend,
+    size_axis,
+    stacked_bars,
+)
+from kafkats.plans.rows import grouped
 
-_MAGIC_COLOURS: Final = ("#b2182b", "#f4a582", "#92c5de")
+_MAGICS: Final = {"magic 0": "#b2182b", "magic 1": "#f4a582", "magic 2": "#92c5de"}
 """Colours of magic 0, 1 and 2."""
 
 
@@ -37,27 +45,12 @@ def plot_formats(census: pa.Table, path: Path) -> None:
     )
     for n, (title, bars) in enumerate(panels.items()):
         axes = figure.add_subplot(1, len(panels), n + 1)
-        left = np.zeros(len(bars))
-        for magic, colour in enumerate(_MAGIC_COLOURS):
-            widths = np.array([sizes[magic] / max(sum(sizes), 1) for _, sizes in bars])
-            axes.barh(range(len(bars)), widths, left=left, color=colour, label=f"magic {magic}")
-            left += widths
-        axes.set_yticks(
-            range(len(bars)),
-            [f"{name}  {size_text(sum(sizes))}" for name, sizes in bars],
-            fontsize=7,
-        )
-        axes.invert_yaxis()
+        stacked_bars(axes, bars, _MAGICS, shares=True)
         axes.set_xlim(0, 1)
         axes.set_xlabel("share of bytes")
         axes.set_title(title, fontsize=9)
         if n == len(panels) - 1:
-            figure.legend(
-                *axes.get_legend_handles_labels(),
-                loc="outside right upper",
-                fontsize=8,
-                frameon=False,
-            )
+            side_legend(figure, axes)
     figure.suptitle("message formats by topic", fontsize=10)
     save(path)
 
@@ -73,12 +66,10 @@ def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
     ordered = sorted(runs, key=lambda run: run[0])
     times = np.array([at_ms for at_ms, _ in ordered], "datetime64[ms]")
     sizes = np.array([magic_bytes(census) for _, census in ordered], np.float64).reshape(
-        -1, len(_MAGIC_COLOURS)
+        -1, len(_MAGICS)
     )
-    for magic, colour in enumerate(_MAGIC_COLOURS):
-        axes.plot(
-            times, sizes[:, magic], color=colour, marker="o", markersize=4, label=f"magic {magic}"
-        )
+    for magic, (label, colour) in enumerate(_MAGICS.items()):
+        axes.plot(times, sizes[:, magic], color=colour, marker="o", markersize=4, label=label)
     axes.set_ylim(bottom=0)
     size_axis(axes.yaxis)
     axes.set_xlabel("time of the census (UTC)")
@@ -113,9 +104,7 @@ def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
     size_axis(sizes.xaxis)
     sizes.set_yticks(range(len(rows)), [row.name for row in rows], fontsize=7)
     sizes.invert_yaxis()
-    figure.legend(
-        *sizes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False
-    )
+    side_legend(figure, sizes)
     figure.suptitle("forecast and outcome by partition", fontsize=10)
     save(path)
 
@@ -160,9 +149,9 @@ def forecast_outcome(forecast: pa.Table, actions: pa.Table) -> list[Outcome]:
 
 def magic_bytes(census: pa.Table) -> list[int]:
     """Return the bytes of magic 0, 1 and 2."""
-    sums = census.group_by("magic", use_threads=False).aggregate([("bytes", "sum")]).to_pylist()
+    sums = grouped(census, "magic", [("bytes", "sum")]).to_pylist()
     sizes = {row["magic"]: row["bytes_sum"] for row in sums}
-    return [sizes.get(magic, 0) for magic in range(len(_MAGIC_COLOURS))]
+    return [sizes.get(magic, 0) for magic in range(len(_MAGICS))]
 
 
 def format_shares(census: pa.Table) -> dict[str, list[tuple[str, list[int]]]]:
@@ -171,17 +160,10 @@ def format_shares(census: pa.Table) -> dict[str, list[tuple[str, list[int]]]]:
     Topics with the most bytes below magic 2 come first.
     """
     held = census.filter(pc.greater_equal(census["magic"], 0))
-    sums = (
-        held
-        .group_by(["log_dir", "topic", "magic"], use_threads=False)
-        .aggregate([("bytes", "sum")])
-        .to_pylist()
-    )
+    sums = grouped(held, ["log_dir", "topic", "magic"], [("bytes", "sum")]).to_pylist()
     topics: dict[str, dict[str, list[int]]] = {}
     for row in sums:
-        sizes = topics.setdefault(row["log_dir"], {}).setdefault(
-            row["topic"], [0] * len(_MAGIC_COLOURS)
-        )
+        sizes = topics.setdefault(row["log_dir"], {}).setdefault(row["topic"], [0] * len(_MAGICS))
         sizes[row["magic"]] += row["bytes_sum"]
     return {log_dir: _bars(topics[log_dir]) for log_dir in sorted(topics)}
 

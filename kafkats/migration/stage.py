@@ -26,12 +26,12 @@ from kafkats.errors import (
 from kafkats.formats.build import Target
 from kafkats.generations import ENRICHED
 from kafkats.hashes import algorithm_of
-from kafkats.logdir.changeset import Change, Remove, Replace
 from kafkats.logdir.families import stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.journal import Note
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import refuse_unfinished_swaps, scan_partition
+from kafkats.logdir.staging import Change, Remove, Replace
 from kafkats.migration.forecast import target_of
 from kafkats.plans.dialect_hook import migration_of
 from kafkats.plans.dialects import refuse_broker
@@ -67,7 +67,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     when the new files cannot be put in place, CorruptPlan, DiskFull, StorageFailed.
     """
     target = _target(work)
-    directory = Path(work.log_dir, work.partition_dir)
+    directory = work.directory
     _refuse_changed(work, directory)
     if target.dialect:
         refuse_broker(Path(work.log_dir), target.dialect)
@@ -86,7 +86,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         for item in items:
             if item["action"] == "remove":
                 changes.append(Remove(item["file"], replaced_file(item)))
-        log = paths.segment_file(items[0]["base_offset"], paths.LOG)
+        log = paths.segment_file(items[0]["base_offset"])
         if log in by_file:
             changes += _stage_segment(directory, by_file, log, target, lease, notes)
             txn_index = paths.segment_file(items[0]["base_offset"], paths.TXN_INDEX)

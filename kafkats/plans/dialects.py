@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from kafkats import paths
 from kafkats.compression.checksums import crc32
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import (
     CorruptBatch,
     CorruptFile,
@@ -40,7 +40,7 @@ from kafkats.logdir.text import read_small
 from kafkats.logdir.volume import refuse_copies
 from kafkats.plans.units import Unit, list_units
 from kafkats.primitives import INT32, Buffer, view
-from kafkats.text import Command, Flag, Text
+from kafkats.text import Command, Flag
 
 _HEAD: Final = 1 << 20
 """Bytes of a log that are looked at, unless its first message is larger."""
@@ -117,10 +117,8 @@ def units_in(
     matched = topics == "*" or any(unit.partition_dir for unit in units)
     if not matched and not none_is_fine:
         raise UsageError(
-            Text(
-                *("no topic matches ", Flag("--topics"), f" {topics!r}: "),
-                *(Command("inventory"), " lists them"),
-            )
+            *("no topic matches ", Flag("--topics"), f" {topics!r}: "),
+            *(Command("inventory"), " lists them"),
         )
     return units
 
@@ -152,7 +150,7 @@ def refuse_enriched(partition: Path, segments: Iterable[Listed]) -> None:
     first = next((one for one in segments if one.log_bytes), None)
     if first is None or first.has_time_index:
         return
-    log, head = partition / paths.segment_file(first.base_offset, paths.LOG), b""
+    log, head = partition / paths.segment_file(first.base_offset), b""
     # who reads the log as a whole reports what cannot be read
     with suppress(StorageFailed), storage(log, "reading"), log.open("rb") as file:
         head = file.read(MIN_LEFT)

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from kafkats.errors import KafkatsError, storage
 from kafkats.plans.files import read_json, typed, write_json
 from kafkats.plans.plan import Plan
+from kafkats.plans.rows import grouped
 
 NAME: Final = "disks.json"
 
@@ -49,7 +50,7 @@ def room_of(plan: Plan) -> list[Room]:
     new = pc.is_in(plan.items["action"], pa.array(["add", "replace"]))
     written = plan.items.select(["log_dir", "after_bytes"]).filter(new)
     tails = _tails(plan)
-    sums = written.group_by(["log_dir"], use_threads=False).aggregate([("after_bytes", "sum")])
+    sums = grouped(written, ["log_dir"], [("after_bytes", "sum")])
     found = []
     for row in sums.to_pylist():
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -71,6 +71,33 @@ def state_legend(figure: Figure, states: Mapping[str, str]) -> None:
     figure.legend(
         handles=patches, loc="outside lower center", ncols=len(patches), fontsize=8, frameon=False
     )
+
+
+def side_legend(figure: Figure, axes: Axes) -> None:
+    """Show the labels of what was drawn beside the picture."""
+    labels = axes.get_legend_handles_labels()
+    figure.legend(*labels, loc="outside right upper", fontsize=8, frameon=False)
+
+
+def stacked_bars(
+    axes: Axes,
+    bars: Sequence[tuple[str, Sequence[int]]],
+    series: Mapping[str, str],
+    *,
+    shares: bool = False,
+) -> None:
+    """Draw a bar per name, from the top down: its sizes in bytes, or as shares of their sum.
+
+    `series` are the labels of the sizes, with their colours.
+    """
+    left = [0.0] * len(bars)
+    for n, (label, colour) in enumerate(series.items()):
+        widths = [sizes[n] / (max(sum(sizes), 1) if shares else 1) for _, sizes in bars]
+        axes.barh(range(len(bars)), widths, left=left, color=colour, label=label)
+        left = [a + b for a, b in zip(left, widths, strict=True)]
+    names = [f"{name}  {size_text(sum(sizes))}" for name, sizes in bars]
+    axes.set_yticks(range(len(bars)), names, fontsize=7)
+    axes.invert_yaxis()
 
 
 def begin_figure() -> tuple[Figure, Callable[[Path], None]]:

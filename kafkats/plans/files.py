@@ -15,10 +15,10 @@ from typing import IO, Final, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from kafkats import paths
 from kafkats.config.faults import faults
 from kafkats.errors import CorruptFile, CorruptPlan, UsageError, storage
 from kafkats.logdir import strict_json
+from kafkats.logdir.outputs import refuse_inside
 from kafkats.logdir.strict_json import Json
 from kafkats.logdir.text import read_small
 
@@ -34,16 +34,9 @@ def make_folder(folder: Path, what: str) -> None:
     Raises UsageError for a file, and inside a log directory, where a foreign directory keeps a
     broker from starting; StorageFailed.
     """
-    signs = (*paths.OFFSET_CHECKPOINTS, paths.META_PROPERTIES, paths.CLEAN_SHUTDOWN)
+    refuse_inside(folder)
     with storage(folder, f"writing {what}"):
-        real = Path(os.path.realpath(folder))  # resolve() raises RuntimeError for a loop
-        for above in (real, *real.parents):
-            if any((above / name).exists() for name in signs):
-                raise UsageError(
-                    f"lies in the log directory {above}: no broker would start with it there",
-                    path=folder,
-                )
-        if real.is_file():
+        if folder.is_file():
             raise UsageError(f"is a file: name a folder for {what}", path=folder)
         folder.mkdir(parents=True, exist_ok=True)
 

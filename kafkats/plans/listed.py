@@ -56,20 +56,18 @@ def _not_listed(units: Iterable[Unit]) -> str:
     """Return how the first log differs, "" if one is as listed, or has only been deleted."""
     differs, missing, is_there = "", "", False
     for unit in units:
-        directory = Path(unit.log_dir, unit.partition_dir)
-        name = paths.segment_file(unit.base_offset, paths.LOG)
         listed = unit.files[_LOG]
         assert listed is not None
         try:
-            now = os.lstat(directory / name)
+            now = os.lstat(unit.log)
         except OSError:
             missing = missing or f"{unit.partition_dir} is missing"
-            is_there = is_there or directory.is_dir()
+            is_there = is_there or unit.directory.is_dir()
             continue
         if _is_listed(listed, now, active=unit.active):
             return ""
         differs = differs or (
-            f"{unit.partition_dir}/{name} has {now.st_size} bytes of"
+            f"{unit.partition_dir}/{unit.log.name} has {now.st_size} bytes of"
             f" {now.st_mtime_ns // _SECOND_NS} s, listed were {listed.size} of"
             f" {listed.mtime_ns // _SECOND_NS} s"
         )

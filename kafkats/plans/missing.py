@@ -30,7 +30,7 @@ from kafkats.plans.rows import (
     partitions_of,
     segment_rows,
 )
-from kafkats.text import PLAN_WITHOUT_OFFSETS, Flag, Text
+from kafkats.text import PLAN_WITHOUT_OFFSETS, Flag
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -47,7 +47,7 @@ def check_accepted(accepted: Collection[str]) -> None:
     unknown = sorted(set(accepted) - {OFFSETS_LOSS})
     if unknown:
         raise UsageError(
-            Text(Flag("--accept-loss"), f" takes only {OFFSETS_LOSS} here, not {unknown[0]!r}")
+            Flag("--accept-loss"), f" takes only {OFFSETS_LOSS} here, not {unknown[0]!r}"
         )
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkats.config import Policy
     from kafkats.config.given import Given
     from kafkats.config.option import Options
-    from kafkats.execution import Executor
+    from kafkats.config.policy import Policy
+    from kafkats.execution.executor import Executor
     from kafkats.logdir.lease import Lease
     from kafkats.plans.depths import Looked
     from kafkats.plans.plan import Plan
@@ -153,7 +153,7 @@ class Operation:
     """Suffixes of the files that change together with the .log of their segment. A table of the
     plan leaves these files out.
     """
-    sentences: Callable[[Header], Sequence[str]] = _nothing
+    sentences: Callable[[Header], Iterable[str]] = _nothing
     """The plan in sentences, beside those of every plan."""
     remarks: Callable[[Header], Sequence[str]] = _nothing
     """Remarks about the plan's options."""

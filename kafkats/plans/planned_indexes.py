@@ -8,10 +8,10 @@ from kafkats.errors import Changed
 from kafkats.generations import RULES
 from kafkats.hashes import SHA256, hash_bytes
 from kafkats.index.build import Built, build_from
-from kafkats.logdir.changeset import Replace
 from kafkats.logdir.families import stage_bytes
 from kafkats.logdir.identity import identity_of
 from kafkats.logdir.lease import Lease
+from kafkats.logdir.staging import Replace
 from kafkats.plans.rows import Item
 from kafkats.segment.reader import Source
 

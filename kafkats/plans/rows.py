@@ -251,7 +251,18 @@ def keys_of(table: pa.Table) -> list[SegmentKey]:
     return list(map(SegmentKey, *(table[name].to_pylist() for name in SegmentKey._fields)))
 
 
+def grouped(
+    table: pa.Table, keys: str | Sequence[str], sums: Sequence[tuple[str, str]] = ()
+) -> pa.Table:
+    """Return one row per combination of the keys, in the order in which they first occur.
+
+    `sums` are columns with Arrow's aggregations of them: ("bytes", "sum") gives `bytes_sum`.
+    """
+    keys = [keys] if isinstance(keys, str) else list(keys)
+    return table.group_by(keys, use_threads=False).aggregate(list(sums))
+
+
 def partitions_of(table: pa.Table) -> set[PartitionKey]:
     """Return the partition directories that a table has rows about."""
-    named = table.group_by(list(PartitionKey._fields), use_threads=False).aggregate([])
+    named = grouped(table, PartitionKey._fields)
     return set(map(partition_of, named.to_pylist()))

@@ -22,25 +22,25 @@ from pydantic import ConfigDict, Field, StrictBool, TypeAdapter
 from kafkats import clock, paths
 from kafkats.errors import (
     CorruptPlan,
-    DiskFull,
     KafkatsError,
     Refused,
     StorageFailed,
     UsageError,
+    disk_full,
     exists,
     is_file,
     storage,
 )
-from kafkats.logdir.changeset import Change
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Note
+from kafkats.logdir.staging import Change
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.plans.facts import ACTIONS, read_table, write_table
 from kafkats.plans.files import make_folder, read_json, typed, write_json
 from kafkats.plans.plan import Plan
-from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, partition_of
+from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, grouped, partition_of
 from kafkats.plans.volumes import read_volumes, write_volumes
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 FORMAT: Final = 1
 _SKEW_MS: Final = 300_000
@@ -97,6 +97,10 @@ class PartitionWork(NamedTuple):
     the removal of the clean-shutdown marker, which comes before."""
 
     @property
+    def directory(self) -> Path:
+        return Path(self.log_dir, self.partition_dir)
+
+    @property
     def bytes(self) -> int:
         """Bytes of the logs to read."""
         return sum({item["base_offset"]: item["log_valid_bytes"] for item in self.items}.values())
@@ -122,11 +126,7 @@ def refuse_full_disk(work: PartitionWork) -> None:
         free = shutil.disk_usage(work.log_dir).free
     needed = sum(max(item["after_bytes"], 0) for item in work.items if item["action"] != "truncate")
     if needed > free:
-        raise DiskFull(
-            f"{needed} bytes needed, {free} free: nothing was begun",
-            path=work.log_dir,
-            numbers={"needed_bytes": needed, "free_bytes": free},
-        )
+        raise disk_full(work.log_dir, needed, free)
 
 
 def refuse_early(work: PartitionWork) -> None:
@@ -169,7 +169,7 @@ def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False
     first = dict.fromkeys(writes.filter(marker)["log_dir"].to_pylist())
     directories = {log_dir: [ROOT_FIRST] for log_dir in first}
     others = writes.filter(pc.invert(marker))
-    named = others.group_by(list(PartitionKey._fields), use_threads=False).aggregate([])
+    named = grouped(others, PartitionKey._fields)
     for row in named.to_pylist():
         directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
     where = str(place.absolute()) if place else None
@@ -226,7 +226,9 @@ def begin_run(run: Run, folder: Path) -> None:
         before = read_run(folder)
         if before.run_id != run.run_id:
             raise UsageError(
-                Text("belongs to another run; ", Flag("--run"), " names another folder"),
+                "belongs to another run; ",
+                Flag("--run"),
+                " names another folder",
                 path=folder,
             )
         if before.place != run.place:  # undo would look for its material in the wrong place

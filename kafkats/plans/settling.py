@@ -88,9 +88,7 @@ def settled_row(
 
 def _places(unit: Unit, findings: Sequence[Finding]) -> _Places:
     alarms = (f for f in findings if f.severity in ("damage", "danger") or f.kind == "vanished")
-    return {
-        (f.kind, f.file): _inode(Path(unit.log_dir, unit.partition_dir, f.file)) for f in alarms
-    }
+    return {(f.kind, f.file): _inode(unit.directory / f.file) for f in alarms}
 
 
 def _listed_now(unit: Unit) -> Unit | None:
@@ -99,10 +97,7 @@ def _listed_now(unit: Unit) -> Unit | None:
     Returns `unit` itself if its directory has not changed.
     """
     try:
-        if (
-            not unit.live
-            and ctime_ns(Path(unit.log_dir, unit.partition_dir)) == unit.directory_ctime_ns
-        ):
+        if not unit.live and ctime_ns(unit.directory) == unit.directory_ctime_ns:
             return unit if _same_files(unit) else _found(unit)
         return _found(unit)
     except Vanished:
@@ -116,12 +111,11 @@ def _found(unit: Unit) -> Unit | None:
 
 
 def _same_files(unit: Unit) -> bool:
-    directory = Path(unit.log_dir, unit.partition_dir)
     for kind, was in zip(paths.SEGMENT_KINDS, unit.files, strict=True):
         if was is None:
             continue
         try:
-            st = (directory / paths.segment_file(unit.base_offset, kind)).lstat()
+            st = unit.log.with_suffix(kind).lstat()
         except OSError:
             return False
         if (st.st_size, st.st_mtime_ns, st.st_ctime_ns, st.st_ino) != tuple(was):
@@ -140,11 +134,7 @@ def _moment(unit: Unit) -> tuple[object, ...]:
 
 
 def _vanished(unit: Unit) -> Finding:
-    name = (
-        unit.partition_dir
-        if unit.base_offset < 0
-        else paths.segment_file(unit.base_offset, paths.LOG)
-    )
+    name = unit.partition_dir if unit.base_offset < 0 else unit.log.name
     return Finding("vanished", name, "was listed, and was gone when it was read")
 
 

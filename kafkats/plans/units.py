@@ -63,6 +63,15 @@ class Unit:
     def active(self) -> bool:
         return self.next_base_offset < 0
 
+    @property
+    def directory(self) -> Path:
+        return Path(self.log_dir, self.partition_dir)
+
+    @property
+    def log(self) -> Path:
+        """The path of the segment's .log."""
+        return self.directory / paths.segment_file(self.base_offset)
+
 
 def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*") -> Iterator[Unit]:
     """Yield the units of log.dirs roots, partition directories or single segments.
@@ -255,9 +264,7 @@ def refuse_parts(units: Iterable[Unit]) -> None:
         if unit.base_offset < 0:
             whole.add((unit.log_dir, unit.partition_dir))
         elif (unit.log_dir, unit.partition_dir) not in whole:
-            raise UsageError(
-                "name the directory, not its segments", path=Path(unit.log_dir, unit.partition_dir)
-            )
+            raise UsageError("name the directory, not its segments", path=unit.directory)
 
 
 def unseen(unit: Unit) -> Iterator[Finding]:
@@ -275,7 +282,7 @@ def unseen(unit: Unit) -> Iterator[Finding]:
 
 def _hides_batches(unit: Unit, finding: Finding) -> bool:
     segment = paths.parse_segment_file(finding.file)
-    log = segment and paths.segment_file(segment.base_offset, paths.LOG)
+    log = segment and paths.segment_file(segment.base_offset)
     if finding.kind == "transient":
         return finding.file == f"{log}.swap"
     if finding.kind != "stray":

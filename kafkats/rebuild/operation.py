@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kafkats.config.given import Given, stored
@@ -18,10 +18,10 @@ from kafkats.plans.operation import (
     always,
 )
 from kafkats.rebuild.options import Rebuild
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 
@@ -40,10 +40,8 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     asked = given.of(Rebuild)
     if asked.depth == "tail" and "depth" in given.named and (asked.all or asked.from_report):
         raise UsageError(
-            Text(
-                *(Flag("--depth"), " tail goes neither with ", Flag("--all"), " nor "),
-                *(Flag("--from"), ": both need whole segments"),
-            )
+            *(Flag("--depth"), " tail goes neither with ", Flag("--all"), " nor "),
+            *(Flag("--from"), ": both need whole segments"),
         )
     options = stored(RebuildOptions, asked, given.of(MissingRecords), given.of(Topics))
     check_options(options)
@@ -67,29 +65,27 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     return decide
 
 
-def _sentences(header: Header) -> list[str]:
+def _sentences(header: Header) -> Iterator[str]:
     from kafkats.plans.depths import depth_sentences
 
     totals = header["totals"]
-    sentences = depth_sentences(totals.get("depths", {}), totals.get("indexes_not_compared", 0))
+    yield from depth_sentences(totals.get("depths", {}), totals.get("indexes_not_compared", 0))
     if totals["recovery_segments"]:
-        sentences.append(
+        yield (
             "no clean-shutdown marker: whatever is rebuilt, the broker's next start recovers"
             f" {counted(totals['recovery_segments'], 'segment')}"
-            f" ({size_text(totals['recovery_bytes'])})"
-            " by itself"
+            f" ({size_text(totals['recovery_bytes'])}) by itself"
         )
     origins = {word: count for word, count in totals["settings_from"].items() if word != "given"}
     if origins:
         how = ", ".join(
             f"{_ORIGINS[word]} for {counted(n, 'file')}" for word, n in sorted(origins.items())
         )
-        sentences.append(f"index.interval.bytes was not given (--config or --policy): {how}")
+        yield f"index.interval.bytes was not given (--config or --policy): {how}"
     left = {severity: count for severity, count in totals["not_repaired"].items() if count}
     if left:
         counts = ", ".join(f"{count} {severity}" for severity, count in left.items())
-        sentences.append(f"NOT repaired by this plan: {counts}; kafkats verify names them")
-    return sentences
+        yield f"NOT repaired by this plan: {counts}; kafkats verify names them"
 
 
 def _flaw(header: Header) -> str:

@@ -13,45 +13,32 @@ from kafkats.generations import DEFAULT_RULE
 class Rebuild(Options):
     """Options of `plan rebuild`."""
 
-    all: Annotated[
-        bool, Option("Also rewrite sound indexes that differ from a rebuild", "--all")
-    ] = False
-    valid_prefix: Annotated[
-        bool,
-        Option(
-            "Where the log is corrupt, rebuild for the part before the corruption", "--valid-prefix"
-        ),
-    ] = False
-    only_after_unclean_stop: Annotated[
-        bool,
-        Option(
-            "Skip volumes whose broker was stopped cleanly",
-            "--only-after-unclean-stop",
-            section=RARE,
-        ),
-    ] = False
-    not_for_a_broker: Annotated[
-        bool,
-        Option("Allow --generation kip33, which would mislead a broker", "--not-for-a-broker"),
-    ] = False
+    all: bool = Option(
+        "Also rewrite sound indexes that differ from a rebuild",
+        "--all",
+    ).default(False)
+    valid_prefix: bool = Option(
+        "Where the log is corrupt, rebuild for the part before the corruption", "--valid-prefix"
+    ).default(False)
+    only_after_unclean_stop: bool = Option(
+        "Skip volumes whose broker was stopped cleanly",
+        "--only-after-unclean-stop",
+        section=RARE,
+    ).default(False)
+    not_for_a_broker: bool = Option(
+        "Allow --generation kip33, which would mislead a broker", "--not-for-a-broker"
+    ).default(False)
     rule: IndexRule = DEFAULT_RULE.name
-    depth: Annotated[
-        str,
-        Choice(("tail", "full")),
-        Option(
-            "tail: read the indexes and the end of each log, and whole segments only where these"
-            " raise doubts, and above the recovery point after an unclean stop;"
-            " full: read everything",
-            "--depth",
-            initial="full",
-        ),
-    ] = "tail"
-    from_report: Annotated[
-        Path | None,
-        Option(
-            "Use what a full verify --report wrote into this folder, and read whole only"
-            " segments that changed since",
-            "--from",
-            "REPORT",
-        ),
-    ] = None
+    depth: Annotated[str, Choice(("tail", "full"))] = Option(
+        "tail: read the indexes and the end of each log, and whole segments only where these"
+        " raise doubts, and above the recovery point after an unclean stop;"
+        " full: read everything",
+        "--depth",
+        initial="full",
+    ).default("tail")
+    from_report: Path | None = Option(
+        "Use what a full verify --report wrote into this folder, and read whole only"
+        " segments that changed since",
+        "--from",
+        "REPORT",
+    ).default(None)

@@ -21,10 +21,10 @@ from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.generations import RULES
-from kafkats.logdir.changeset import Replace
 from kafkats.logdir.identity import FileIdentity, FileRow
 from kafkats.logdir.lease import Lease
-from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
+from kafkats.logdir.staging import Replace
+from kafkats.paths import OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plans.depths import depth_totals
 from kafkats.plans.facts import damaged
 from kafkats.plans.missing import (
@@ -43,6 +43,7 @@ from kafkats.plans.rows import (
     SegmentKey,
     SegmentRow,
     Totals,
+    grouped,
     partition_of,
     segment_rows,
     source_log,
@@ -50,7 +51,7 @@ from kafkats.plans.rows import (
 from kafkats.plans.run import PartitionWork, Staged, by_segment
 from kafkats.rebuild.options import Rebuild
 from kafkats.segment.reader import open_source
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 OPERATION: Final = "rebuild"
 _NEEDS_REBUILD: Final = ("missing", "defective")
@@ -91,10 +92,8 @@ def check_options(options: RebuildOptions) -> None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RULES)}")
     if not rule.for_brokers and not options.not_for_a_broker:
         raise Refused(
-            Text(
-                f"rule {rule.name} would mislead a broker; if none ever reads these files: ",
-                Flag("--not-for-a-broker"),
-            )
+            f"rule {rule.name} would mislead a broker; if none ever reads these files: ",
+            Flag("--not-for-a-broker"),
         )
 
 
@@ -173,12 +172,7 @@ def _of_topics(segments: pa.Table, options: RebuildOptions) -> pa.Table:
 
 def _later_segments(segments: pa.Table) -> _Later:
     partitions = list(PartitionKey._fields)
-    corrupt = (
-        segments
-        .filter(pc.not_equal(segments["stop"], ""))
-        .group_by(partitions, use_threads=False)
-        .aggregate([])
-    )
+    corrupt = grouped(segments.filter(pc.not_equal(segments["stop"], "")), partitions)
     sizes = pa.table({
         **{name: segments[name] for name in SegmentKey._fields},
         "bytes": pc.struct_field(segments["log"], "size"),
@@ -266,11 +260,9 @@ def _blocked(row: SegmentRow, later: _Later, options: RebuildOptions) -> str:
 
 def _totals(items: pa.Table, segments: pa.Table) -> Totals:
     writes = items.filter(pc.not_equal(items["action"], "blocked"))
-    logs = writes.group_by(
-        [*SegmentKey._fields, "log_valid_bytes"], use_threads=False
-    ).aggregate([])
+    logs = grouped(writes, [*SegmentKey._fields, "log_valid_bytes"])
     recovery = segments.filter(pc.equal(segments["recovery"], True))
-    origins = writes.group_by("settings_from", use_threads=False).aggregate([("file", "count")])
+    origins = grouped(writes, "settings_from", [("file", "count")])
     totals = totals_of(
         items,
         segments,
@@ -328,8 +320,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         change for items in by_segment(work) for change in _stage_segment(work, items, lease)
     ]
     logs = {
-        segment_file(item["base_offset"], LOG): FileIdentity(**source_log(item))
-        for item in work.items
+        segment_file(item["base_offset"]): FileIdentity(**source_log(item)) for item in work.items
     }
     return Staged(changes, logs)
 
@@ -337,7 +328,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
 def _stage_segment(work: PartitionWork, items: Sequence[Item], lease: Lease) -> Iterator[Replace]:
     """Build one segment's indexes again, and compare them with the approved ones."""
     first = items[0]
-    log = Path(work.log_dir, work.partition_dir, segment_file(first["base_offset"], LOG))
+    log = Path(work.log_dir, work.partition_dir, segment_file(first["base_offset"]))
     with open_source(log, mapped=True) as source:  # under the lock no broker truncates it
         built = build_planned(source, first)
     for item in items:

@@ -17,6 +17,7 @@ from kafkats.formats.framing import MIN_SIZE, OVERHEAD
 from kafkats.formats.model import Codec
 from kafkats.formats.v2 import MAGIC as MAGIC_V2
 from kafkats.index import offset_index
+from kafkats.kernels import headers_state as k
 from kafkats.records.committed import Aborted, Transactions
 from kafkats.segment.arrow import Origin, record_batch, wanted
 from kafkats.segment.columns import Columns, columns
@@ -157,8 +158,6 @@ def _span(source: Source, start: int, piece: Piece) -> tuple[int, int]:
 
     Unreadable headers are left to the reader.
     """
-    from kafkats.kernels import headers as k
-
     begin = -1
     try:
         for rows in batch_headers(source, start=start, end=piece.end):
@@ -179,8 +178,6 @@ def _behind(source: Source, piece: Piece, position: int) -> int:
     This is the end of that batch if its header tells it. Otherwise it is the next sound batch in
     the offset index, or else the end of the piece.
     """
-    from kafkats.kernels import headers as k
-
     with suppress(CorruptBatch):
         for rows in batch_headers(source, start=position, end=piece.end):
             return int(rows[0, k.AT] + rows[0, k.SIZE])

@@ -91,7 +91,7 @@ def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) 
             named
             & {
                 os.path.realpath(Path(log_dir, name)),
-                *(os.path.realpath(_log(u)) for u in segments),
+                *(os.path.realpath(u.log) for u in segments),
             }
         )
         if not segments or not _chosen(topic, options.topics, named=ours) or (state and not ours):
@@ -111,10 +111,6 @@ def plan_read(log_dirs: Sequence[str | os.PathLike[str]], options: ReadOptions) 
         for key in sorted(partitions)
         for piece in _settled_pieces(key, partitions[key], options)
     ]
-
-
-def _log(unit: Unit) -> Path:
-    return Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
 
 
 def _all_seen(units: Iterable[Unit], directory: Path) -> None:
@@ -218,7 +214,7 @@ def _partition_pieces(
             until = min(behind, wanted.end) if last is None else last
             joins = unit.next_base_offset if last is None and wanted.end >= behind else -1
             yield Piece(
-                str(_log(unit)), *key, unit.base_offset, start, end,
+                str(unit.log), *key, unit.base_offset, start, end,
                 unit.active and end == unit.bytes,
                 wanted.begin if wanted.begin > unit.base_offset else LEAST_OFFSET,
                 wanted.end if wanted.end < behind else MOST_OFFSET, own, unit.live, first, until,
@@ -245,7 +241,7 @@ def _with_offsets(
 
 
 def _first_offset(unit: Unit, position: int) -> int | None:
-    with open_source(_log(unit)) as source:
+    with open_source(unit.log) as source:
         head = source.read(position, _HEAD)
     magic, attributes = head[_MAGIC_AT], head[_MAGIC_AT + 1]
     if magic < MAGIC_V2 and attributes & _CODEC_BITS:
@@ -314,14 +310,14 @@ def _cut(unit: Unit, wanted: _Range, piece_bytes: int) -> list[tuple[int, int]]:
     if unit.bytes <= (piece_bytes if whole else min(piece_bytes, _NOT_CUT)):
         return [(0, unit.bytes)]
     try:
-        entries = offset_index.read(_log(unit).with_suffix(paths.OFFSET_INDEX))
+        entries = offset_index.read(unit.log.with_suffix(paths.OFFSET_INDEX))
     except KafkatsError:
         return [(0, unit.bytes)]
     offsets = entries["relative_offset"].astype(np.int64) + unit.base_offset
     positions = entries["position"].astype(np.int64)
     if (np.diff(positions) <= 0).any() or (np.diff(offsets) <= 0).any():
         return [(0, unit.bytes)]
-    with open_source(_log(unit)) as source:
+    with open_source(unit.log) as source:
         low, high = _narrowed(source, unit.bytes, offsets, positions, wanted)
         borders = [low]
         for at in range(low + piece_bytes, high - piece_bytes // 2, piece_bytes):

@@ -17,6 +17,7 @@ import pyarrow as pa
 from kafkats import paths
 from kafkats.errors import BadInput, Changed, CorruptBatch, KafkatsError, Vanished
 from kafkats.evidence.looking import was_compacted
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.partition import PAUSES, scan_at_rest
 from kafkats.records.piece import LEAST_OFFSET, MOST_OFFSET, Piece, Skipped, read_piece
 from kafkats.segment.headers import batch_headers
@@ -90,8 +91,6 @@ def _end_of(piece: Piece) -> int:
     """Return the offset after the last batch of a piece, by the headers: they also have the offsets
     of control batches. 0 for none, or if one cannot be read.
     """
-    from kafkats.kernels import headers as k
-
     last = -1
     with open_source(piece.log) as source, suppress(CorruptBatch):
         for rows in batch_headers(source, start=piece.start, end=piece.end):
@@ -127,7 +126,7 @@ def _again(
         low, high = max(begin, segment.base_offset), min(piece.behind, behind)
         pieces.append(
             piece._replace(
-                log=str(directory / paths.segment_file(segment.base_offset, paths.LOG)),
+                log=str(directory / paths.segment_file(segment.base_offset)),
                 base_offset=segment.base_offset,
                 start=0,
                 end=log.size,

@@ -25,7 +25,7 @@ from kafkats.recovery.reading import Recovery, Stops, recover
 from kafkats.recovery.rules import StartRule
 
 if TYPE_CHECKING:
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
 
 LARGE_BYTES: Final = 64 * 1024**2
 """Partitions with fewer bytes to recover are read by one task each."""
@@ -111,7 +111,7 @@ def recover_ahead(
 
 def _row(unit: SegmentUnit) -> pa.RecordBatch:
     """Return the row of one segment; none where it cannot be read: the prediction says so."""
-    log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
+    log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset))
     rows: Collection[Mapping[str, object]] = ()
     try:
         done = recover(log, unit.base_offset, unit.interval, newest_magic=unit.newest_magic)

@@ -237,4 +237,4 @@ def log_bytes(row: SegmentRow) -> int:
 
 def log_of(row: SegmentRow) -> str:
     """Return the name of the segment's .log."""
-    return paths.segment_file(row["base_offset"], paths.LOG)
+    return paths.segment_file(row["base_offset"])

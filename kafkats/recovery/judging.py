@@ -56,13 +56,13 @@ def start_findings(
     if seen.unknown_formats:
         yield _unknown_format(seen.unknown_formats)
     for base, position in seen.unknown_magics.items():
-        yield unknown_magic(paths.segment_file(base, paths.LOG), position)
+        yield unknown_magic(paths.segment_file(base), position)
     yield from _cuts(start, seen)
     if start.deleted:
         first = start.deleted[0]
         segments = counted(len(start.deleted), "segment")
         reason = f"deleted from offset {first} on: {segments}, {start.deleted_bytes} bytes"
-        yield Finding("segments-deleted", paths.segment_file(first, paths.LOG), reason)
+        yield Finding("segments-deleted", paths.segment_file(first), reason)
     if seen.end.readable_to > seen.end.offset:
         reason = (
             f"the log end will be {seen.end.offset}, but the log has batches up to offset"
@@ -116,12 +116,12 @@ def _at_borders(
         recovery_point=start.log_end_offset, unsettled=False, end_settled=True
     )
     if start.segments and not start.deleted:
-        yield from first_findings(claims, epochs, paths.segment_file(claims.first_base, paths.LOG))
+        yield from first_findings(claims, epochs, paths.segment_file(claims.first_base))
     for torn in seen.borders.torn:
         reason = f"{torn.bytes_behind} bytes behind the last batch, where no start reads"
-        yield Finding(str(torn.stop), paths.segment_file(torn.base_offset, paths.LOG), reason)
+        yield Finding(str(torn.stop), paths.segment_file(torn.base_offset), reason)
     for gap in seen.borders.gaps:
-        log = paths.segment_file(gap.base_offset, paths.LOG)
+        log = paths.segment_file(gap.base_offset)
         yield from gap_findings(
             claims, log, gap.end, gap.next_base_offset, compacted=seen.compacted
         )
@@ -131,7 +131,7 @@ def _unknown_format(formats: Mapping[int, int]) -> Finding:
     magic, first = max(formats.values()), min(formats)
     segments = "1 segment has" if len(formats) == 1 else f"{len(formats)} segments have"
     reason = f"{segments} batches of magic {magic}, a format that cannot be read by this release"
-    return Finding("bad-magic", paths.segment_file(first, paths.LOG), reason)
+    return Finding("bad-magic", paths.segment_file(first), reason)
 
 
 def _cuts(start: PartitionStart, seen: Seen) -> Iterator[Finding]:
@@ -139,7 +139,7 @@ def _cuts(start: PartitionStart, seen: Seen) -> Iterator[Finding]:
     gapped = {gap.base_offset for gap in seen.borders.gaps}
     for one in start.recovered:
         stop = seen.stops.get(one.base_offset, "")
-        file = paths.segment_file(one.base_offset, paths.LOG)
+        file = paths.segment_file(one.base_offset)
         if one.base_offset in start.deleted:
             continue
         if not one.cut_bytes:

@@ -76,7 +76,7 @@ def _end_of(load: Load, base: int) -> tuple[int, StopReason | None, int]:
     Where the index misleads, the log is read from its start.
     """
     log = load.log(base)
-    if log.name == paths.segment_file(base, paths.LOG):
+    if log.name == paths.segment_file(base):
         facts, findings = read_tail(log)
         if all(f.severity not in ("damage", "danger") for f in findings):
             return max(facts.next_offset, base), facts.stop, facts.log_bytes - facts.valid_bytes
@@ -91,7 +91,7 @@ def index_claims(load: Load, log_end: int) -> tuple[Witness, ...]:
     They are those of the last segment, and those of logs that are gone.
     """
     gone = tuple(orphan_witnesses(load.directory, max(log_end, 0)))
-    last = paths.segment_file(load.bases[-1], paths.LOG) if load.bases else ""
+    last = paths.segment_file(load.bases[-1]) if load.bases else ""
     if not last or load.files.sources.get(last) != last:
         return gone
     return (*index_witnesses(load.directory, load.bases[-1], log_end), *gone)

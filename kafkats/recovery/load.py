@@ -113,7 +113,7 @@ class Load:
     def _known(self, log: Path, base: int) -> Recovery | None:
         """Return the recovery of this log that was made before, None if the log is another."""
         done = self.ahead.get(base)
-        named = log.name == paths.segment_file(base, paths.LOG)
+        named = log.name == paths.segment_file(base)
         return done if done and named and done.log_bytes == self.sizes.get(log.name) else None
 
     def replay(self, base: int) -> None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import BadInput
 from kafkats.evidence.borders import end_findings
 from kafkats.evidence.claims import claims_of, is_tiered
@@ -127,7 +127,7 @@ def _looked(
 def _named_past(partition: Partition, log_end: int) -> str:
     """Return which files name offsets past the end of a log, "" for none."""
     base = max(row["base_offset"] for row in partition.rows)
-    log = paths.segment_file(base, paths.LOG)
+    log = paths.segment_file(base)
     indexes = tuple(index_witnesses(partition.directory, base, log_end))
     claims = partition.claims._replace(end_settled=True)
     epochs = epochs_of(partition.directory)

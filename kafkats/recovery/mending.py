@@ -16,9 +16,9 @@ from kafkats.errors import Changed, storage
 from kafkats.formats import v2
 from kafkats.formats.framing import MAGIC_AT
 from kafkats.hashes import Hash
-from kafkats.logdir.changeset import Replace
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.lease import Lease
+from kafkats.logdir.staging import Replace
 from kafkats.plans.plan import item_of
 from kafkats.plans.rows import Item, SegmentRow, source_log
 from kafkats.recovery.decide import log_bytes, log_of

@@ -21,78 +21,57 @@ class Preflight(Options):
             "The release of the broker that will start, such as 4.3 or 2.8.2", "--kafka", "RELEASE"
         ),
     ]
-    recovery_rate: Annotated[
-        Size | None,
-        Field(ge=1),
-        Option(
-            "Bytes that this broker recovers in a second, in each log directory, to tell"
-            " how long the start takes",
-            "--recovery-rate",
-            "SIZE",
-            unset="a rate that was measured with this generation",
-        ),
-    ] = None
-    describe: Annotated[
-        Path | None,
-        Option(
-            "The output of `kafka-topics --describe`: brokers with KRaft set a directory aside, or"
-            " delete it, if this does not have its topic id, or has other replicas",
-            "--describe",
-            "FILE",
-            unset="this is not predicted",
-        ),
-    ] = None
-    cluster_id: Annotated[
-        str,
-        Option(
-            "The cluster that the broker will join: meta.properties of another one stops it",
-            "--cluster-id",
-            "ID",
-        ),
-    ] = ""
-    node_id: Annotated[
-        int | None,
-        Field(ge=0),
-        Option("The broker's node.id or broker.id", "--node-id", "N"),
-    ] = None
-    go_on: Annotated[
-        bool,
-        Option("Exit with 0 although the broker does not start, or loses something", "--go-on"),
-    ] = False
+    recovery_rate: Annotated[Size | None, Field(ge=1)] = Option(
+        "Bytes that this broker recovers in a second, in each log directory, to tell"
+        " how long the start takes",
+        "--recovery-rate",
+        "SIZE",
+        unset="a rate that was measured with this generation",
+    ).default(None)
+    describe: Path | None = Option(
+        "The output of `kafka-topics --describe`: brokers with KRaft set a directory aside, or"
+        " delete it, if this does not have its topic id, or has other replicas",
+        "--describe",
+        "FILE",
+        unset="this is not predicted",
+    ).default(None)
+    cluster_id: str = Option(
+        "The cluster that the broker will join: meta.properties of another one stops it",
+        "--cluster-id",
+        "ID",
+    ).default("")
+    node_id: Annotated[int | None, Field(ge=0)] = Option(
+        "The broker's node.id or broker.id", "--node-id", "N"
+    ).default(None)
+    go_on: bool = Option(
+        "Exit with 0 although the broker does not start, or loses something", "--go-on"
+    ).default(False)
 
 
 class Recover(Options):
     """Options of `plan recover`."""
 
-    like_kafka: Annotated[
-        bool,
-        Option(
-            "Where a log is corrupt, delete what follows, as Kafka's own recovery does; without it"
-            " such a partition is left as it is",
-            "--like-kafka",
-            loses="Lost: every record behind the first corrupt batch of a log, also those that can"
-            " be read",
-        ),
-    ] = False
-    copy_readable: Annotated[
-        Path | None,
-        Option(
-            "Copy the good batches that lie behind a corrupt place to this folder, such as"
-            " /var/tmp/copies, which is in no log directory",
-            "--copy-readable",
-            "DIR",
-            unset="they are not copied",
-            title="Folder for copies of readable records",
-            section=FILES,
-        ),
-    ] = None
-    mend_magic: Annotated[
-        bool,
-        Option(
-            "Write magic 2 into whole batches with a magic byte above 2, which brokers keep and"
-            " nobody can read. Their partitions are only mended: plan again to recover them",
-            "--mend-magic",
-            section=RARE,
-        ),
-    ] = False
+    like_kafka: bool = Option(
+        "Where a log is corrupt, delete what follows, as Kafka's own recovery does; without it"
+        " such a partition is left as it is",
+        "--like-kafka",
+        loses="Lost: every record behind the first corrupt batch of a log, also those that can"
+        " be read",
+    ).default(False)
+    copy_readable: Path | None = Option(
+        "Copy the good batches that lie behind a corrupt place to this folder, such as"
+        " /var/tmp/copies, which is in no log directory",
+        "--copy-readable",
+        "DIR",
+        unset="they are not copied",
+        title="Folder for copies of readable records",
+        section=FILES,
+        writes=True,
+    ).default(None)
+    mend_magic: bool = Option(
+        "Write magic 2 into whole batches with a magic byte above 2, which brokers keep and"
+        " nobody can read. Their partitions are only mended: plan again to recover them",
+        "--mend-magic",
+        section=RARE,
+    ).default(False)
     rule: IndexRule = DEFAULT_RULE.name

@@ -256,7 +256,7 @@ def _check_indexes(load: Load) -> None:
 def _finish_swaps(load: Load) -> None:
     """Recover each .log.swap and put it in the place of the segments that it covers (to 2.8)."""
     for base in load.files.swapped_logs:
-        swap = paths.segment_file(base, paths.LOG) + ".swap"
+        swap = paths.segment_file(base) + ".swap"
         done = recover(
             load.directory / swap, base, load.interval, newest_magic=load.rule.newest_magic
         )
@@ -342,8 +342,8 @@ def _finished(load: Load, known: PartitionStart, end: End) -> PartitionStart:
         if rule.stray_snapshots_go:
             load.snapshots.remove_strays(bases)
         loaded = load.snapshots.rebuild(bases, start, end.offset, clean=load.claims.clean)
-    last = paths.segment_file(bases[-1], paths.LOG) if bases else load.directory.name
-    deleted_bytes = sum(load.sizes.get(paths.segment_file(b, paths.LOG), 0) for b in load.deleted)
+    last = paths.segment_file(bases[-1]) if bases else load.directory.name
+    deleted_bytes = sum(load.sizes.get(paths.segment_file(b), 0) for b in load.deleted)
     start_of = replace(
         known,
         log_start_offset=start,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import Refused, exists

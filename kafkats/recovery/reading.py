@@ -15,6 +15,7 @@ from kafkats.index.entries import read_index_bytes, whole_entries
 from kafkats.index.log_end import find_log_end
 from kafkats.index.offset_index import STRUCT as OFFSET_ENTRY
 from kafkats.index.time_index import STRUCT as TIME_ENTRY
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.epochs import epochs_begun
 from kafkats.recovery.readable import batch_behind
@@ -174,8 +175,6 @@ def _has_wrappers_of_1(source: Source, end: int) -> bool:
 
     Brokers before 0.10 recover the others: the checksum is the same, and the key is not read.
     """
-    from kafkats.kernels import headers as k
-
     return any(
         bool(((rows[:, k.MAGIC] == v1.MAGIC) & (rows[:, k.ATTRIBUTES] & 7 != 0)).any())
         for rows in headers_read_on(source, end)
@@ -188,8 +187,6 @@ def newest_magic(log: Path, index: Path | None, end: int) -> int:
     The last ones begin at the last entry of `index`: a format is seldom left for an older one.
     Raises StorageFailed.
     """
-    from kafkats.kernels import headers as k
-
     last = _ends(index, OFFSET_ENTRY)[2] if index is not None else None
     start = last[1] if last is not None and 0 <= last[1] <= end else 0
     with open_source(log) as source:

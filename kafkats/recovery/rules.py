@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from kafkats.errors import UsageError
-from kafkats.text import Flag, Text
-
-_RELEASE: Final = re.compile(r"(0\.[0-9]+\.[0-9]+|[1-9][0-9]*\.[0-9]+)(\.[0-9]+)*")
+from kafkats.releases import behaviour
+from kafkats.text import Flag
 
 Unreadable = Literal["empty", "offline", "stops"]
 """A start on an unreadable checkpoint: it counts as empty, the log directory goes offline, or the
@@ -29,7 +27,6 @@ class StartRule:
 
     name: str
     kafka: str
-    releases: tuple[str, ...]
     index_checks: bool = False
     """Each start checks length and last entry of all indexes, and recovers where they are wrong."""
     base_entry: bool = True
@@ -105,30 +102,28 @@ class StartRule:
         return self.name not in ("0.8", "0.9", "0.10.0")
 
 
-NEWEST: Final = StartRule("4.0", "4.0 and later", ("4.0", "4.1", "4.2", "4.3"))
+NEWEST: Final = StartRule("4.0", "4.0 and later")
 """For what no release is given to. A start of 4.0 differs from one of 3.7 in its messages only."""
 
-_OLDER: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
-    ("3.7", "3.7 to 3.9", "3.7 3.8 3.9", {}),
-    ("3.3", "3.3 to 3.6", "3.3 3.4 3.5 3.6", {"states": _STATES[:2], "marker_epoch": False}),
-    ("3.0", "3.0 to 3.2", "3.0 3.1 3.2", {"epochs": "stops"}),
-    ("2.8", "2.8", "2.8", {"swaps_renamed": False}),
-    ("2.7", "2.7", "2.7", {"topic_ids": False}),
-    ("2.6", "2.6", "2.6", {"epochs_anew": False}),
-    ("2.3", "2.3 to 2.5", "2.3 2.4 2.5", {"lowest_epoch": 1}),
-    ("2.2", "2.2", "2.2", {"index_checks": True, "missing_index_rebuilt": False}),
-    ("2.1", "2.1", "2.1", {"start_wins": False}),
-    ("2.0", "2.0", "2.0", {"lowest_epoch": 0}),
+_OLDER: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
+    ("3.7", "3.7 to 3.9", {}),
+    ("3.3", "3.3 to 3.6", {"states": _STATES[:2], "marker_epoch": False}),
+    ("3.0", "3.0 to 3.2", {"epochs": "stops"}),
+    ("2.8", "2.8", {"swaps_renamed": False}),
+    ("2.7", "2.7", {"topic_ids": False}),
+    ("2.6", "2.6", {"epochs_anew": False}),
+    ("2.3", "2.3 to 2.5", {"lowest_epoch": 1}),
+    ("2.2", "2.2", {"index_checks": True, "missing_index_rebuilt": False}),
+    ("2.1", "2.1", {"start_wins": False}),
+    ("2.0", "2.0", {"lowest_epoch": 0}),
     (
         "1.0",
         "1.0 and 1.1",
-        "1.0 1.1",
         {"base_entry": False, "falling_epochs": False, "numbered": _FAMILY},
     ),
     (
         "0.11",
         "0.11",
-        "0.11.0",
         {
             "missing_index_rebuilt": True,
             "numbered": _LOGS,
@@ -140,36 +135,28 @@ _OLDER: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
     (
         "0.10",
         "0.10.1 and 0.10.2",
-        "0.10.1 0.10.2",
         {"epochs": None, "producers": False, "newest_magic": 1},
     ),
-    ("0.10.0", "0.10.0", "0.10.0", {}),
+    ("0.10.0", "0.10.0", {}),
     (
         "0.9",
         "0.9",
-        "0.9.0",
         {"missing_index_rebuilt": False, "strict_sizes": False, "states": (), "newest_magic": 0},
     ),
-    ("0.8", "0.8.2", "0.8.2", {"corrupt_index_stops": True, "missing_index_rebuilt": True}),
+    ("0.8", "0.8.2", {"corrupt_index_stops": True, "missing_index_rebuilt": True}),
 )
-"""Name, versions of Kafka, releases, and the differences from the next newer rule."""
+"""Name, versions of Kafka, and the differences from the next newer rule."""
 
 
 def _rules() -> Iterator[StartRule]:
     """Yield all rules, newest first."""
     yield (rule := NEWEST)
-    for name, kafka, releases, differences in _OLDER:
-        known = tuple(releases.split())
-        yield (rule := replace(rule, name=name, kafka=kafka, releases=known, **differences))
+    for name, kafka, differences in _OLDER:
+        yield (rule := replace(rule, name=name, kafka=kafka, **differences))
 
 
 START_RULES: Final = {rule.name: rule for rule in _rules()}
 """By name, newest first."""
-
-
-def known_releases() -> list[str]:
-    """Return the releases that have a rule, oldest first."""
-    return [release for rule in reversed(START_RULES.values()) for release in rule.releases]
 
 
 def start_rule(kafka: str) -> StartRule:
@@ -177,13 +164,7 @@ def start_rule(kafka: str) -> StartRule:
 
     Raises UsageError for any other, with the known ones.
     """
-    m = _RELEASE.fullmatch(kafka)
-    for rule in START_RULES.values():
-        if m is not None and m[1] in rule.releases:
-            return rule
-    raise UsageError(
-        Text(
-            Flag("--kafka"),
-            f" {kafka}: not a release that kafkats knows; it knows {', '.join(known_releases())}",
-        )
-    )
+    try:
+        return START_RULES[behaviour(kafka).start]
+    except ValueError as e:
+        raise UsageError(Flag("--kafka"), f" {e}") from None

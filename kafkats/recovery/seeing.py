@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.config.settings import TopicSettings
 from kafkats.config.topics import topic_filter
 from kafkats.errors import exists

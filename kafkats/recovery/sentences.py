@@ -175,6 +175,11 @@ def _next(start: BrokerStart) -> Iterator[str]:
         yield f"{_NEXT}kafkats plan recover {log_dirs} -o PLAN"
     elif not loses(start):
         yield f"{_NEXT}start the broker"
+    else:
+        yield (
+            f"{_NEXT}kafkats help preflight explains each line; start the broker only if what it"
+            " loses may be lost"
+        )
 
 
 def _own(start: BrokerStart, root: RootStart) -> Sequence[PartitionStart]:
@@ -300,7 +305,7 @@ def _zeros(one: PartitionStart) -> Iterator[int]:
     """Yield the cut bytes of recovered segments that end with zeros which were set aside."""
     preallocated = {f.file for f in one.findings if f.kind == "preallocated"}
     for done in one.recovered:
-        if paths.segment_file(done.base_offset, paths.LOG) in preallocated:
+        if paths.segment_file(done.base_offset) in preallocated:
             yield done.cut_bytes
 
 

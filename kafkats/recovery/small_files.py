@@ -20,6 +20,7 @@ import numpy as np
 from kafkats import paths
 from kafkats.errors import CorruptFile, KafkatsError, Vanished, storage
 from kafkats.index import txn_index
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.checkpoints import EpochStart, encode_epochs, read_epochs
 from kafkats.logdir.epochs import ReplayedEpochs, after
 from kafkats.logdir.producers import Marker, OpenTransactions, Producers, advance, java_order
@@ -231,8 +232,6 @@ class _State:
         return {entry.producer_id: entry for entry in entries} == self._known
 
     def add(self, rows: Rows, source: Source, *, epochs: bool) -> None:
-        from kafkats.kernels import headers as k
-
         if epochs:
             self.epochs.add(rows)
         ours = (rows[:, k.PRODUCER_ID] >= 0) & (rows[:, k.LAST_OFFSET] >= self._from)
@@ -240,8 +239,6 @@ class _State:
             advance(self._known, rows[ours], source, self._tell)
 
     def _tell(self, row: Sequence[int], before: ProducerEntry, marker: Marker | None) -> None:
-        from kafkats.kernels import headers as k
-
         producer, offset = before.producer_id, row[k.LAST_OFFSET]
         if marker is None:
             self._open.add(self._known[producer])

@@ -11,7 +11,6 @@ from typing import Final
 from kafkats import paths
 from kafkats.errors import Changed, CorruptFile, CorruptPlan, Refused, Vanished, storage
 from kafkats.hashes import EMPTY_SHA256
-from kafkats.logdir.changeset import Change, Remove, Replace, Truncate
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.families import noted, stage_bytes
@@ -20,6 +19,7 @@ from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases, scan_partition
 from kafkats.logdir.root import LogDir, read_root, recovered_segments
 from kafkats.logdir.snapshot import NO_PRODUCERS
+from kafkats.logdir.staging import Change, Remove, Replace, Truncate
 from kafkats.logdir.text import read_small
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.paths import PartitionName, SegmentFile
@@ -68,7 +68,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
         return Staged([Remove(item["file"], replaced_file(item)) for item in work.items], {})
     if work.partition_dir == ROOT:
         return _stage_checkpoint(work, lease)
-    directory = Path(work.log_dir, work.partition_dir)
+    directory = work.directory
     refuse_full_disk(work)
     point = _point_of(work)
     if point is not None:
@@ -128,7 +128,7 @@ def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Chan
         elif not item["after_bytes"] and item["after_sha256"] == EMPTY_SHA256:
             yield stage_bytes(item["file"], b"", before, lease)
         else:
-            log = directory / paths.segment_file(item["base_offset"], paths.LOG)
+            log = directory / paths.segment_file(item["base_offset"])
             source = swapped.get(item["file"], log)
             if name.kind == paths.LOG:
                 stage = stage_mended if item["after_sha256"] else _copy
@@ -141,7 +141,7 @@ def _staged(directory: Path, work: PartitionWork, lease: Lease) -> Iterator[Chan
 
 def _swap_of(directory: Path, item: Item) -> Path | None:
     """Return the `.log.swap` from which an item's file is made, None for all other items."""
-    swap = directory / (paths.segment_file(item["base_offset"], paths.LOG) + SWAP)
+    swap = directory / (paths.segment_file(item["base_offset"]) + SWAP)
     there = identify(swap) if item["log"] and item["log_valid_bytes"] > 0 else None
     return swap if there is not None and there == identity_of(item["log"]) else None
 
@@ -210,7 +210,7 @@ def _small_contents(
     logs = []
     replacing = {base for file in swapped if (base := _base_of_log(file)) >= 0}
     for base in sorted({*log_bases(directory), *replacing}):
-        name = paths.segment_file(base, paths.LOG)
+        name = paths.segment_file(base)
         if base >= log_end or name in gone:
             continue
         log = swapped.get(name, directory / name)
@@ -247,7 +247,7 @@ def _unchanged(directory: Path, work: PartitionWork, changed: set[str]) -> dict[
             if name not in changed and there is not None:
                 kept[name] = there
     for item in work.items:
-        log = paths.segment_file(item["base_offset"], paths.LOG)
+        log = paths.segment_file(item["base_offset"])
         if log not in changed and item["file"].endswith(_INDEXES) and item["action"] != "remove":
             kept[log] = FileIdentity(**source_log(item))
     return kept
@@ -255,7 +255,7 @@ def _unchanged(directory: Path, work: PartitionWork, changed: set[str]) -> dict[
 
 def _flush(work: PartitionWork, changed: set[str]) -> None:
     """Flush every file of the segments above the recovery point, so that it may be raised."""
-    directory = Path(work.log_dir, work.partition_dir)
+    directory = work.directory
     recovered = recovered_segments(_root_of(work.log_dir), scan_partition(directory))
     for segment in recovered:
         for file in segment.files.values():
@@ -289,8 +289,7 @@ def _stage_checkpoint(work: PartitionWork, lease: Lease) -> Staged:
     for partition, end in ends.items():
         if not ends_empty(Path(work.log_dir, str(partition)), end):
             raise Refused(
-                f"{partition} is not recovered, so no recovery point was raised: apply again, or,"
-                " if its files have changed, make a new plan",
+                f"{partition} is not recovered, so no recovery point was raised",
                 path=work.log_dir,
             )
     path = Path(work.log_dir, paths.RECOVERY_POINT)
@@ -321,5 +320,5 @@ def ends_empty(directory: Path, log_end: int) -> bool:
         bases = log_bases(directory)
     except Vanished:
         return False
-    there = identify(directory / paths.segment_file(log_end, paths.LOG))
+    there = identify(directory / paths.segment_file(log_end))
     return bool(bases) and bases[-1] == log_end and there is not None and there.size == 0

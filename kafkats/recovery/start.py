@@ -39,7 +39,7 @@ from kafkats.recovery.words import duplicate
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
 
 
 _UNTOLD: Final = (

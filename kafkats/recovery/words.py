@@ -31,7 +31,7 @@ def bad_number(text: str) -> str:
 
 
 def bad_size(rule: StartRule, path: str, size: int) -> str:
-    if "3.0" not in rule.releases and rule.name in ("0.10.0", "0.10", "0.11", "1.0"):
+    if rule.name in ("0.10.0", "0.10", "0.11", "1.0"):
         return "Record size is smaller than minimum record overhead (14)."
     return f"Found record size {size} smaller than minimum record overhead (14) in file {path}."
 

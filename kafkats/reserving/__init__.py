@@ -11,18 +11,3 @@ end, and the token of each log dir. `apply` and `undo` recognize their own reser
 A reservation lasts a day unless its end is given. A run that writes renews its own; a killed run
 keeps it this long.
 """
-
-from kafkats.reserving.plans import Planning, Wish, planning
-from kafkats.reserving.record import somebody
-from kafkats.reserving.releasing import Released, release_all
-from kafkats.reserving.runs import changing
-
-__all__ = [
-    "Planning",
-    "Released",
-    "Wish",
-    "changing",
-    "planning",
-    "release_all",
-    "somebody",
-]

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.config import Policy, TopicSettings, magic_of
+from kafkats.config.policy import Policy
+from kafkats.config.settings import TopicSettings
+from kafkats.config.values import magic_of
 from kafkats.errors import KafkatsError
 from kafkats.index import time_index
 from kafkats.plans.missing import KIND as MISSING_RECORDS

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_RULE, RETENTION_RULES
 from kafkats.plans.facts import SEGMENTS
@@ -33,6 +33,7 @@ from kafkats.plans.rows import (
     SegmentKey,
     SegmentRow,
     Totals,
+    grouped,
     item_rows,
     key_of,
     keys_of,
@@ -43,7 +44,7 @@ from kafkats.plans.units import Unit
 from kafkats.retention.plan import OPERATION, RETENTION, RetainOptions, VerdictRow, plan_retain
 from kafkats.split.items import blocked_item, part_items, why_not
 from kafkats.split.parts import PartRow, SplitOptions, look
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 Target: TypeAlias = tuple[Unit, int]
 """A segment, and the time (epoch ms) before which its records have expired."""
@@ -60,11 +61,9 @@ def check_options(options: RetainOptions, *, inside_segments: bool) -> None:
     """Raise UsageError for a plan that would fill the volume to free, before anything is read."""
     if inside_segments and options.free_bytes is not None:
         raise UsageError(
-            Text(
-                Flag("--inside-segments"),
-                " writes the rest of each segment before anything is freed: it does not go with ",
-                Flag("--free"),
-            )
+            Flag("--inside-segments"),
+            " writes the rest of each segment before anything is freed: it does not go with ",
+            Flag("--free"),
         )
 
 
@@ -162,12 +161,9 @@ def targets(
         )
 
     kept = verdicts.filter(pc.invert(verdicts["deletes"]))
-    first = (
-        kept
-        .group_by(["log_dir", "partition_dir", "topic"], use_threads=False)
-        .aggregate([("base_offset", "min")])
-        .to_pylist()
-    )
+    first = grouped(
+        kept, ["log_dir", "partition_dir", "topic"], [("base_offset", "min")]
+    ).to_pylist()
     limits = {
         SegmentKey(row["log_dir"], row["partition_dir"], row["base_offset_min"]): limit_ms(
             row["topic"]

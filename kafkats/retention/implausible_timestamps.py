@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from kafkats import paths
 from kafkats.errors import KafkatsError
+from kafkats.kernels import headers_state as k
 from kafkats.plans.facts import DIRECTORY
 from kafkats.retention.reasons import Ints
 from kafkats.segment.headers import batch_headers
@@ -173,11 +174,7 @@ class Suspect(NamedTuple):
 
 def look_into(suspect: Suspect) -> pa.RecordBatch:
     """Return a row of SHARES, from one pass over the batch headers, which reads the whole .log."""
-    from kafkats.kernels import headers as k
-
-    path = Path(
-        suspect.log_dir, suspect.partition_dir, paths.segment_file(suspect.base_offset, paths.LOG)
-    )
+    path = Path(suspect.log_dir, suspect.partition_dir, paths.segment_file(suspect.base_offset))
     try:
         with open_source(path) as source:
             largest = [

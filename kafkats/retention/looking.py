@@ -9,11 +9,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafkats.config import Policy
 from kafkats.config.given import Given, stored
 from kafkats.config.option import Options
+from kafkats.config.policy import Policy
 from kafkats.evidence.claims import shows_remote_storage
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 from kafkats.plans.contradictions import interval_remarks
 from kafkats.plans.operation import Planned, Stages
 from kafkats.plans.plan import Plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kafkats.config.given import Given
@@ -15,7 +15,7 @@ from kafkats.plans.operation import Decide, Operation, Planned, Stages
 from kafkats.retention.options import Beyond, Retain
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 
@@ -55,30 +55,28 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     return decide
 
 
-def _sentences(header: Header) -> list[str]:
+def _sentences(header: Header) -> Iterator[str]:
     totals = header["totals"]
-    sentences = [
+    yield (
         f"{size_text(totals['freed_bytes'])} in {counted(totals['segments'], 'segment')} to delete;"
         f" purge then frees them; a broker would delete {size_text(totals['kafka_bytes'])} in"
         f" {counted(totals['kafka_segments'], 'segment')}"
-    ]
+    )
     if totals.get("heads"):
-        sentences.append(
+        yield (
             f"{totals['heads']} of them are expired first parts of segments. apply writes the"
             f" rest, {size_text(totals['write_bytes'])}, again; it is on the disk twice until purge"
         )
-    sentences += [
-        f"kept: {counted(count, 'segment')}: {veto}" for veto, count in totals["vetoes"].items()
-    ]
+    for veto, count in totals["vetoes"].items():
+        yield f"kept: {counted(count, 'segment')}: {veto}"
     if totals["blocked_segments"]:
-        sentences.append(
+        yield (
             f"{size_text(totals['blocked_bytes'])} in"
             f" {counted(totals['blocked_segments'], 'segment')} expired behind one that has not:"
             " kafkats simulate retain names it"
         )
     elif not totals["segments"]:
-        sentences.append("kafkats simulate retain gives the reason for each partition")
-    return sentences
+        yield "kafkats simulate retain gives the reason for each partition"
 
 
 def _remarks(header: Header) -> Sequence[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from kafkats.config.option import RARE, Choice, Option, Options, Size, Time
+from kafkats.config.option import RARE, ByRelease, Option, Options, Size, Time
 from kafkats.config.options import Export, Now
-from kafkats.generations import DEFAULT_RETENTION_RULE, RETENTION_RULES
+from kafkats.generations import DEFAULT_RETENTION_RULE
+from kafkats.releases import EXAMPLES, NEWEST
 
 
 class Retain(Options):
@@ -15,73 +16,62 @@ class Retain(Options):
 
     rule: Annotated[
         str,
-        Choice(tuple(RETENTION_RULES)),
+        ByRelease("retention", ("kip33",)),
         Option(
-            "Delete by the rules of this Kafka version, up to the next version listed; kip33 is the"
-            " text of KIP-33. Only 3.0 and 0.11 stop at the high watermark",
-            "--generation",
+            "Delete as the brokers of this Kafka release do, such as 4.3. Before 0.11 they also"
+            " delete above the high watermark",
+            "--kafka --generation",
+            unset=NEWEST,
             param="generation",
-            title="Kafka version",
+            title="Kafka release",
+            initial=NEWEST,
+            examples=EXAMPLES,
             section=RARE,
         ),
     ] = DEFAULT_RETENTION_RULE.name
     now: Now = None
-    before: Annotated[
-        Time | None,
-        Option(
-            "Delete what is older than this moment, instead of applying retention.ms and"
-            " retention.bytes",
-            "--before",
-            stored="before_ms",
-            unset="by retention.ms and retention.bytes",
-            title="Delete before",
-            loses="Lost: records that retention.ms and retention.bytes keep, so that a broker would"
-            " keep them",
-        ),
-    ] = None
+    before: Time | None = Option(
+        "Delete what is older than this moment, instead of applying retention.ms and"
+        " retention.bytes",
+        "--before",
+        stored="before_ms",
+        unset="by retention.ms and retention.bytes",
+        title="Delete before",
+        loses="Lost: records that retention.ms and retention.bytes keep, so that a broker would"
+        " keep them",
+    ).default(None)
     export: Export = None
-    free_bytes: Annotated[
-        Size | None,
-        Option(
-            "Stop when this much would be freed, such as 20GiB",
-            "--free",
-            param="free",
-            unset="delete all that has expired",
-            title="Space to free",
-            examples=("20GiB", "500GiB", "2TiB"),
-        ),
-    ] = None
-    over_guard: Annotated[
-        bool, Option("Delete also what a guard of the policy keeps", "--over-guard")
-    ] = False
-    inside_segments: Annotated[
-        bool,
-        Option(
-            "Also delete the expired first part of a segment that is kept; the rest is rewritten",
-            "--inside-segments",
-            loses="Lost: records that a broker keeps until their whole segment has expired",
-        ),
-    ] = False
-    last_segment: Annotated[
-        bool,
-        Option(
-            "Also delete the last segment of a partition, as a broker does",
-            "--last-segment",
-            loses="Lost: the newest records of a partition, once they have expired; a broker"
-            " deletes them too, but kafkats keeps them otherwise",
-        ),
-    ] = False
+    free_bytes: Size | None = Option(
+        "Stop when this much would be freed, such as 20GiB",
+        "--free",
+        param="free",
+        unset="delete all that has expired",
+        title="Space to free",
+        examples=("20GiB", "500GiB", "2TiB"),
+    ).default(None)
+    over_guard: bool = Option(
+        "Delete also what a guard of the policy keeps", "--over-guard"
+    ).default(False)
+    inside_segments: bool = Option(
+        "Also delete the expired first part of a segment that is kept; the rest is rewritten",
+        "--inside-segments",
+        loses="Lost: records that a broker keeps until their whole segment has expired",
+    ).default(False)
+    last_segment: bool = Option(
+        "Also delete the last segment of a partition, as a broker does",
+        "--last-segment",
+        loses="Lost: the newest records of a partition, once they have expired; a broker"
+        " deletes them too, but kafkats keeps them otherwise",
+    ).default(False)
 
 
 class Beyond(Options):
     """The option for the folder of a second plan without the guards."""
 
-    beyond_guard: Annotated[
-        Path | None,
-        Option(
-            "If a guard keeps something, also write the plan without guards into this folder;"
-            " approve one of the two. With --into the folder's name ends with the digest",
-            "--beyond-guard",
-            "PLAN",
-        ),
-    ] = None
+    beyond_guard: Path | None = Option(
+        "If a guard keeps something, also write the plan without guards into this folder;"
+        " approve one of the two. With --into the folder's name ends with the digest",
+        "--beyond-guard",
+        "PLAN",
+        writes=True,
+    ).default(None)

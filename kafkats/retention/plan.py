@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import UsageError
 from kafkats.generations import RETENTION_RULES, RetentionRule
 from kafkats.plans.columns import schema_of

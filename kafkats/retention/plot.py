@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from kafkats.clock import DAY_MS
-from kafkats.counts import counted, size_text
-from kafkats.plans.figure import begin_figure, date_axis, short, size_axis, state_legend
+from kafkats.counts import counted
+from kafkats.plans.figure import (
+    begin_figure,
+    date_axis,
+    short,
+    side_legend,
+    size_axis,
+    stacked_bars,
+    state_legend,
+)
 from kafkats.plans.rows import PartitionKey, SegmentKey, key_of, partition_of
 from kafkats.retention.plan import VerdictRow
 from kafkats.retention.vetoes import keeps_last
@@ -122,21 +130,10 @@ def plot_reclaimable(
         ]
     figure.set_size_inches(9.0, 1.6 + 0.24 * max(len(shown), 5))
     axes = figure.add_subplot()
-    left = [0] * len(shown)
-    for state, colour in STATES.items():
-        widths = [sizes[state] for _, sizes in shown]
-        axes.barh(range(len(shown)), widths, left=left, color=colour, label=label(state))
-        left = [a + b for a, b in zip(left, widths, strict=True)]
-    axes.set_yticks(
-        range(len(shown)),
-        [f"{short(topic)}  {size_text(sum(sizes.values()))}" for topic, sizes in shown],
-        fontsize=7,
-    )
-    axes.invert_yaxis()
+    rows = [(short(topic), [sizes[state] for state in STATES]) for topic, sizes in shown]
+    stacked_bars(axes, rows, {label(state): colour for state, colour in STATES.items()})
     size_axis(axes.xaxis)
-    figure.legend(
-        *axes.get_legend_handles_labels(), loc="outside right upper", fontsize=8, frameon=False
-    )
+    side_legend(figure, axes)
     figure.suptitle(
         f"bytes by what retention does with them, decided for {_shown(now_ms)} UTC", fontsize=10
     )

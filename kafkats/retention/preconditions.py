@@ -56,9 +56,7 @@ def check_prefix(log_dir: Path, directory: Path, items: Sequence[Item]) -> Plann
     _check_families(partition, planned)
     if planned.following < 0 and not planned.rest:
         last = max(planned.removed)
-        end = max(
-            read_tail(directory / paths.segment_file(last, paths.LOG)).facts.last_offset + 1, last
-        )
+        end = max(read_tail(directory / paths.segment_file(last)).facts.last_offset + 1, last)
         if end != planned.start:
             raise Changed(
                 f"the log ends at {end}, not at {planned.start} as planned; make a new plan",
@@ -75,9 +73,7 @@ def _sorted_out(items: Sequence[Item]) -> Planned:
         raise CorruptPlan(
             "it adds the rest of a log that it does not delete" if rest else "it deletes no segment"
         )
-    last = next(
-        item for item in items if item["file"] == paths.segment_file(max(removed), paths.LOG)
-    )
+    last = next(item for item in items if item["file"] == paths.segment_file(max(removed)))
     following = last["next_base_offset"]
     if bool(new) != (following < 0 or bool(rest)) or len(rest) not in (0, len(new)):
         raise CorruptPlan("it must add an empty segment if it deletes all others, and only then")
@@ -102,7 +98,7 @@ def _families(items: Sequence[Item]) -> dict[int, set[str]]:
     for item in items:
         families.setdefault(item["base_offset"], set()).add(item["file"])
     for base, files in families.items():
-        if paths.segment_file(base, paths.LOG) not in files:
+        if paths.segment_file(base) not in files:
             raise CorruptPlan(f"only a part of segment {base}, without its log")
     return families
 
@@ -130,7 +126,7 @@ def _check_logs(directory: Path, planned: Planned) -> None:
         ),
     ):
         for base in sorted(bases):
-            raise Changed(why, path=directory / paths.segment_file(base, paths.LOG))
+            raise Changed(why, path=directory / paths.segment_file(base))
     if (first := kept[0] if kept else -1) != planned.following:
         wanted, seen = ("none" if base < 0 else str(base) for base in (planned.following, first))
         raise Changed(

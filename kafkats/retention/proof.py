@@ -82,7 +82,7 @@ def not_kept(verdicts: pa.Table, now: pa.Table) -> dict[str, str]:
     for segment, largest in _timestamps(kept, "largest_timestamp").items():
         if segment.partition not in changed:
             continue
-        path = Path(*segment.partition, paths.segment_file(segment.base_offset, paths.LOG))
+        path = Path(*segment.partition, paths.segment_file(segment.base_offset))
         if segment not in there:
             wrong[str(path)] = "should have been kept, but is gone"
         elif there[segment] != largest:

@@ -8,7 +8,6 @@ from typing import Final
 
 from kafkats import paths
 from kafkats.errors import CorruptPlan, Vanished
-from kafkats.logdir.changeset import Change, Remove
 from kafkats.logdir.checkpoints import (
     encode_epochs,
     encode_offsets,
@@ -20,6 +19,7 @@ from kafkats.logdir.families import noted, stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases
+from kafkats.logdir.staging import Change, Remove
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.rows import Item, replaced_file
 from kafkats.plans.run import PartitionWork, Staged, refuse_early, refuse_full_disk
@@ -63,7 +63,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     `check_prefix`; CorruptFile for a checkpoint that cannot be read, StorageFailed.
     """
     refuse_early(work)
-    directory = Path(work.log_dir, work.partition_dir)
+    directory = work.directory
     changes: list[Change] = []
     unchanged: dict[str, FileIdentity] = {}
     rest: list[Change] = []
@@ -88,7 +88,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
 
 def _updated(work: PartitionWork, item: Item) -> bytes | None:
     """Return the new content of a checkpoint, None when it is correct or missing."""
-    path = Path(work.log_dir, work.partition_dir, item["file"])
+    path = work.directory / item["file"]
     try:
         return (
             _log_starts(path, work)

@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 from typing_extensions import TypedDict  # pydantic reads these; on 3.11 it takes no others
 
 from kafkats.clock import DAY_MS
-from kafkats.plans.rows import PartitionKey, PartitionRow, SegmentKey, keys_of, partition_of
+from kafkats.plans.rows import (
+    PartitionKey,
+    PartitionRow,
+    SegmentKey,
+    grouped,
+    keys_of,
+    partition_of,
+)
 from kafkats.retention.implausible_timestamps import SUSPECT, Suspect
 from kafkats.retention.plan import VerdictRow
 
@@ -110,19 +117,8 @@ def summary_rows(verdicts: pa.Table, now_ms: int) -> list[SummaryRow]:
     table = pa.table(columns)
     wanted = [("row", "min"), ("row", "count"), *((name, "sum") for name in counted)]
     # groups come in any order
-    sums = (
-        table
-        .group_by(list(_WHERE), use_threads=False)
-        .aggregate(wanted)
-        .sort_by("row_min")
-        .to_pylist()
-    )
-    rest = (
-        table
-        .filter(pc.invert(deleted))
-        .group_by(list(_WHERE), use_threads=False)
-        .aggregate([("row", "min")])
-    )
+    sums = grouped(table, _WHERE, wanted).sort_by("row_min").to_pylist()
+    rest = grouped(table.filter(pc.invert(deleted)), _WHERE, [("row", "min")])
     first: list[VerdictRow] = verdicts.take(rest["row_min"]).to_pylist()
     kept = {partition_of(row): _kept(row) for row in first}
     return [
@@ -157,12 +153,7 @@ def _kept(row: VerdictRow) -> Kept:
 def deleted_by(verdicts: pa.Table) -> dict[str, dict[str, int]]:
     """Return {topic: {rule: bytes}} of what is deleted now; the rules are those of RETENTION.by."""
     deleted = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
-    rows = (
-        verdicts
-        .filter(deleted)
-        .group_by(["topic", "by"], use_threads=False)
-        .aggregate([("bytes", "sum")])
-    )
+    rows = grouped(verdicts.filter(deleted), ["topic", "by"], [("bytes", "sum")])
     found: dict[str, dict[str, int]] = {}
     for row in rows.sort_by([("topic", "ascending"), ("by", "ascending")]).to_pylist():
         found.setdefault(row["topic"], {})[row["by"]] = row["bytes_sum"]

@@ -8,7 +8,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.config import Guard, Policy, TopicSettings
+from kafkats.config.policy import Guard, Policy
+from kafkats.config.settings import TopicSettings
 from kafkats.plans.rows import PartitionKey
 from kafkats.retention.columns import Flags, running_max
 from kafkats.retention.evidence import Facts

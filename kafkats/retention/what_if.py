@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
 
-from kafkats.config import Policy, TopicSettings
 from kafkats.config.faults import faults
+from kafkats.config.policy import Policy
+from kafkats.config.settings import TopicSettings
 from kafkats.errors import BadInput, UsageError
 from kafkats.paths import parse_partition
 from kafkats.plans.rows import keys_of

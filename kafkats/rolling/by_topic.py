@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from typing_extensions import TypedDict  # pydantic reads these; on 3.11 it takes no others
 
 from kafkats import paths
+from kafkats.plans.rows import grouped
 from kafkats.rolling.simulate import SimulatedRow
 
 TOPIC_DAYS: Final = pa.schema([
@@ -86,10 +87,7 @@ def by_day(simulated: pa.Table) -> pa.Table:
         "topic": pa.array(names, pa.string()).take(pc.list_parent_indices(days)),
         **{name: flat.field(name) for name in TOPIC_DAYS.names[1:]},
     })
-    sums = table.group_by(["topic", "day_ms"], use_threads=False).aggregate([
-        ("segments", "sum"),
-        ("simulated", "sum"),
-    ])
+    sums = grouped(table, ["topic", "day_ms"], [("segments", "sum"), ("simulated", "sum")])
     named = sums.select(["topic", "day_ms", "segments_sum", "simulated_sum"])
     ordered = named.sort_by([("topic", "ascending"), ("day_ms", "ascending")])
     return ordered.rename_columns(TOPIC_DAYS.names).cast(TOPIC_DAYS)

@@ -13,8 +13,9 @@ from itertools import pairwise
 from typing import Final
 
 from kafkats import paths
-from kafkats.config import Policy, TopicSettings
 from kafkats.config.durations import setting_text
+from kafkats.config.policy import Policy
+from kafkats.config.settings import TopicSettings
 from kafkats.counts import counted
 from kafkats.rolling.replay import Rolled
 

@@ -12,7 +12,7 @@ from kafkats.plans.operation import Decide, Operation, Planned, Stages
 from kafkats.rolling.options import Roll, Simulation
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.units import Unit
 
 READS: Final = frozenset({

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kafkats.config.option import RARE, Choice, Option, Options
+from kafkats.config.option import RARE, ByRelease, Option, Options
 from kafkats.config.options import Export, Now
-from kafkats.generations import DEFAULT_ROLL_RULE, ROLL_RULES
+from kafkats.generations import DEFAULT_ROLL_RULE
+from kafkats.releases import EXAMPLES, NEWEST
 
 
 class Roll(Options):
@@ -14,14 +15,15 @@ class Roll(Options):
 
     rule: Annotated[
         str,
-        Choice(tuple(ROLL_RULES)),
+        ByRelease("roll", ("largest",)),
         Option(
-            "Roll by the rules of a Kafka version. 4.1: 3.9.1, 4.0.1, 4.1 and later; 0.10.1: 0.10.1"
-            " to 3.9.0 and 4.0.0; 0.8: before 0.10.1; largest: KIP-32 and the interface section of"
-            " KIP-33",
-            "--generation",
+            "Roll as the brokers of this Kafka release do, such as 4.3 or 3.9.0",
+            "--kafka --generation",
+            unset=NEWEST,
             param="generation",
-            title="Kafka version",
+            title="Kafka release",
+            initial=NEWEST,
+            examples=EXAMPLES,
             section=RARE,
         ),
     ] = DEFAULT_ROLL_RULE.name
@@ -32,21 +34,16 @@ class Roll(Options):
 class Simulate(Options):
     """Options of `simulate roll`."""
 
-    seed: Annotated[
-        int, Option("The seed of the jitter that segment.jitter.ms allows", "--seed")
-    ] = 0
+    seed: int = Option("The seed of the jitter that segment.jitter.ms allows", "--seed").default(0)
 
 
 class Simulation(Options):
     """The option by which `plan roll` also simulates."""
 
-    simulate: Annotated[
-        bool,
-        Option(
-            "Also simulate: append the stored batches again under the settings of their topics, and"
-            " write beside the plan how many segments begin on each day, as is and simulated. Reads"
-            " the headers of all batches: slower",
-            "--simulate",
-            title="Simulate rolling",
-        ),
-    ] = False
+    simulate: bool = Option(
+        "Also simulate: append the stored batches again under the settings of their topics, and"
+        " write beside the plan how many segments begin on each day, as is and simulated. Reads"
+        " the headers of all batches: slower",
+        "--simulate",
+        title="Simulate rolling",
+    ).default(False)

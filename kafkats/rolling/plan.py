@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.config import Policy, TopicSettings
+from kafkats.config.policy import Policy
+from kafkats.config.settings import TopicSettings
 from kafkats.errors import Changed, CorruptPlan, UsageError, storage
 from kafkats.generations import (
     DEFAULT_RULE,
@@ -47,6 +48,7 @@ from kafkats.plans.rows import (
     SegmentKey,
     SegmentRow,
     Totals,
+    grouped,
     key_of,
     keys_of,
     partition_of,
@@ -176,9 +178,7 @@ def _written_before(real: pa.Table) -> dict[PartitionKey, int]:
         "partition_dir": inactive["partition_dir"],
         "mtime_ns": pc.struct_field(inactive["log"], "mtime_ns"),
     })  # fmt: skip
-    newest = flat.group_by(list(PartitionKey._fields), use_threads=False).aggregate([
-        ("mtime_ns", "max")
-    ])
+    newest = grouped(flat, PartitionKey._fields, [("mtime_ns", "max")])
     return {partition_of(row): row["mtime_ns_max"] for row in newest.to_pylist()}
 
 
@@ -289,9 +289,9 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     """
     refuse_early(work)
     refuse_unclean(work.log_dir)
-    directory = Path(work.log_dir, work.partition_dir)
+    directory = work.directory
     end = max(item["base_offset"] for item in work.items)
-    log = directory / paths.segment_file(_segment_before(directory, end), paths.LOG)
+    log = directory / paths.segment_file(_segment_before(directory, end))
     tail = read_tail(log).facts
     if identify(log) != FileIdentity(**source_log(work.items[0])) or tail.last_offset + 1 != end:
         raise Changed(f"offset {end} is not its log end any more", path=log)

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from kafkats.config import TopicSettings
 from kafkats.config.durations import setting_text, span_text
+from kafkats.config.settings import TopicSettings
 from kafkats.counts import counted
 from kafkats.generations import (
     INDEX_INTERVAL_BYTES,

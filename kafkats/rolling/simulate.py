@@ -18,15 +18,16 @@ import pyarrow as pa
 
 from kafkats import paths
 from kafkats.clock import DAY_MS
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import KafkatsError, UsageError
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 from kafkats.generations import (
     DEFAULT_RETENTION_RULE,
     DEFAULT_ROLL_RULE,
     RETENTION_RULES,
     ROLL_RULES,
 )
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.steady import steady
 from kafkats.plans.columns import schema_of
 from kafkats.plans.rows import PartitionRow
@@ -214,11 +215,8 @@ def _days(actual_ms: Iterable[int], simulated_ms: Iterable[int]) -> list[DayRow]
 
 
 def _batches(unit: Unit) -> tuple[list[Batch], int]:
-    from kafkats.kernels import headers as k
-
-    log = Path(unit.log_dir, unit.partition_dir, paths.segment_file(unit.base_offset, paths.LOG))
     batches: list[Batch] = []
-    with open_source(log, mapped=not unit.live) as source:
+    with open_source(unit.log, mapped=not unit.live) as source:
         for rows in batch_headers(source, quiet_zeros=True):
             for row in rows.tolist():
                 offset = -1 if row[k.FIRST_OFFSET] == k.UNKNOWN else row[k.FIRST_OFFSET]

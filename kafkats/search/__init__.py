@@ -9,30 +9,14 @@
 A number is always an instant, also -1. Every answer has a reason. Nothing is written.
 """
 
-from kafkats.search.answers import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    LATEST_TIERED,
-    MAX_TIMESTAMP,
-    REASONS,
-    Answer,
-    Target,
-    Word,
-    taken_for_a_word,
-)
-from kafkats.search.broker import find, offsets_before
+from kafkats.search.answers import REASONS, Answer, Target, Word
+from kafkats.search.broker import find
 from kafkats.search.depths import DEPTHS
 from kafkats.search.exact import compare, find_exact, find_safe
 from kafkats.search.partition import Partition, PartitionUnit, Segment, open_unit
 
 __all__ = [
     "DEPTHS",
-    "EARLIEST",
-    "EARLIEST_LOCAL",
-    "LATEST",
-    "LATEST_TIERED",
-    "MAX_TIMESTAMP",
     "REASONS",
     "Answer",
     "Partition",
@@ -44,7 +28,5 @@ __all__ = [
     "find",
     "find_exact",
     "find_safe",
-    "offsets_before",
     "open_unit",
-    "taken_for_a_word",
 ]

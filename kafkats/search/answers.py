@@ -45,11 +45,6 @@ class Word(Enum):
 
 Target: TypeAlias = int | Word
 """An instant (epoch ms, any sign) or a word."""
-LATEST: Final = Word.LATEST
-EARLIEST: Final = Word.EARLIEST
-MAX_TIMESTAMP: Final = Word.MAX_TIMESTAMP
-EARLIEST_LOCAL: Final = Word.EARLIEST_LOCAL
-LATEST_TIERED: Final = Word.LATEST_TIERED
 _WORDS_OF_BROKERS: Final = range(-6, 0)
 """Numbers up to Kafka 4.3. -6 (earliest pending upload) appeared in 4.2."""
 

@@ -14,17 +14,7 @@ from kafkats.errors import UsageError
 from kafkats.generations import DEFAULT_SEARCH_RULE, SEARCH_RULES, SearchRule
 from kafkats.index import time_index
 from kafkats.index.log_end import find_log_end
-from kafkats.search.answers import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    LATEST_TIERED,
-    MAX_TIMESTAMP,
-    Answer,
-    Target,
-    Word,
-    taken_for_a_word,
-)
+from kafkats.search.answers import Answer, Target, Word, taken_for_a_word
 from kafkats.search.partition import Partition, Segment
 from kafkats.segment.search import LOWEST, Hit
 
@@ -87,9 +77,9 @@ def offsets_before(
     ]
     if partition.segments and not partition.segments[-1].empty:
         entries.append((_broker_log_end(partition), now_ms))
-    if target_ms == LATEST:
+    if target_ms == Word.LATEST:
         count = len(entries)
-    elif target_ms == EARLIEST:
+    elif target_ms == Word.EARLIEST:
         count = 1
     else:
         latest = target_ms.value if isinstance(target_ms, Word) else target_ms
@@ -104,7 +94,7 @@ def _by_segments(partition: Partition, target_ms: Target, now_ms: int) -> Answer
     offsets = offsets_before(partition, target_ms, now_ms=now_ms)
     if not offsets:
         return Answer(target_ms, evidence="mtime: every file is newer", reason="weak-evidence")
-    words: dict[Target, str] = {LATEST: "log end", EARLIEST: "log start"}
+    words: dict[Target, str] = {Word.LATEST: "log end", Word.EARLIEST: "log start"}
     evidence = words.get(
         target_ms, "mtime: the newest segment whose file is not newer, or the log end"
     )
@@ -250,7 +240,7 @@ def _latest(partition: Partition, rule: SearchRule) -> Answer:
     if partition.high_watermark is not None:
         end = min(end, partition.high_watermark)
     epoch = partition.epochs[-1].epoch if partition.epochs else -1
-    return Answer(LATEST, end, -1, epoch, "exact", _active(partition), "log end")
+    return Answer(Word.LATEST, end, -1, epoch, "exact", _active(partition), "log end")
 
 
 def _earliest(partition: Partition, rule: SearchRule) -> Answer:
@@ -260,24 +250,23 @@ def _earliest(partition: Partition, rule: SearchRule) -> Answer:
     epochs = partition.epochs
     epoch = epochs[0].epoch if epochs and epochs[0].start_offset <= offset else -1
     segment = partition.segments[0].base_offset if partition.segments else -1
-    return Answer(EARLIEST, offset, -1, epoch, "exact", segment, "log start")
+    return Answer(Word.EARLIEST, offset, -1, epoch, "exact", segment, "log start")
 
 
 def _earliest_local(partition: Partition, rule: SearchRule) -> Answer:
-    return _earliest(partition, rule)._replace(target_ms=EARLIEST_LOCAL)
+    return _earliest(partition, rule)._replace(target_ms=Word.EARLIEST_LOCAL)
 
 
 def _latest_tiered(partition: Partition, rule: SearchRule) -> Answer:
-    return Answer(LATEST_TIERED, evidence="nothing is tiered")
+    return Answer(Word.LATEST_TIERED, evidence="nothing is tiered")
 
 
 def _max_timestamp(partition: Partition, rule: SearchRule) -> Answer:
     if not partition.segments:
-        return Answer(MAX_TIMESTAMP, reason="no-timestamps")
+        return Answer(Word.MAX_TIMESTAMP, reason="no-timestamps")
     if not partition.searchable:
-        return Answer(
-            MAX_TIMESTAMP, reason="no-timestamps", evidence="message.format.version is below 0.10"
-        )
+        evidence = "message.format.version is below 0.10"
+        return Answer(Word.MAX_TIMESTAMP, reason="no-timestamps", evidence=evidence)
     maxima = [
         (s.last_time[0] if s.largest.by_mtime else s.largest.timestamp, s.largest.offset, s)
         for s in partition.segments
@@ -288,20 +277,20 @@ def _max_timestamp(partition: Partition, rule: SearchRule) -> Answer:
         hit = segment.first_record(segment.position_of(offset), timestamp, equal=True)
         if hit is None or (timestamp < 0 and _magic_at(segment, hit.position) == 0):
             return Answer(
-                MAX_TIMESTAMP,
+                Word.MAX_TIMESTAMP,
                 reason="no-timestamps" if timestamp < 0 else "untrusted-index",
                 segment=segment.base_offset,
             )
         answer = Answer(
-            MAX_TIMESTAMP, *hit[:3], reason, segment.base_offset, "time index, then the batch"
+            Word.MAX_TIMESTAMP, *hit[:3], reason, segment.base_offset, "time index, then the batch"
         )
     else:
         epoch = partition.epochs[-1].epoch if partition.epochs else -1
         answer = Answer(
-            MAX_TIMESTAMP, offset, timestamp, epoch, reason, segment.base_offset, "time index"
+            Word.MAX_TIMESTAMP, offset, timestamp, epoch, reason, segment.base_offset, "time index"
         )
     if not _visible(partition, answer.offset, rule):
-        return _above(partition, MAX_TIMESTAMP, answer.offset, segment)
+        return _above(partition, Word.MAX_TIMESTAMP, answer.offset, segment)
     return answer
 
 
@@ -310,11 +299,11 @@ def _magic_at(segment: Segment, position: int) -> int:
 
 
 _SPECIALS: Final = {
-    LATEST: _latest,
-    EARLIEST: _earliest,
-    MAX_TIMESTAMP: _max_timestamp,
-    EARLIEST_LOCAL: _earliest_local,
-    LATEST_TIERED: _latest_tiered,
+    Word.LATEST: _latest,
+    Word.EARLIEST: _earliest,
+    Word.MAX_TIMESTAMP: _max_timestamp,
+    Word.EARLIEST_LOCAL: _earliest_local,
+    Word.LATEST_TIERED: _latest_tiered,
 }
 
 

@@ -17,16 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from kafkats.errors import UsageError
-from kafkats.search.answers import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    LATEST_TIERED,
-    MAX_TIMESTAMP,
-    Answer,
-    Target,
-    Word,
-)
+from kafkats.search.answers import Answer, Target, Word
 from kafkats.search.broker import why
 from kafkats.search.depths import (
     DEPTHS,
@@ -54,15 +45,15 @@ def find_exact(partition: Partition, target_ms: Target, *, depth: str = "full") 
     """
     if depth not in DEPTHS:
         raise UsageError(f"no depth {depth!r} to search at; there are {', '.join(DEPTHS)}")
-    if target_ms == LATEST:
+    if target_ms == Word.LATEST:
         return Answer(
-            LATEST,
+            Word.LATEST,
             partition.log_end_offset,
             reason="exact",
             segment=_last(partition),
             evidence="log end",
         )
-    if target_ms in (EARLIEST, EARLIEST_LOCAL):
+    if target_ms in (Word.EARLIEST, Word.EARLIEST_LOCAL):
         first = partition.segments[0].base_offset if partition.segments else -1
         return Answer(
             target_ms,
@@ -71,13 +62,13 @@ def find_exact(partition: Partition, target_ms: Target, *, depth: str = "full") 
             segment=first,
             evidence="log start",
         )
-    if target_ms == LATEST_TIERED:
-        return Answer(LATEST_TIERED, evidence="nothing is tiered")
-    if target_ms == MAX_TIMESTAMP:
+    if target_ms == Word.LATEST_TIERED:
+        return Answer(Word.LATEST_TIERED, evidence="nothing is tiered")
+    if target_ms == Word.MAX_TIMESTAMP:
         newest = max((newest_of(segment, depth) for segment in served(partition)), default=-1)
         if newest < 0:
             return _newest_before_1970(partition, depth)
-        return _exact(partition, newest, depth)._replace(target_ms=MAX_TIMESTAMP)
+        return _exact(partition, newest, depth)._replace(target_ms=Word.MAX_TIMESTAMP)
     assert not isinstance(target_ms, Word)
     return _exact(partition, target_ms, depth)
 
@@ -170,7 +161,7 @@ def _newest_before_1970(partition: Partition, depth: str) -> Answer:
         )
         if newest is None or timestamp > newest.timestamp:
             newest = Answer(
-                MAX_TIMESTAMP,
+                Word.MAX_TIMESTAMP,
                 offset,
                 timestamp,
                 epoch,
@@ -178,7 +169,7 @@ def _newest_before_1970(partition: Partition, depth: str) -> Answer:
                 segment.base_offset,
                 EVIDENCE["deep"],
             )
-    return newest or Answer(MAX_TIMESTAMP, reason="no-timestamps", evidence=EVIDENCE[depth])
+    return newest or Answer(Word.MAX_TIMESTAMP, reason="no-timestamps", evidence=EVIDENCE[depth])
 
 
 def served(partition: Partition) -> list[Segment]:

@@ -19,6 +19,7 @@ from kafkats.compression.checksums import crc32c
 from kafkats.errors import CorruptBatch
 from kafkats.formats import v2
 from kafkats.formats.framing import MAGIC_AT, MIN_SIZE, OVERHEAD
+from kafkats.kernels import headers_state as k
 from kafkats.segment.facts import SegmentFacts, StopReason
 from kafkats.segment.headers import Rows, batch_headers
 from kafkats.segment.reader import Source
@@ -74,8 +75,6 @@ def read_on(
 
 
 def _until_magic_2(source: Source, base_offset: int, start: int, span: Span) -> Span:
-    from kafkats.kernels import headers as k
-
     end = start
     for rows in headers_read_on(source, span.end, start=start):
         newer = rows[rows[:, k.MAGIC] >= v2.MAGIC]
@@ -90,8 +89,6 @@ def _until_magic_2(source: Source, base_offset: int, start: int, span: Span) -> 
 
 
 def _as_messages(source: Source, base_offset: int, start: int, span: Span) -> Span:
-    from kafkats.kernels import headers as k
-
     last, highest = base_offset - 1, -1
     for rows in headers_read_on(source, span.end, start=start):
         newer = rows[:, k.MAGIC] >= v2.MAGIC
@@ -145,8 +142,6 @@ def _joined(seen: Span, facts: SegmentFacts, source: Source) -> Span:
 
 
 def _highest(source: Source, start: int, end: int) -> int:
-    from kafkats.kernels import headers as k
-
     rows = batch_headers(source, start=start, end=end)
     return max((int(some[:, k.LAST_OFFSET].max()) for some in rows), default=-1)
 
@@ -156,8 +151,6 @@ def _magic_2_end(source: Source, seen: Span, facts: SegmentFacts, old: int) -> i
 
     `old` is the number of those of magic 0 and 1. Only a mixture is read a second time.
     """
-    from kafkats.kernels import headers as k
-
     if not old:
         return facts.next_offset
     end = -1
@@ -199,8 +192,6 @@ def unknown_magics(source: Source, base_offset: int) -> list[tuple[int, int]]:
     span = read_on(source, base_offset, checksums=True)
     if span.unknown_magic_at < 0:
         return []
-    from kafkats.kernels import headers as k
-
     return [
         (int(row[k.AT]), int(row[k.MAGIC]))
         for rows in headers_read_on(source, span.end, start=span.unknown_magic_at)
@@ -251,8 +242,6 @@ def _unknown_header(head: bytes) -> tuple[int, int, int, int]:
 
 def _row(position: int, head: bytes) -> Rows:
     """Return the row of one header, as `batch_headers` has it."""
-    from kafkats.kernels import headers as k
-
     row = np.full((1, k.COLUMNS), k.UNKNOWN)
     row[0, [k.AT, k.MAGIC, k.FIRST_OFFSET, k.LAST_OFFSET, k.LEADER_EPOCH]] = (
         position,

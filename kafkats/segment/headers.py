@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from kafkats.errors import Changed, CorruptBatch
 from kafkats.formats import v2
 from kafkats.formats.framing import MAGIC_AT, MIN_LEFT, Frame, check_offsets
+from kafkats.kernels import headers_state as k
 from kafkats.segment.reader import Source
 
 Rows = NDArray[np.int64]
-"""Shape (n, kernels.headers.COLUMNS), one row per batch."""
+"""Shape (n, kernels.headers_state.COLUMNS), one row per batch."""
 
 ROWS_AT_ONCE: Final = 16384
 _DELTA: Final = v2.BatchHeader._fields.index("last_offset_delta")
@@ -39,7 +40,7 @@ def batch_headers(
     Raises CorruptBatch (bad size, magic or offsets) after the batches before it, Changed (truncated
     meanwhile), StorageFailed.
     """
-    from kafkats.kernels import headers as k
+    from kafkats.kernels.headers import headers
 
     end = source.size if end is None else min(end, source.size)
     state = np.zeros(k.STATE_SLOTS, np.int64)
@@ -59,7 +60,7 @@ def batch_headers(
             min(window.limit, end),
             end,
         )
-        while (why := k.headers(state, rows)) == k.FULL:
+        while (why := headers(state, rows)) == k.FULL:
             yield rows
             state[k.FILLED] = 0
         # a broker may have written a batch there meanwhile

@@ -45,7 +45,7 @@ def part_items(
 
 def blocked_item(segment: SegmentRow, why: str, rule: str) -> Item:
     """Return the row of plan.ITEMS about a segment that is kept, with the reason."""
-    log = paths.segment_file(segment["base_offset"], paths.LOG)
+    log = paths.segment_file(segment["base_offset"])
     return item_of(segment, log, rule, "blocked", why) | {
         "before": segment["log"],
         "log_valid_bytes": -1,

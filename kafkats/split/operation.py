@@ -14,7 +14,7 @@ from kafkats.plans.operation import Decide, Operation, Planned, Stages, always
 from kafkats.split.options import Split
 
 if TYPE_CHECKING:
-    from kafkats.config import Policy
+    from kafkats.config.policy import Policy
     from kafkats.plans.units import Unit
 
 

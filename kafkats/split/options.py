@@ -24,53 +24,37 @@ class Split(Options):
             stored="split",
         ),
     ]
-    segment_bytes: Annotated[
-        Size | None,
-        Option(
-            "Needed by rolled, unless a time is given: parts are at most this large",
-            "--segment-bytes",
-            unset="no limit",
-            section=RARE,
-        ),
-    ] = None
-    segment_ms: Annotated[
-        int | None,
-        Field(ge=1),
-        Option(
-            "Needed by rolled, unless a size is given: the timestamps of a part span at most so"
-            " many ms, such as 86400000",
-            "--segment-ms",
-            "MS",
-            unset="no limit",
-            section=RARE,
-        ),
-    ] = None
-    earliest: Annotated[
-        Time,
-        Option(
-            "For mixed: timestamps before this time are implausible",
-            "--earliest",
-            unset="1970",
-            stored="earliest_ms",
-            initial="1970-01-01T00:00:00Z",
-            section=RARE,
-        ),
-    ] = 0
-    latest: Annotated[
-        Time | None,
-        Option(
-            "For mixed: timestamps after this time are implausible",
-            "--latest",
-            unset="now",
-            stored="latest_ms",
-        ),
-    ] = None
-    before: Annotated[
-        Time | None,
-        Option(
-            "Needed by expired: records before this time have expired",
-            "--before",
-            stored="expired_before_ms",
-            section=RARE,
-        ),
-    ] = None
+    segment_bytes: Size | None = Option(
+        "Needed by rolled, unless a time is given: parts are at most this large",
+        "--segment-bytes",
+        unset="no limit",
+        section=RARE,
+    ).default(None)
+    segment_ms: Annotated[int | None, Field(ge=1)] = Option(
+        "Needed by rolled, unless a size is given: the timestamps of a part span at most so"
+        " many ms, such as 86400000",
+        "--segment-ms",
+        "MS",
+        unset="no limit",
+        section=RARE,
+    ).default(None)
+    earliest: Time = Option(
+        "For mixed: timestamps before this time are implausible",
+        "--earliest",
+        unset="1970",
+        stored="earliest_ms",
+        initial="1970-01-01T00:00:00Z",
+        section=RARE,
+    ).default(0)
+    latest: Time | None = Option(
+        "For mixed: timestamps after this time are implausible",
+        "--latest",
+        unset="now",
+        stored="latest_ms",
+    ).default(None)
+    before: Time | None = Option(
+        "Needed by expired: records before this time have expired",
+        "--before",
+        stored="expired_before_ms",
+        section=RARE,
+    ).default(None)

@@ -27,7 +27,7 @@ from kafkats.plans.units import Unit
 from kafkats.segment.reader import Source, open_source
 from kafkats.split.options import SPLITS, Split
 from kafkats.split.points import MOST, NO_LIMIT, Border, as_rolled, expired_head, unmixed
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 
 class PartRow(KeyRow):
@@ -80,12 +80,9 @@ def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
         and unit.bytes <= (options.segment_bytes or 0)
     )
     if unit.base_offset >= 0 and unit.bytes and not small:
-        directory = Path(unit.log_dir, unit.partition_dir)
         try:
-            with open_source(
-                directory / paths.segment_file(unit.base_offset, paths.LOG), mapped=not unit.live
-            ) as source:
-                rows = _rows(unit, directory, source, options)
+            with open_source(unit.log, mapped=not unit.live) as source:
+                rows = _rows(unit, unit.directory, source, options)
         except KafkatsError as e:
             rows = [_blocked(unit, unit.bytes, str(e))]
     return pa.RecordBatch.from_pylist(rows, schema=PARTS)
@@ -97,16 +94,12 @@ def check_options(options: SplitOptions) -> None:
         raise UsageError(f"unknown split {options.split!r}; known are {', '.join(SPLITS)}")
     if options.split == "rolled" and not (options.segment_bytes or options.segment_ms):
         raise UsageError(
-            Text(
-                *(Flag("--where"), " rolled needs "),
-                *(Flag("--segment-bytes"), " or ", Flag("--segment-ms")),
-            )
+            *(Flag("--where"), " rolled needs "),
+            *(Flag("--segment-bytes"), " or ", Flag("--segment-ms")),
         )
     if options.split == "expired" and options.expired_before_ms is None:
         raise UsageError(
-            Text(
-                Flag("--where"), " expired needs ", Flag("--before"), ": what is older has expired"
-            )
+            Flag("--where"), " expired needs ", Flag("--before"), ": what is older has expired"
         )
     if options.rule not in RULES or not RULES[options.rule].for_brokers:
         raise Refused(f"rule {options.rule} would mislead a broker, or is unknown")

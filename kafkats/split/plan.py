@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 from kafkats import paths
 from kafkats.counts import counted
 from kafkats.errors import CorruptPlan
-from kafkats.logdir.changeset import Change
 from kafkats.logdir.families import noted, refuse_unclean
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import refuse_unfinished_swaps, scan_partition
+from kafkats.logdir.staging import Change
 from kafkats.plans.facts import swapping
 from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
@@ -115,7 +115,7 @@ def stage_partition(work: PartitionWork, lease: Lease) -> Staged:
     if any(item["next_base_offset"] < 0 for item in work.items):
         refuse_unclean(work.log_dir)
     refuse_full_disk(work)
-    directory = Path(work.log_dir, work.partition_dir)
+    directory = work.directory
     refuse_unfinished_swaps(scan_partition(directory))
     by_log: dict[int, list[Item]] = {}
     for item in sorted(work.items, key=lambda item: item["base_offset"]):

@@ -18,6 +18,7 @@ import numpy as np
 
 from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
+from kafkats.kernels import headers_state as k
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import Source
 
@@ -51,8 +52,6 @@ def as_rolled(
     creation time is unknown. The search ends after more than `most` borders. Raises CorruptBatch
     with its position, Changed, StorageFailed.
     """
-    from kafkats.kernels import headers as k
-
     borders: list[Border] = []
     start, first_timestamp = 0, -1
     for rows in batch_headers(source):
@@ -84,8 +83,6 @@ def unmixed(source: Source, *, earliest_ms: int, latest_ms: int) -> list[Border]
 
     Timestamps outside `earliest_ms` to `latest_ms` are impossible ones. Raises as `as_rolled`.
     """
-    from kafkats.kernels import headers as k
-
     begins: Border | None = None
     last_change: Border | None = None
     kind = -1
@@ -110,8 +107,6 @@ def expired_head(source: Source, *, expired_before_ms: int) -> Head | None:
     head without timestamps, because Kafka's retention would use the file's mtime for it. Raises as
     `as_rolled`.
     """
-    from kafkats.kernels import headers as k
-
     largest = -1
     for rows in batch_headers(source):
         timestamps = rows[:, k.MAX_TIMESTAMP]
@@ -125,8 +120,6 @@ def expired_head(source: Source, *, expired_before_ms: int) -> Head | None:
 
 
 def _border(source: Source, row: list[int]) -> Border:
-    from kafkats.kernels import headers as k
-
     position, offset = row[k.AT], row[k.FIRST_OFFSET]
     if offset == k.UNKNOWN:  # a wrapper: only its content tells its first offset
         data = source.read(position, row[k.SIZE])

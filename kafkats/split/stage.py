@@ -8,10 +8,10 @@ from pathlib import Path
 from kafkats import paths
 from kafkats.errors import CorruptPlan
 from kafkats.generations import RULES
-from kafkats.logdir.changeset import Change
 from kafkats.logdir.families import Building, Part, good_snapshot_stays, stage_families
 from kafkats.logdir.identity import FileIdentity, identity_of
 from kafkats.logdir.lease import Lease
+from kafkats.logdir.staging import Change
 from kafkats.plans.plan import check_settings, kind_of
 from kafkats.plans.rows import Item, source_log
 

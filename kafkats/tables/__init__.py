@@ -17,7 +17,7 @@ from kafkats.tables.cells import build_cells, grid
 from kafkats.tables.merge import Written, open_cells, open_runs, write
 from kafkats.tables.schema import OPEN, TABLE, TABLE_VERSION, OpenRun, closed
 from kafkats.tables.store import Manifest, read_manifest, table_in, verify
-from kafkats.tables.view import Busiest, Found, View, busiest, lookup, read
+from kafkats.tables.view import Busiest, Found, Steps, View, busiest, lookup, read
 
 __all__ = [
     "OPEN",
@@ -27,6 +27,7 @@ __all__ = [
     "Found",
     "Manifest",
     "OpenRun",
+    "Steps",
     "View",
     "Written",
     "build",

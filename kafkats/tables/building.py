@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkats import paths
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 from kafkats.search import PartitionUnit
 from kafkats.tables.cells import build_unit
 from kafkats.tables.merge import Written, open_cells, write
@@ -102,11 +102,7 @@ def pieces(interval: Span, still: Sequence[Span], step_ms: int) -> Iterator[tupl
 
 def _cells_in(span: Span, window: Span, step_ms: int) -> Ints:
     begin, end = max(span[0], window[0]), min(span[1], window[1])
-    return (
-        np.arange(-(-begin // step_ms) * step_ms, end, step_ms, dtype=np.int64)
-        if begin < end
-        else _NONE
-    )
+    return np.arange(-(-begin // step_ms) * step_ms, end, step_ms, dtype=np.int64)
 
 
 def spans_of(

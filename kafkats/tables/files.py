@@ -101,18 +101,11 @@ def open_runs(rows: pa.Table, step_ms: int) -> list[OpenRun]:
         return []
     codes, topics = word_codes(rows)
     why, words = word_codes(rows, "reason")
-    codes, why, numbers, times = (
-        codes[at],
-        why[at],
-        ints(rows, "partition")[at],
-        ints(rows, "timestamp")[at],
-    )
-    breaks = (
-        (np.diff(codes) != 0)
-        | (np.diff(why) != 0)
-        | (np.diff(numbers) != 0)
-        | (np.diff(times) != step_ms)
-    )
+    codes, why = codes[at], why[at]
+    numbers, times = ints(rows, "partition")[at], ints(rows, "timestamp")[at]
+    breaks = np.diff(times) != step_ms
+    for key in (codes, why, numbers):
+        breaks |= np.diff(key) != 0
     firsts, lasts = np.flatnonzero(np.append(True, breaks)), np.flatnonzero(np.append(breaks, True))
     columns = codes[firsts], numbers[firsts], times[firsts], times[lasts], why[firsts]
     return [

@@ -200,19 +200,17 @@ class _Piece:
     """New rows that belong to this span."""
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        folder: Path,
-        before: Manifest,
-        after: Manifest,
-        interval: Span,
-        scratch: Scratch,
-    ) -> None:
-        self.folder, self.before, self.after, self.interval = folder, before, after, interval
-        self.scratch = scratch
-        self.added = self.closed = self.kept = 0
-        self.reasons: Counter[str] = Counter()
+    folder: Path
+    before: Manifest
+    after: Manifest
+    interval: Span
+    scratch: Scratch
+    added: int = 0
+    closed: int = 0
+    kept: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def finish(self, new: Run) -> Written:
         by_top = self.scratch.split(self._counted(new), LEVELS[0])
@@ -246,14 +244,10 @@ class _Run:
     def _tops(self, new: Iterable[Span]) -> list[Span]:
         """Return the widest spans in which something may change."""
         wide = LEVELS[0]
-        firsts = [part.from_ms // wide * wide for part in self.before.parts]
         begin, end = self.interval
-        ends = [part.to_ms for part in self.before.parts]
-        firsts = [
-            first
-            for first, behind in zip(firsts, ends, strict=True)
-            if first < end and behind > begin
-        ]
+        parts = self.before.parts
+        known = [(part.from_ms // wide * wide, part.to_ms) for part in parts]
+        firsts = [first for first, behind in known if first < end and behind > begin]
         return sorted({*new, *((first, first + wide) for first in firsts)})
 
     def _merged(self, top: Span, new: Run) -> list[_Piece]:

@@ -150,15 +150,9 @@ class _Watch:
 
 def _opened(rows: pa.Table, which: pa.Array) -> pa.Table:
     """Return the rows, with the answer removed from those that `which` selects."""
-    for name in _ANSWER:
-        kind = TABLE.field(name).type
-        rows = rows.set_column(
-            TABLE.get_field_index(name),
-            TABLE.field(name),
-            pc.if_else(which, pa.scalar(-1, kind), rows[name]),
-        )
     words = pc.if_else(which, pa.scalar(OTHER_LOG), rows["reason"].cast(pa.string()))
-    field = TABLE.field("reason")
-    return rows.set_column(
-        TABLE.get_field_index("reason"), field, words.dictionary_encode().cast(field.type)
-    )
+    opened = {
+        name: pc.if_else(which, pa.scalar(-1, rows[name].type), rows[name]) for name in _ANSWER
+    }
+    opened["reason"] = words.dictionary_encode().cast(TABLE.field("reason").type)
+    return pa.table([opened.get(name, rows[name]) for name in TABLE.names], schema=TABLE)

@@ -64,9 +64,7 @@ def closed(rows: pa.Table) -> NDArray[np.bool_]:
 
 def standing(rows: pa.Table) -> NDArray[np.int8]:
     """Return the standing of each row, shape (n,): see OPEN."""
-    column = rows["reason"].combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], WORDS)
+    column = _one(rows["reason"].unify_dictionaries())
     by_code = np.array(
         [OPEN.get(word, CLOSED) for word in column.dictionary.to_pylist()] or [0], np.int8
     )

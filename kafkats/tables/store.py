@@ -50,6 +50,7 @@ from kafkats.tables.spans import LEAST_STEP_MS, Span
 
 MANIFEST: Final = "_table.json"
 _LOCK: Final = ".lock"
+_OTHER: Final = "not what the table's manifest says: damaged, or changed by somebody"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 T = TypeVar("T")
@@ -156,9 +157,7 @@ def read_part(folder: str | os.PathLike[str], part: Part, step_ms: int) -> Itera
     with storage(path, "reading the table"):
         data = path.read_bytes()
     if len(data) != part.bytes or hashlib.sha256(data).hexdigest() != part.sha256:
-        raise CorruptFile(
-            "not what the table's manifest says: damaged, or changed by somebody", path=path
-        )
+        raise CorruptFile(_OTHER, path=path)
     count = 0
     for rows in decode(pa.BufferReader(data), path):
         times = ints(rows, "timestamp")
@@ -191,9 +190,7 @@ def _check_file(path: Path, part: Part) -> None:
     if not stat.S_ISREG(state.st_mode):
         raise CorruptFile("no plain file", path=path)
     if state.st_size != part.bytes:
-        raise CorruptFile(
-            "not what the table's manifest says: damaged, or changed by somebody", path=path
-        )
+        raise CorruptFile(_OTHER, path=path)
 
 
 def read_parts(
@@ -293,8 +290,8 @@ def begun(folder: str | os.PathLike[str], step_ms: int) -> Manifest:
             f" {MANIFEST}, or take another folder"
         )
         raise CorruptFile(reason, path=folder)
-    commit(folder, Manifest(step_ms))
-    return Manifest(step_ms)
+    commit(folder, empty := Manifest(step_ms))
+    return empty
 
 
 def _all_there(place: Path, manifest: Manifest) -> None:

@@ -14,8 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from kafkats.plans.rows import grouped
 from kafkats.search.answers import REASONS
-from kafkats.tables.schema import OTHER_LOG, Ints, ints, normal, order, taken, together, word_codes
+from kafkats.tables.schema import (
+    OTHER_LOG,
+    Ints,
+    closed,
+    ints,
+    normal,
+    order,
+    taken,
+    together,
+    word_codes,
+)
 from kafkats.tables.spans import Span
 from kafkats.tables.store import read_parts
 
@@ -49,6 +60,17 @@ class Found(NamedTuple):
         return [FOUND_WORDS[number] for number in self.reason]
 
 
+class Steps(NamedTuple):
+    """The closed cells of a partition, one step as long as cells adjoin and have one offset.
+
+    Begins and ends (ms, exclusive) and offsets, shape (n,), in the order of the rows.
+    """
+
+    begins: Ints
+    ends: Ints
+    offsets: Ints
+
+
 @dataclass(frozen=True)
 class View:
     """Rows of TABLE by topic, partition and timestamp, with the step and the built ranges."""
@@ -67,6 +89,23 @@ class View:
     def number(self, topic: str, partition: int) -> int:
         """Return a partition's number, -1 if the table does not have it."""
         return self._numbers.get((topic, partition), -1)
+
+    def steps(self, topic: str, partition: int) -> Steps:
+        """Return the steps of a partition, none if it has no closed cell. Rows need no order."""
+        codes, topics = word_codes(self.rows)
+        known = np.array([name == topic for name in topics] or [False])
+        mine = known[codes] & (ints(self.rows, "partition") == partition) & closed(self.rows)
+        times, offsets = ints(self.rows, "timestamp")[mine], ints(self.rows, "offset")[mine]
+        breaks = (np.diff(offsets) != 0) | (np.diff(times) != self.step_ms)
+        first = np.flatnonzero(np.append(True, breaks)[: len(times)])
+        last = np.flatnonzero(np.append(breaks, True)[: len(times)])
+        return Steps(times[first], times[last] + self.step_ms, offsets[first])
+
+    @cached_property
+    def slices(self) -> dict[tuple[str, int], slice]:
+        """The rows of each partition."""
+        ends = [*self._begins.tolist(), self.rows.num_rows][1:]
+        return dict(zip(self.partitions, map(slice, self._begins.tolist(), ends), strict=True))
 
     @cached_property
     def _numbers(self) -> dict[tuple[str, int], int]:
@@ -145,10 +184,8 @@ def read(
     Raises UsageError (no table), BadInput (another version), CorruptFile (missing, changed or
     overlapping files), StorageFailed.
     """
-    begin, end = (
-        from_ms if from_ms is not None else -(2**63),
-        to_ms if to_ms is not None else 2**63 - 1,
-    )
+    begin = -(2**63) if from_ms is None else from_ms
+    end = 2**63 - 1 if to_ms is None else to_ms
     manifest, tables = read_parts(
         folder, (begin, end), lambda rows: _narrowed(rows, begin, end, topics)
     )
@@ -225,12 +262,9 @@ class Busiest:
             "partition": rows["partition"],
             "offset": rows["offset"],
         })
-        for row in (
-            plain
-            .group_by(["topic", "partition"], use_threads=False)
-            .aggregate([("offset", "count_distinct")])
-            .to_pylist()
-        ):
+        for row in grouped(
+            plain, ["topic", "partition"], [("offset", "count_distinct")]
+        ).to_pylist():
             self.counts[row["topic"], row["partition"]] += row["offset_count_distinct"]
 
     def most(self, most: int = 12) -> list[tuple[str, int]]:

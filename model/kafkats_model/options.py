@@ -11,13 +11,10 @@ from kafkats.config.option import Choice, Duration, Option, Options, Time
 class Replay(Options):
     """Options of `replay`."""
 
-    not_for_a_broker: Annotated[
-        bool,
-        Option(
-            "Allow dialects that never shipped: the log directories would mislead a broker",
-            "--not-for-a-broker",
-        ),
-    ] = False
+    not_for_a_broker: bool = Option(
+        "Allow dialects that never shipped: the log directories would mislead a broker",
+        "--not-for-a-broker",
+    ).default(False)
 
     output: Annotated[
         Path,
@@ -32,17 +29,13 @@ class Replay(Options):
 class Layouts(Options):
     """For which times other indexes are measured."""
 
-    every: Annotated[
-        Duration, Option("Look up one time per step, for each step that has a record", "--every")
-    ] = 60_000
-    times: Annotated[
-        tuple[Time, ...], Option("Look up these times instead of each step", "--at")
-    ] = ()
-    by: Annotated[
-        str,
-        Choice(("partition", "segment")),
-        Option("Show one row per partition or per segment", "--by"),
-    ] = "partition"
-    output: Annotated[
-        Path | None, Option("Also write the files there, for dump to read", "-o --output", "FOLDER")
-    ] = None
+    every: Duration = Option(
+        "Look up one time per step, for each step that has a record", "--every"
+    ).default(60_000)
+    times: tuple[Time, ...] = Option("Look up these times instead of each step", "--at").default(())
+    by: Annotated[str, Choice(("partition", "segment"))] = Option(
+        "Show one row per partition or per segment", "--by"
+    ).default("partition")
+    output: Path | None = Option(
+        "Also write the files there, for dump to read", "-o --output", "FOLDER", writes=True
+    ).default(None)

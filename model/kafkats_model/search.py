@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kafkats.errors import CorruptBatch
 from kafkats.search import exact
-from kafkats.search.answers import MAX_TIMESTAMP, Answer, Target, Word
+from kafkats.search.answers import Answer, Target, Word
 from kafkats.search.partition import Partition
 from kafkats_model.formats.readers import reader
 
@@ -28,7 +28,7 @@ def find_exact(partition: Partition, target: Target, dialect: str) -> Answer:
     A record without a timestamp answers no time. Raises CorruptBatch, Vanished, Changed,
     StorageFailed.
     """
-    if isinstance(target, Word) and target is not MAX_TIMESTAMP:
+    if isinstance(target, Word) and target is not Word.MAX_TIMESTAMP:
         return exact.find_exact(partition, target)
     evidence = f"every record, by dialect {dialect}"
     newest: _Timed | None = None
@@ -40,7 +40,7 @@ def find_exact(partition: Partition, target: Target, dialect: str) -> Answer:
             newest = one
     if newest is None:
         return Answer(target, reason="no-timestamps", evidence=evidence)
-    if target is MAX_TIMESTAMP:
+    if target is Word.MAX_TIMESTAMP:
         return Answer(target, *newest[:3], "exact", newest.segment, evidence)
     return Answer(target, reason="past-end", evidence=evidence)
 

@@ -15,7 +15,7 @@ from kafkats import paths
 from kafkats.errors import Refused
 from kafkats.plans.dialects import read_as
 from kafkats.plans.units import list_units
-from kafkats.records import ReadOptions, plan_read
+from kafkats.records.plan import ReadOptions, plan_read
 from tests.builders.commands import run
 
 Capture = pytest.CaptureFixture[str]

@@ -12,7 +12,8 @@ from pathlib import Path
 from airflow.providers.common.compat.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from kafkats.config import Policy, read_policy
+from kafkats.config.policy import Policy
+from kafkats.config.reading import read_policy
 from kafkats.errors import DiskFull, StorageFailed, UsageError, storage
 from kafkats_airflow.forms.values import RunParams
 

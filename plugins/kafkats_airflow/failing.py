@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Final, ParamSpec, TypedDict, TypeGuard, TypeVar
+from typing import Any, Final, ParamSpec, TypedDict, TypeGuard, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, Context
 from airflow.sdk import get_current_context
@@ -133,16 +133,7 @@ class Ended(TypedDict):
     report: str
 
 
-def unfinished(end: str, report: Ended) -> AirflowException:
-    """Return the exception of a report: how the run ended, and the first reason.
-
-    `report` is report.json.
-    """
-    why = f": {first_of(report['failures'])}" if report["failures"] else ""
-    return failed(f"{end}{why}; see {report['report']}")
-
-
-def first_of(failures: Sequence[str]) -> str:
-    """Return the first failure, and how many more there are; "" for none."""
-    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-    return f"{failures[0]}{more}" if failures else ""
+def unfinished(report: Mapping[str, Any]) -> AirflowException:
+    """Return the exception of report.json: how the run ended, and the first reason."""
+    why = f": {sentences.first_of(report['failures'])}" if report["failures"] else ""
+    return failed(f"{report['outcome']}{why}; see {report['report']}")

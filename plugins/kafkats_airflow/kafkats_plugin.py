@@ -13,6 +13,11 @@ from kafkats_airflow.ui.mounted import Pages
 PREFIX = "/kafkats"
 
 
+def _view(destination: str, href: str, route: str, name: str = "kafkats") -> dict[str, str]:
+    """Return what Airflow has to know to show a page of ours in a place of its own."""
+    return {"name": name, "href": href, "destination": destination, "url_route": route}
+
+
 class KafkatsPlugin(AirflowPlugin):
     # Airflow wants lists.
     # ruff: disable[mutable-class-default]
@@ -23,24 +28,9 @@ class KafkatsPlugin(AirflowPlugin):
         {"app": Metrics(), "url_prefix": endpoint.PREFIX, "name": "kafkats metrics"},
     ]
     external_views = [
-        {
-            "name": "Kafka log directories",
-            "href": "kafkats/volumes",
-            "destination": "nav",
-            "category": "browse",
-            "url_route": "kafkats",
-        },
-        {
-            "name": "kafkats",
-            "href": "kafkats/dag?dag_id={DAG_ID}",
-            "destination": "dag",
-            "url_route": "kafkats-dag",
-        },
-        {
-            "name": "kafkats",
-            "href": "kafkats/run?dag_id={DAG_ID}&run_id={RUN_ID}",
-            "destination": "dag_run",
-            "url_route": "kafkats-run",
-        },
+        _view("nav", "kafkats/volumes", "kafkats", "Kafka log directories")
+        | {"category": "browse"},
+        _view("dag", "kafkats/dag?dag_id={DAG_ID}", "kafkats-dag"),
+        _view("dag_run", "kafkats/run?dag_id={DAG_ID}&run_id={RUN_ID}", "kafkats-run"),
     ]
     # ruff: enable[mutable-class-default]

@@ -47,11 +47,6 @@ def of(error: KafkatsError, params: Container[str] | None = None) -> str:
     return f"{first}{told}{newline}{rest}"
 
 
-def of_findings(job: str, result: Result, params: Container[str] | None = None) -> str:
-    """Return the findings of a job's result that fail its task (`params`: as in `of`)."""
-    return f"{job}: {_of_findings(result, params)}"
-
-
 def of_result(result: Result, params: Container[str] | None = None) -> dict[str, Any]:
     """Return the summary of a result, with its sentences in words (`params`: as in `of`)."""
 
@@ -66,7 +61,8 @@ def of_result(result: Result, params: Container[str] | None = None) -> dict[str,
     return told
 
 
-def _of_findings(result: Result, params: Container[str] | None) -> str:
+def of_findings(result: Result, params: Container[str] | None = None) -> str:
+    """Return the findings of a job's result that fail its task (`params`: as in `of`)."""
     errors = [in_form(result.text(one), params) for run in result.runs for one in run.errors]
     if result.verb == "apply":
         return _not_applied(result.runs[0], errors)
@@ -151,11 +147,13 @@ def _not_as_planned(proof: Proved, report: str | None) -> str:
 
 def _some(reasons: Sequence[str]) -> str:
     """The first of several, and how many more there are."""
-    return (
-        f"{reasons[0]}{f' (and {len(reasons) - 1} more)' if len(reasons) > 1 else ''}"
-        if reasons
-        else "no reason was given"
-    )
+    return first_of(reasons) or "no reason was given"
+
+
+def first_of(reasons: Sequence[str]) -> str:
+    """Return the first of several, and how many more there are; "" for none."""
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return f"{reasons[0]}{more}" if reasons else ""
 
 
 def _is_cause(line: str) -> bool:

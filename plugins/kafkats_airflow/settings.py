@@ -33,9 +33,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kafkats.config import parse_duration
 from kafkats.config.approvers import NAME as APPROVERS_NAME
 from kafkats.config.approvers import Approver, read_approvers
+from kafkats.config.values import parse_duration
 from kafkats.deployment import FLOOR, folder, policy_file, read_floor
 from kafkats.errors import UsageError
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 
 JOBS: Final = Path(__file__).parents[2] / "spark_jobs"
 PLACE: Final = "KAFKATS_WITHOUT_SPARK"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow import looking
 from kafkats.formats import v0, v2
 from kafkats.formats.model import Record, TimestampType

@@ -10,7 +10,7 @@ import numpy as np
 from kafkats.errors import CorruptBatch
 from kafkats.formats import dispatch
 from kafkats.formats.model import Batch, Header, Record, TimestampType
-from kafkats.kernels import headers as k
+from kafkats.kernels import headers_state as k
 from kafkats.segment.columns import Binary, Columns, columns
 from kafkats.segment.reader import Source
 

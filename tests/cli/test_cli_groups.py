@@ -9,7 +9,7 @@ import pytest
 
 from kafkats import tables
 from kafkats.lookup.partitions import lookup_partitions
-from kafkats.search import LATEST, MAX_TIMESTAMP
+from kafkats.search import Word
 from kafkats.tables import build
 from tests.answers import lookup
 from tests.builders.commands import run
@@ -24,7 +24,7 @@ def root(golden: Unpacked) -> Path:
 
 @pytest.fixture
 def table(root: Path, tmp_path: Path) -> Path:
-    (row,) = lookup([root], [MAX_TIMESTAMP], topics="by-bytes").to_pylist()
+    (row,) = lookup([root], [Word.MAX_TIMESTAMP], topics="by-bytes").to_pylist()
     end = row["timestamp"] // 1000 * 1000 + 2000
     units = [unit for unit in lookup_partitions([root]) if unit.partition_dir == "by-bytes-0"]
     build(tmp_path / "table", units, end - 600_000, end, step_ms=1000)
@@ -33,7 +33,7 @@ def table(root: Path, tmp_path: Path) -> Path:
 
 def test_lag(root: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "committed.csv"
-    (end,) = (row["offset"] for row in lookup([root], [LATEST], topics="by-bytes").to_pylist())
+    (end,) = (row["offset"] for row in lookup([root], [Word.LATEST], topics="by-bytes").to_pylist())
     file.write_text(f"by-bytes,0,{end - 1}\n")
     for where in (root, table):
         code, out, _ = run(capsys, "lag", where, "--committed", file, "--group", "g", "--json")
@@ -99,7 +99,7 @@ def test_failover(
 ) -> None:
     """To a cluster that has the same: with the margin, no later than where the group stands."""
     committed, csv = tmp_path / "committed.csv", tmp_path / "reset.csv"
-    (end,) = (row["offset"] for row in lookup([root], [LATEST], topics="by-bytes").to_pylist())
+    (end,) = (row["offset"] for row in lookup([root], [Word.LATEST], topics="by-bytes").to_pylist())
     committed.write_text(f"by-bytes,0,{end}\n")
     found = []
     for margin in ("0s", "20s"):

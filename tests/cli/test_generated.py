@@ -21,18 +21,18 @@ ROOT = Path(__file__).parents[2]
 
 class Sample(Options):
     at: Annotated[Time, Option("Which offset was it?", "--at")]
-    how: Annotated[str, Choice(("a", "b")), Option("How", "--how")] = "b"
-    magic: Annotated[int, Choice((1, 2)), Option("Which format", "--magic")] = 2
-    jobs: Annotated[int | None, Field(ge=1), Option("How many", "--jobs", "N")] = None
-    limit: Annotated[Size, Option("How much", "-l --limit")] = 256 * 2**20
-    step: Annotated[Duration | None, Option("How long", "--step", unset="no step")] = None
-    names: Annotated[tuple[str, ...], Option("Which", "--name")] = ()
-    words: Annotated[Words, Option("Which words", "--words", "WORD,...")] = ()
-    file: Annotated[Path | None, Option("Where", "--file", "FILE")] = None
-    deep: Annotated[bool, Option("All of it", "--deep")] = False
-    prove: Annotated[bool | None, Option("Check it", "--prove/--no-proof")] = None
-    runs: Annotated[tuple[str, ...], Option("Whose", "--runs", "RUN...")] = ()
-    form: Annotated[str, Option("Only in a form")] = ""
+    how: Annotated[str, Choice(("a", "b"))] = Option("How", "--how").default("b")
+    magic: Annotated[int, Choice((1, 2))] = Option("Which format", "--magic").default(2)
+    jobs: Annotated[int | None, Field(ge=1)] = Option("How many", "--jobs", "N").default(None)
+    limit: Size = Option("How much", "-l --limit").default(256 * 2**20)
+    step: Duration | None = Option("How long", "--step", unset="no step").default(None)
+    names: tuple[str, ...] = Option("Which", "--name").default(())
+    words: Words = Option("Which words", "--words", "WORD,...").default(())
+    file: Path | None = Option("Where", "--file", "FILE").default(None)
+    deep: bool = Option("All of it", "--deep").default(False)
+    prove: bool | None = Option("Check it", "--prove/--no-proof").default(None)
+    runs: tuple[str, ...] = Option("Whose", "--runs", "RUN...").default(())
+    form: str = Option("Only in a form").default("")
 
 
 class Ruled(Sample):

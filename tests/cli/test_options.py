@@ -9,8 +9,9 @@ import pytest
 
 from kafkats.cli.options import units_of
 from kafkats.cli.session import Session
-from kafkats.config import Policy, read_policy
-from kafkats.execution import LocalExecutor
+from kafkats.config.policy import Policy
+from kafkats.config.reading import read_policy
+from kafkats.execution.local import LocalExecutor
 from tests.builders.commands import run
 from tests.builders.partitions import batch
 

@@ -17,7 +17,8 @@ import pytest
 
 from kafkats.cli import JOB, LazyExecutor, Session, main, run
 from kafkats.errors import CorruptPlan, Refused, UsageError
-from kafkats.execution import LocalExecutor, U, Work
+from kafkats.execution.executor import U, Work
+from kafkats.execution.local import LocalExecutor
 from kafkats.plans.approval import Approval, write_approval
 from kafkats.plans.plan import read_plan
 from tests.builders.directories import another_volume

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import pytest
 from pydantic import ValidationError
@@ -14,14 +13,14 @@ from kafkats.config.option import Option, Options, Time
 
 
 class Sample(Options):
-    now: Annotated[Time | None, Option("When", "--now", stored="now_ms")] = None
-    before: Annotated[Time | None, Option("Older than", "--before", stored="before_ms")] = None
-    all: Annotated[bool, Option("Everything", "--all")] = False
-    export: Annotated[Path | None, Option("A file that is not stored", "--export")] = None
+    now: Time | None = Option("When", "--now", stored="now_ms").default(None)
+    before: Time | None = Option("Older than", "--before", stored="before_ms").default(None)
+    all: bool = Option("Everything", "--all").default(False)
+    export: Path | None = Option("A file that is not stored", "--export").default(None)
 
 
 class More(Options):
-    names: Annotated[tuple[str, ...], Option("Which", "--name")] = ()
+    names: tuple[str, ...] = Option("Which", "--name").default(())
 
 
 @dataclass(frozen=True)

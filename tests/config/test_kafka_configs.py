@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkats.config import Policy
 from kafkats.config.kafka_configs import read_export
+from kafkats.config.policy import Policy
 from kafkats.errors import BadInput
 
 FOLDER = Path(__file__).parent / "kafka_configs"

@@ -14,9 +14,9 @@ from kafkats.search.exact import DEPTHS
 
 class Sample(Options):
     at: Annotated[Time, Option("When", "--at")]
-    size: Annotated[Size | None, Option("How much", "--size", unset="all")] = None
-    how: Annotated[str, Choice(("a", "b")), Option("How", param="way")] = "a"
-    names: Annotated[tuple[str, ...], Option("Which")] = ()
+    size: Size | None = Option("How much", "--size", unset="all").default(None)
+    how: Annotated[str, Choice(("a", "b"))] = Option("How", param="way").default("a")
+    names: tuple[str, ...] = Option("Which").default(())
 
 
 def test_declared_in_the_order_of_the_model() -> None:
@@ -50,7 +50,7 @@ def test_a_field_without_a_sentence_is_refused() -> None:
         declared(Bare)
 
     class Odd(Options):
-        rate: Annotated[float, Option("How fast")] = 0.0
+        rate: float = Option("How fast").default(0.0)
 
     with pytest.raises(TypeError, match="float"):
         declared(Odd)
@@ -63,7 +63,7 @@ def test_the_words_of_a_search_are_those_that_it_knows() -> None:
 
 def test_an_optional_choice_may_be_left_out_and_is_otherwise_one_of_its_values() -> None:
     class Magic(Options):
-        magic: Annotated[int | None, Choice((0, 1)), Option("Which")] = None
+        magic: Annotated[int | None, Choice((0, 1))] = Option("Which").default(None)
 
     assert Magic.model_validate({"magic": None}).magic is None
     assert Magic.model_validate({"magic": 1}).magic == 1

@@ -15,18 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from kafkats.config import (
-    Policy,
-    TopicSettings,
-    magic_of,
-    parse_duration,
-    parse_size,
-    read_policy,
-    with_export_file,
-    with_settings,
-)
 from kafkats.config.globs import Globs
-from kafkats.config.settings import ALIASES, KEYS, STRONGER
+from kafkats.config.policy import Policy
+from kafkats.config.reading import read_policy, with_export_file, with_settings
+from kafkats.config.settings import ALIASES, KEYS, STRONGER, TopicSettings
+from kafkats.config.values import magic_of, parse_duration, parse_size
 from kafkats.errors import KafkatsError, UsageError
 from tests.calls import calls
 

@@ -15,8 +15,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkats.config import Policy, PolicyFile, TopicSettings, read_policy
-from kafkats.config.settings import ALIASES, KEYS, OTHER_KEYS, STRONGER
+from kafkats.config.policy import Policy, PolicyFile
+from kafkats.config.reading import read_policy
+from kafkats.config.settings import ALIASES, KEYS, OTHER_KEYS, STRONGER, TopicSettings
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "docs" / "policy.schema.json"

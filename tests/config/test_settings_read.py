@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from kafkats.cli import main
-from kafkats.config import TopicSettings
 from kafkats.config.given import Given
 from kafkats.config.option import declared
-from kafkats.config.settings import KEYS
+from kafkats.config.settings import KEYS, TopicSettings
 from kafkats.config.settings_read import INDEXES, NOWHERE, SEARCHES
 from kafkats.operations import OPERATIONS
 from kafkats.paths import CLEAN_SHUTDOWN

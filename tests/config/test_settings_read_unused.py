@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafkats.config import Policy, TopicSettings
+from kafkats.config.policy import Policy
+from kafkats.config.settings import TopicSettings
 from kafkats.config.settings_read import INDEXES, NOWHERE
 from kafkats.inspect.inventory import inventory_units
 from kafkats.plans.facts import SEGMENTS

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.config.topics import topic_filter
 from kafkats.errors import UsageError
 from kafkats.plans.units import list_units, topics_of
-from kafkats.records import ReadOptions, plan_read
+from kafkats.records.plan import ReadOptions, plan_read
 from tests.builders.partitions import batch
 
 NAMES = ("__consumer_offsets", "_schemas", "my-offsets", "orders", "payments-eu")

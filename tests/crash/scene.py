@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkats.errors import storage
-from kafkats.logdir.changeset import Change, Outcome, Remove, Replace, Truncate, commit
+from kafkats.logdir.changeset import Outcome, commit
 from kafkats.logdir.disk import Disk
 from kafkats.logdir.identity import Attributes, FileIdentity
 from kafkats.logdir.lease import Lease, claim
+from kafkats.logdir.staging import Change, Remove, Replace, Truncate
 from kafkats.logdir.workarea import WorkArea, site
 
 PARTITION = "topic-0"

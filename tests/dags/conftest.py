@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from tests import patience
 from tests import spark as of_spark
 

@@ -18,7 +18,7 @@ from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.tasks import retention
 
 from kafkats.cli import cli
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.config.values import parse_time
 from kafkats.formats import dispatch
 from kafkats.logdir.checkpoints import read_epochs, read_offsets

@@ -16,12 +16,12 @@ from kafkats_airflow.forms.catalogue import FORMS, declared_in, form_of
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 
 from kafkats.cli import Files
-from kafkats.config import read_policy
 from kafkats.config.approvers import Approver, read_approvers
 from kafkats.config.option import declared
+from kafkats.config.reading import read_policy
 from kafkats.deployment import Bounds
 from kafkats.errors import Refused, UsageError
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.operations import OPERATIONS
 from kafkats.plans.files import read_document
 from kafkats.request import PolicyContent, Request, made_of

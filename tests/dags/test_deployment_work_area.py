@@ -13,7 +13,7 @@ from kafkats_airflow.jobs.plan_job import to_release
 from kafkats_airflow.runs.volumes import groups_of
 
 from kafkats.cli import cli
-from kafkats.config import read_policy
+from kafkats.config.reading import read_policy
 from kafkats.errors import Refused
 from kafkats.logdir.reservation import read_reservation, reservation_area
 from kafkats.request import PolicyContent, made_of

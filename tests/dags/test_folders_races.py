@@ -19,7 +19,7 @@ from kafkats_airflow.runs import folders
 
 from kafkats.cli import cli
 from kafkats.logdir.reservation import read_reservation, reservation_area, reserve
-from kafkats.reserving import Wish, planning
+from kafkats.reserving.plans import Wish, planning
 from tests.crash.real import fork
 from tests.dags.runs import (
     DAMAGED,

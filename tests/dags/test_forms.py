@@ -24,10 +24,11 @@ from kafkats_airflow.forms.writing import (
     by_default,
 )
 
-from kafkats.config import parse_duration, parse_size
 from kafkats.config.option import FILES, RARE, REQUIRED
 from kafkats.config.topics import topic_filter
+from kafkats.config.values import parse_duration, parse_size
 from kafkats.recovery.rules import start_rule
+from kafkats.releases import behaviour
 
 ROOT = Path(__file__).parents[2]
 NOT_BY_THE_FORM = {"policy": settings.POLICY, "folder": settings.FOLDER}
@@ -81,7 +82,12 @@ def test_what_a_form_shows(bag: Any) -> None:
         " line. Empty: all",
     )
     assert migrate["from_magic"][:2] == (1, {"type": "integer", "enum": [0, 1]})
-    assert migrate["rule"].schema["enum"] == ["last-offset", "first-offset"], "a broker reads it"
+    rule = migrate["rule"].schema
+    for word in ("last-offset", "first-offset", "4.3", "2.8.2", "1.1", "0.10.2.2"):
+        jsonschema.validate(word, rule)
+    for word in ("kip33", "9.9", "4", ""):  # no broker may read kip33's indexes
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(word, rule)
     assert export["time"][:3] == (
         REQUIRED,
         {"type": "string", "format": "date-time"},
@@ -130,6 +136,8 @@ READS = {
     "step": parse_duration,
     "margin": parse_duration,
     "kafka": start_rule,
+    "generation": behaviour,
+    "rule": behaviour,
 }
 
 

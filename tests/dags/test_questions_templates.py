@@ -22,8 +22,8 @@ DAGS = [
     "apply_retention", "build_lookup_tables", "end_run", "export_offsets",
     "migrate_message_format", "rebuild_time_indexes", "recover_log_dirs", "roll_segments",
 ]  # fmt: skip
-LABELS = {None, "{{ task.connection }}", "{{ task.about }}"}
-"""Templates of ours for the names of mapped tasks: what they give is not rendered again."""
+LABELS = {None, "{{ task.about }}"}
+"""Our template for the names of mapped tasks: what it gives is not rendered again."""
 EVIL = [
     "a|b", "`", "``a`", "a`b``c", "<script>alert(1)</script>", "[x](javascript:alert(1))", "![x](http://evil/)", "*a*",
     "\n\n# head\n", "https://evil.example", "\u202egpj.exe", "&lt;b&gt;", "\\`", " ", "", "~~a~~", ASKS,

@@ -92,7 +92,7 @@ def a_middle_log_emptied(root: Path) -> tuple[int, int]:
 
 def last_batches(log: Path, keep: int) -> int:
     """Cut at a border, keeping `keep` batches; returns the new log end."""
-    from kafkats.kernels import headers as k
+    from kafkats.kernels import headers_state as k
 
     with open_source(log) as source:
         rows = [row for chunk in batch_headers(source) for row in chunk.tolist()]

@@ -138,7 +138,7 @@ def test_another_segments_index(partition: Path) -> None:
 
 def batches(log: Path) -> Iterator[tuple[int, int]]:
     """Position and leader epoch."""
-    from kafkats.kernels import headers as k
+    from kafkats.kernels import headers_state as k
 
     with open_source(log) as source:
         for rows in batch_headers(source):
@@ -230,7 +230,7 @@ def test_an_altered_field_of_a_batch(partition: Path, field: str) -> None:
 
 def _is_last(partition: Path, entry: ProducerEntry) -> bool:
     """Nothing of the producer, no marker either, lies behind the batch that its entry names."""
-    from kafkats.kernels import headers as k
+    from kafkats.kernels import headers_state as k
 
     last = -1
     for log in sorted(partition.glob("*.log")):
@@ -286,7 +286,7 @@ def test_a_checksum_covers_a_snapshot_still(partition: Path) -> None:
 def test_epochs_newer_than_the_checkpoint_after_an_unclean_stop() -> None:
     import numpy as np
 
-    from kafkats.kernels import headers as k
+    from kafkats.kernels import headers_state as k
 
     rows = np.full((3, k.COLUMNS), -1, np.int64)
     rows[:, k.AT], rows[:, k.FIRST_OFFSET], rows[:, k.LEADER_EPOCH] = (

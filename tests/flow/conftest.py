@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow import run
 from kafkats.request import Request
 from kafkats.result import Result

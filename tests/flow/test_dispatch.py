@@ -14,7 +14,7 @@ import pytest
 from kafkats.clock import now_ms
 from kafkats.config.approvers import Approver
 from kafkats.errors import Refused
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow import Deployment, run
 from kafkats.flow.verbs import release
 from kafkats.migration.phases import append_step

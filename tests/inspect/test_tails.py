@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.damage import damage_indexes
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow.looking import look
 from kafkats.inspect.tails import AFTER_UNCLEAN_STOP
 from kafkats.inspect.verify import VerifyOptions

@@ -26,8 +26,9 @@ from kafkats.formats.convert import convert_segment
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.build import build_from
 from kafkats.kernels import cells, convert_state
-from kafkats.kernels import headers as header_kernel
+from kafkats.kernels import headers_state as header_kernel
 from kafkats.kernels.convert import convert as convert_kernel
+from kafkats.kernels.headers import headers as headers_kernel
 from kafkats.segment import columns as columns_module
 from kafkats.segment import convert as convert_module
 from kafkats.segment import unpack as unpack_module
@@ -223,7 +224,7 @@ def alone() -> None:
     state = np.zeros(header_kernel.STATE_SLOTS, np.int64)
     state[: header_kernel.NEEDED] = _LOG.address, 100, 200, 200, 200, -(2**63)
     assert (
-        header_kernel.headers(state, np.empty((4, header_kernel.COLUMNS), np.int64))
+        headers_kernel(state, np.empty((4, header_kernel.COLUMNS), np.int64))
         == header_kernel.STOPPED
     )
     state = convert_state.new_state()

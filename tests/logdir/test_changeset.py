@@ -22,19 +22,11 @@ from kafkats.errors import (
     UsageError,
 )
 from kafkats.hashes import SHA256
-from kafkats.logdir.changeset import (
-    Change,
-    Remove,
-    Replace,
-    Truncate,
-    commit,
-    purge,
-    resume,
-    undo,
-)
+from kafkats.logdir.changeset import commit, purge, resume, undo
 from kafkats.logdir.disk import DISK, Disk
 from kafkats.logdir.identity import FileIdentity, permitted
 from kafkats.logdir.lease import claim
+from kafkats.logdir.staging import Change, Remove, Replace, Truncate
 from kafkats.logdir.workarea import ROOT, WorkArea, work_area
 from tests.crash import memory
 from tests.crash.real import fork, make_area

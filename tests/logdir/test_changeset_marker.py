@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from kafkats.errors import KafkatsError
-from kafkats.logdir.changeset import Remove, claim, commit, resume, undo
+from kafkats.logdir.changeset import commit, resume, undo
 from kafkats.logdir.identity import Attributes
+from kafkats.logdir.lease import claim
+from kafkats.logdir.staging import Remove
 from kafkats.logdir.workarea import ROOT_FIRST, WorkArea
 from kafkats.paths import CLEAN_SHUTDOWN
 from tests.crash.forgetful import Content, ForgetfulDisk, Inode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kafkats.kernels import headers as k
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.epochs import assigned, epochs_begun
 

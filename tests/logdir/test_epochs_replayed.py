@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from kafkats.kernels import headers as k
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.epochs import ReplayedEpochs
 

@@ -230,9 +230,9 @@ def test_rows_of_a_lookup(golden: Unpacked) -> None:
     """Two directories of the same topics, by the same times: the same cluster against itself is no difference."""
     one = case("rolling-4.3.1")
     root = golden(one, one.states[-1])
-    (row,) = lookup([root], [search.MAX_TIMESTAMP], topics="by-bytes").to_pylist()
+    (row,) = lookup([root], [search.Word.MAX_TIMESTAMP], topics="by-bytes").to_pylist()
     times = [row["timestamp"] - 1000 * n for n in range(20)]
-    rows = lookup([root], [*times, search.LATEST, search.EARLIEST], topics="by-*")
+    rows = lookup([root], [*times, search.Word.LATEST, search.Word.EARLIEST], topics="by-*")
     found = diff(rows, rows)
     assert found.num_rows == 20 * len({(r["topic"], r["partition"]) for r in rows.to_pylist()})
     assert all((r["shift"], r["again"]) in ((0, 0), (0, -1)) for r in found.to_pylist())

@@ -27,7 +27,7 @@ from kafkats.lookup.marks import (
     with_margin,
 )
 from kafkats.lookup.partitions import LookupOptions, limits, lookup_partitions
-from kafkats.search import EARLIEST, LATEST, MAX_TIMESTAMP
+from kafkats.search import Word
 from kafkats.tables import build, read
 from tests.answers import lookup
 from tests.builders.commands import run
@@ -210,7 +210,7 @@ def test_every_partition_of_a_directory(golden: Unpacked) -> None:
     one = case("timestamps-4.3.1")
     root = golden(one, one.states[-1])
     at = 1_600_000_000_000
-    rows = lookup([root], [at, at + 100_000, LATEST, EARLIEST], LookupOptions())
+    rows = lookup([root], [at, at + 100_000, Word.LATEST, Word.EARLIEST], LookupOptions())
     there = {(row["topic"], row["partition"]) for row in rows.to_pylist()}
     starts, ends = marks_of(rows, at), marks_of(rows, at + 100_000)
     assert len({mark.reason for mark in starts}) > 2
@@ -248,7 +248,7 @@ def test_nothing_looked_up() -> None:
 def test_a_table_answers_as_its_directory(golden: Unpacked, tmp_path: Path) -> None:
     one = case("retention-4.1.0")
     root = golden(one, one.states[-1])
-    newest = max(row["timestamp"] for row in lookup([root], [MAX_TIMESTAMP]).to_pylist())
+    newest = max(row["timestamp"] for row in lookup([root], [Word.MAX_TIMESTAMP]).to_pylist())
     step = 60_000
     begin, end = newest // step * step - 20 * step, newest // step * step + 3 * step
     build(tmp_path / "table", lookup_partitions([root]), begin, end, step_ms=step)
@@ -256,7 +256,7 @@ def test_a_table_answers_as_its_directory(golden: Unpacked, tmp_path: Path) -> N
     for target in range(begin, end, 5 * step):
         exact = {
             (m.topic, m.partition): m
-            for m in marks_of(lookup([root], [target, LATEST, EARLIEST]), target)
+            for m in marks_of(lookup([root], [target, Word.LATEST, Word.EARLIEST]), target)
         }
         for mark in marks_in(view, target):
             other = exact[mark.topic, mark.partition]
@@ -271,7 +271,7 @@ def test_a_table_answers_as_its_directory(golden: Unpacked, tmp_path: Path) -> N
     with pytest.raises(BadInput, match="not-covered"):
         export(marks_in(view, begin - 1), to="spark-offsets")
     with pytest.raises(UsageError, match="times only"):
-        marks_in(view, EARLIEST)
+        marks_in(view, Word.EARLIEST)
 
 
 def test_what_is_gone_since_a_table_was_built(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_margins_stay_within_time() -> None:
     largest = 2**63 - 1
     assert with_margin(1000, 2000, 300) == (700, 2300)
     assert with_margin(1000, largest - 5, 3000) == (-2000, largest), "records may be of before 1970"
-    assert with_margin(EARLIEST, LATEST, 300) == (EARLIEST, LATEST)
+    assert with_margin(Word.EARLIEST, Word.LATEST, 300) == (Word.EARLIEST, Word.LATEST)
     assert with_margin(5, None, 1) == (4, None)
 
 
@@ -380,7 +380,7 @@ def test_the_command(golden: Unpacked, tmp_path: Path, capsys: pytest.CaptureFix
     one = case("matrix-2.8.2-v0")
     root = golden(one, one.states[-1])
     at = 1_600_100_000_000
-    rows = lookup([root], [at, LATEST, EARLIEST])
+    rows = lookup([root], [at, Word.LATEST, Word.EARLIEST])
     code, out, err = run(
         capsys, "export", root, "--at", at, "--to", "spark-offsets", "--missing", "all"
     )

@@ -11,7 +11,7 @@ import pytest
 from kafkats.lookup.consumer_groups import Committed
 from kafkats.lookup.lag import LAG, REASONS, lag, lag_by_table
 from kafkats.lookup.partitions import lookup_partitions
-from kafkats.search import MAX_TIMESTAMP, PartitionUnit
+from kafkats.search import PartitionUnit, Word
 from kafkats.tables import build, read
 from tests.answers import lookup
 from tests.golden import Unpacked, case
@@ -99,7 +99,7 @@ def test_by_a_table(golden: Unpacked, tmp_path: Path) -> None:
     one = case("rolling-4.3.1")
     root = golden(one, one.states[-1])
     units = [unit for unit in lookup_partitions([root]) if unit.partition_dir == "by-bytes-0"]
-    (row,) = lookup([root], [MAX_TIMESTAMP], topics="by-bytes").to_pylist()
+    (row,) = lookup([root], [Word.MAX_TIMESTAMP], topics="by-bytes").to_pylist()
     newest = row["timestamp"]
     step = 1000
     build(

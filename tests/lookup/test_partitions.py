@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from kafkats import search
-from kafkats.config import Policy, with_settings
+from kafkats.config.policy import Policy
+from kafkats.config.reading import with_settings
 from kafkats.errors import UsageError
 from kafkats.lookup.partitions import (
     LOOKUP,
@@ -79,7 +80,7 @@ def test_what_is_asked_for(golden: Unpacked) -> None:
     root = golden("timestamps-4.3.1", "data")
     (unit,) = lookup_partitions([root], topics="ts-falling")
     with search.Partition(unit.path, clean=unit.clean) as partition:
-        newest = search.find_exact(partition, search.MAX_TIMESTAMP)
+        newest = search.find_exact(partition, search.Word.MAX_TIMESTAMP)
     target = newest.timestamp
     (exact,) = lookup_unit(unit, [target]).to_pylist()
     (safe,) = lookup_unit(unit, [target + 5], LookupOptions(how="safe", margin_ms=5)).to_pylist()
@@ -90,7 +91,9 @@ def test_what_is_asked_for(golden: Unpacked) -> None:
         unit, [target - 1], LookupOptions(how="kafka", rule="kip33", depth="full")
     ).to_pylist()
     assert (kip33["reason"], kip33["rule"], kip33["depth"]) == ("coarse", "kip33", "full")
-    words = lookup_unit(unit, [search.LATEST, search.EARLIEST, search.MAX_TIMESTAMP]).to_pylist()
+    words = lookup_unit(
+        unit, [search.Word.LATEST, search.Word.EARLIEST, search.Word.MAX_TIMESTAMP]
+    ).to_pylist()
     assert [row["offset"] for row in words] == [70, 0, newest.offset]
 
 
@@ -174,7 +177,7 @@ def test_what_cannot_be_read_is_a_row(root: Path) -> None:
             assert row == before[name]
     assert "CRC" in rows["ts-equal-0"]["evidence"] or "crc" in rows["ts-equal-0"]["evidence"]
     assert "symbolic link" in rows["ts-falling-0"]["evidence"]
-    (row,) = lookup([root], [search.LATEST], topics="ts-zero").to_pylist()
+    (row,) = lookup([root], [search.Word.LATEST], topics="ts-zero").to_pylist()
     assert (row["offset"], row["kafka_reason"], row["differs"]) == (70, "unreadable", "unreadable")
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkats.errors import CorruptPlan, UsageError
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow import looking
 from kafkats.migration.certificate import (
     CertifyOptions,

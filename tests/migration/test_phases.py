@@ -14,19 +14,9 @@ from hypothesis import strategies as st
 from kafkats.errors import CorruptFile, KafkatsError, Refused, UsageError
 from kafkats.migration import ledger
 from kafkats.migration.ledger import Entry
-from kafkats.migration.phases import (
-    EVENTS,
-    FETCHERS,
-    PHASES,
-    Migration,
-    check,
-    gate,
-    lose_zero_copy,
-    rows,
-    state,
-    work,
-)
-from kafkats.migration.state import NEW, OLD
+from kafkats.migration.options import PHASES
+from kafkats.migration.phases import FETCHERS, check, gate, lose_zero_copy, rows, state, work
+from kafkats.migration.state import EVENTS, NEW, OLD, Migration
 
 BROKERS = ("1", "2", "3")
 

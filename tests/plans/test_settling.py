@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.findings import Finding
 from kafkats.inspect.inventory import inventory_units
 from kafkats.inspect.verify import VerifyOptions, verify_unit

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkats.config import read_policy
+from kafkats.config.reading import read_policy
 from tests.docker import free_port, health_check
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from kafkats.config import read_policy
+from kafkats.config.reading import read_policy
 from tests import patience
 from tests.docker import free_port, health_check
 

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from kafkats.compression import limit
 from kafkats.errors import CorruptFile, Locked, Refused, UsageError, WorkerLost
-from kafkats.execution import UNIT_COST, is_last_attempt
+from kafkats.execution.executor import UNIT_COST, is_last_attempt
 from kafkats.logdir.volume import Volume
 from kafkats.plans.units import Unit, list_units
 from pyspark_kafkats.execution import (

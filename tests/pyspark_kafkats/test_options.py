@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StructType
 
 from kafkats.errors import UsageError
-from kafkats.records import EARLIEST, LATEST, ReadOptions
+from kafkats.records.plan import EARLIEST, LATEST, ReadOptions
 from kafkats.segment.arrow import COLUMNS
 from pyspark_kafkats.options import OPTIONS, OURS, SPARKS, check_schema, read_options
 

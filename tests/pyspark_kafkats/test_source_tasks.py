@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkats.records import Piece
+from kafkats.records.piece import Piece
 from pyspark_kafkats.source import _OPENING_BYTES, _tasks
 
 MIB = 1024 * 1024

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.config import Policy, TopicSettings
+from kafkats.config.policy import Policy
+from kafkats.config.settings import TopicSettings
 from kafkats.errors import CorruptPlan, Refused, UsageError
 from kafkats.findings import Finding
 from kafkats.flow.apply import partition_works, summarize

@@ -20,7 +20,8 @@ from kafkats.formats.control import ControlType, encode_end_marker
 from kafkats.formats.model import Codec, Record, TimestampType
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, segment_file
 from kafkats.plans.units import list_units
-from kafkats.records import EARLIEST, LATEST, Piece, ReadOptions, Skipped, plan_read, read_piece
+from kafkats.records.piece import Piece, Skipped, read_piece
+from kafkats.records.plan import EARLIEST, LATEST, ReadOptions, plan_read
 from kafkats.segment.arrow import COLUMNS
 from tests.builders.logs import build
 from tests.index.generated import BASE, damaged_logs, logs

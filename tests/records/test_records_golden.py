@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kafkats.errors import CorruptBatch
-from kafkats.records import ReadOptions, Skipped, plan_read, read_piece
+from kafkats.records.piece import Skipped, read_piece
+from kafkats.records.plan import ReadOptions, plan_read
 from kafkats.segment.arrow import COLUMNS
 from tests.golden import Case, Unpacked, cases
 from tests.records.rows import ASKED, differences, ended_in_error, theirs, views

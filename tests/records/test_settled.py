@@ -13,7 +13,9 @@ from kafkats.errors import BadInput, Changed, KafkatsError, UsageError, Vanished
 from kafkats.formats import v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.paths import LOG, OFFSET_INDEX, segment_file
-from kafkats.records import Piece, ReadOptions, plan_read, read_settled
+from kafkats.records.piece import Piece
+from kafkats.records.plan import ReadOptions, plan_read
+from kafkats.records.settled import read_settled
 from kafkats.segment.arrow import COLUMNS
 from kafkats.segment.reader import open_segment
 from tests.builders.locks import broker

@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from kafkats.config import Policy
-from kafkats.execution import LocalExecutor
+from kafkats.config.policy import Policy
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow.looking import LogStages
 from kafkats.generations import RULES
 from kafkats.plans.operation import Planned

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from conformance.damaged_partitions import Damaged, damaged
 from kafkats import paths
-from kafkats.config import Policy
-from kafkats.execution import LocalExecutor
+from kafkats.config.policy import Policy
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow.looking import LogStages
 from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.logdir.partition import log_bases

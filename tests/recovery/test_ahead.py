@@ -9,7 +9,8 @@ import pytest
 from conformance.damaged_partitions import damaged
 from kafkats import paths
 from kafkats.evidence.claims import Claims
-from kafkats.execution import LocalExecutor, local
+from kafkats.execution import local
+from kafkats.execution.local import LocalExecutor
 from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.logdir.partition import log_bases, scan_partition
 from kafkats.paths import PartitionName

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafkats import paths
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.paths import PartitionName
 from kafkats.recovery import load

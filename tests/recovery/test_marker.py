@@ -15,7 +15,7 @@ import pytest
 from kafkats import paths
 from kafkats.cli import main
 from kafkats.errors import CorruptPlan, Refused
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow.apply import partition_works
 from kafkats.flow.applying import undo
 from kafkats.flow.looking import LogStages

@@ -15,7 +15,7 @@ import pytest
 
 from kafkats import paths
 from kafkats.evidence.claims import claims_of
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow.applying import undo
 from kafkats.plans.run import begin_run, run_of
 from kafkats.recovery.partition_start import predict

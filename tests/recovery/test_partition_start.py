@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkats.evidence.claims import Claims, claims_of
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.logdir.partition import scan_partition
 from kafkats.recovery.facts import PartitionStart
 from kafkats.recovery.partition_start import predict

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kafkats import paths
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
 from kafkats.flow.looking import LogStages
 from kafkats.logdir.checkpoints import read_epochs, read_offsets

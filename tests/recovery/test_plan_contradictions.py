@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from kafkats import paths
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.logdir.checkpoints import (
     EpochStart,
     encode_epochs,

@@ -13,9 +13,9 @@ import pytest
 from conformance.damaged_partitions import Damaged, damaged
 from conformance.preflight import names_after
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.evidence.claims import claims_of
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow.looking import LogStages
 from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.logdir.partition import log_bases

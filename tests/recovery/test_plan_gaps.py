@@ -11,7 +11,7 @@ from kafkats import paths
 from kafkats.cli import main
 from kafkats.cli.command import run
 from kafkats.cli.session import Session
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.findings import worst
 from kafkats.formats import dispatch
 from kafkats.logdir.checkpoints import encode_offsets

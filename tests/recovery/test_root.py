@@ -11,7 +11,7 @@ import pytest
 
 from kafkats import paths
 from kafkats.errors import BadInput, UsageError
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.recovery.facts import BrokerStart
 from kafkats.recovery.meta_properties import Expected
 from kafkats.recovery.sentences import loses, sentences

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkats.evidence.claims import Claims
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.logdir.partition import scan_partition
 from kafkats.recovery.ahead import SegmentUnit, recover_ahead
 from kafkats.recovery.facts import PartitionStart

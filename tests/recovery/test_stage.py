@@ -12,7 +12,7 @@ import pytest
 
 from kafkats import paths
 from kafkats.errors import CorruptPlan, Refused
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.flow.apply import partition_works
 from kafkats.flow.applying import purge, undo
 from kafkats.generations import INDEX_INTERVAL_BYTES

@@ -28,7 +28,8 @@ from kafkats.logdir.reservation import (
     reserve,
 )
 from kafkats.plans.run import Run
-from kafkats.reserving import Wish, changing, planning
+from kafkats.reserving.plans import Wish, planning
+from kafkats.reserving.runs import changing
 from tests.builders.commands import run, run_mixed
 from tests.builders.directories import another_volume
 from tests.builders.locks import other_process

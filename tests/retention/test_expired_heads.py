@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import CorruptPlan
 from kafkats.flow.apply import apply_partition, partition_works
 from kafkats.flow.ending import end_partition

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.inspect.inventory import inventory_units
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.units import list_units

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import CorruptPlan, UsageError
 from kafkats.findings import Finding
 from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import Changed, CorruptPlan
 from kafkats.flow import apply
 from kafkats.flow.apply import apply_partition, partition_works, summarize

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.generations import RETENTION_RULES
 from kafkats.plans.facts import SEGMENTS
 from kafkats.retention.plan import RetainOptions, plan_retain

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import BadInput, UsageError
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.files import write_json

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.plans.units import list_units
 from kafkats.rolling.by_topic import TOPIC_DAYS, by_day, by_topic
 from kafkats.rolling.replay import began

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkats.config import TopicSettings
+from kafkats.config.settings import TopicSettings
 from kafkats.rolling.early_rolls import allowed_ms
 from tests.builders.commands import objects, run
 from tests.builders.partitions import batch, write_indexes

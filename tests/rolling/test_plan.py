@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kafkats import paths
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.errors import CorruptPlan, UsageError
 from kafkats.findings import Finding
 from kafkats.flow.apply import apply_partition, partition_works

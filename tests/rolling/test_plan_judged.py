@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from conformance.judge import Judge
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.flow.apply import apply_partition, partition_works, summarize
 from kafkats.inspect.inventory import inventory_units
 from kafkats.inspect.verify import VerifyOptions, verify_unit

@@ -23,6 +23,7 @@ from kafkats.formats.message_set import encode_message
 from kafkats.formats.model import Record
 from kafkats.generations import SEARCH_RULES
 from kafkats.index import time_index
+from kafkats.search.broker import offsets_before
 from tests.builders.directories import open_below
 from tests.builders.partitions import (
     DAMAGE,
@@ -130,7 +131,7 @@ def by_segments(
             0 if isinstance(target, search.Word) else target + (target < 2**63 - 1),
         ),
     }
-    return [search.offsets_before(partition, target, now_ms=now_ms) for now_ms in clocks]
+    return [offsets_before(partition, target, now_ms=now_ms) for now_ms in clocks]
 
 
 SPECIALS = {"v1": (-1, -2), "v7": (-1, -2, -3), "v8": (-1, -2, -3, -4), "v9": (-1, -2, -3, -4, -5)}
@@ -427,8 +428,8 @@ def test_what_lies_above_the_high_watermark_is_not_seen(tmp_path: Path) -> None:
         kafka, exact = search.find(partition, 30), search.find_exact(partition, 30)
         assert (kafka.offset, exact.offset) == (-1, 2)
         assert search.compare(partition, kafka, exact) == "high-watermark"
-        assert search.find(partition, search.LATEST).offset == 2
-        assert search.find_exact(partition, search.LATEST).offset == 3
+        assert search.find(partition, search.Word.LATEST).offset == 2
+        assert search.find_exact(partition, search.Word.LATEST).offset == 3
         assert search.find(partition, 30, "0.10.1").offset == 2, (
             "0.10 lets the record at the high watermark through"
         )
@@ -560,8 +561,8 @@ def test_a_running_brokers_preallocated_indexes(tmp_path: Path) -> None:
                 assert search.find(partition, target)[1:3] == one.first(target)
                 assert search.find_exact(partition, target, depth="tail")[1:3] == one.first(target)
             assert search.find(partition, 81)[1:5] == (-1, -1, -1, "past-end")
-            assert search.find(partition, search.MAX_TIMESTAMP)[1:3] == (8, 80)
-            assert search.find(partition, search.LATEST).offset == 9
+            assert search.find(partition, search.Word.MAX_TIMESTAMP)[1:3] == (8, 80)
+            assert search.find(partition, search.Word.LATEST).offset == 9
 
 
 def test_nothing_there(tmp_path: Path) -> None:
@@ -570,10 +571,10 @@ def test_nothing_there(tmp_path: Path) -> None:
     with search.Partition(empty, log_start_offset=7) as partition:
         for rule in SEARCH_RULES:
             assert search.find(partition, 5, rule).offset == -1
-        assert search.find(partition, search.EARLIEST).offset == 7
-        assert search.find_exact(partition, search.LATEST).offset == 7
+        assert search.find(partition, search.Word.EARLIEST).offset == 7
+        assert search.find_exact(partition, search.Word.LATEST).offset == 7
         assert search.find_exact(partition, 5)[4:] == ("past-end", -1, "no records")
-        assert search.find(partition, search.MAX_TIMESTAMP).reason == "no-timestamps"
+        assert search.find(partition, search.Word.MAX_TIMESTAMP).reason == "no-timestamps"
         with pytest.raises(UsageError, match=r"0\.10\.1"):
             search.find(partition, 5, "0.10")
         with pytest.raises(UsageError, match="tail"):

@@ -18,7 +18,8 @@ from kafkats.compression import Codec
 from kafkats.errors import BadInput, UsageError
 from kafkats.lookup.exports import export
 from kafkats.lookup.marks import Mark, marks_of, read_marks
-from kafkats.records import ReadOptions, plan_read, read_piece
+from kafkats.records.piece import read_piece
+from kafkats.records.plan import ReadOptions, plan_read
 from kafkats.search import PartitionUnit
 from kafkats.search.sweep import sweep
 from kafkats.segment.arrow import COLUMNS
@@ -76,7 +77,7 @@ def test_search_and_sweep(parts: tuple[list[bytes], list[int]], clean: bool) -> 
                         assert ours.reason == (
                             "past-end" if largest(one) != NONE else "no-timestamps"
                         )
-                ours = search.find_exact(partition, search.MAX_TIMESTAMP, depth=depth)
+                ours = search.find_exact(partition, search.Word.MAX_TIMESTAMP, depth=depth)
                 assert (ours.offset, ours.timestamp) == largest(one), (depth, ours)
             for depth in ("tail", "full"):
                 found = sweep(partition, np.array(targets, np.int64), depth=depth)
@@ -127,7 +128,7 @@ def test_what_a_broker_cannot_be_asked_for(tmp_path: Path) -> None:
                 assert (kafka.offset, kafka.reason) == (-1, "taken-for-a-word")
                 assert "word" in kafka.evidence
         assert search.find(partition, -7).reason != "taken-for-a-word"
-        assert search.find(partition, search.LATEST).offset == 3
+        assert search.find(partition, search.Word.LATEST).offset == 3
 
 
 def test_exports_take_the_exact_answer(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_exports_take_the_exact_answer(tmp_path: Path) -> None:
         (-8000, 1, None),
         (41, -1, 41),
     ):
-        marks = marks_of(lookup([one.path], [at, search.LATEST, search.EARLIEST]), at)
+        marks = marks_of(lookup([one.path], [at, search.Word.LATEST, search.Word.EARLIEST]), at)
         assert [(m.target_ms, m.word, m.offset) for m in marks] == [(at, "", offset)]
         wanted = 3 if offset < 0 else offset
         assert json.loads(
@@ -155,7 +156,7 @@ def test_exports_take_the_exact_answer(tmp_path: Path) -> None:
                 "startingOffsetsByTimestamp"
             ]
             assert json.loads(said) == {"made": {"0": time}}
-    (mark,) = marks_of(lookup([one.path], [-1, search.LATEST]), search.LATEST)
+    (mark,) = marks_of(lookup([one.path], [-1, search.Word.LATEST]), search.Word.LATEST)
     assert (mark.offset, mark.word, mark.log_end) == (3, "latest", 3)
     with pytest.raises(UsageError, match="no times"):
         export([mark], to="spark-by-timestamp")

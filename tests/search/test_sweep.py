@@ -77,7 +77,7 @@ def test_on_real_partitions(golden: Unpacked, live: bool) -> None:
     for case in cases("timestamps", "content", "compaction", "rolling"):
         for path in partitions(golden(case, case.states[-1])):
             with search.Partition(path, live=live) as partition:
-                newest = search.find_exact(partition, search.MAX_TIMESTAMP, depth="tail")
+                newest = search.find_exact(partition, search.Word.MAX_TIMESTAMP, depth="tail")
                 oldest = partition.first_record
                 if newest.timestamp < 0 or oldest is None:
                     continue

@@ -7,7 +7,7 @@ import pytest
 
 from kafkats.errors import Changed, CorruptBatch
 from kafkats.formats import dispatch
-from kafkats.kernels import headers as k
+from kafkats.kernels import headers_state as k
 from kafkats.segment.headers import batch_headers
 from kafkats.segment.reader import Source, Window, open_source
 from kafkats_model.memory_source import array_source

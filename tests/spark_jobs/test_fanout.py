@@ -17,7 +17,7 @@ import pytest
 from kafkats.cli import performing
 from kafkats.clock import now_ms
 from kafkats.errors import DiskFull
-from kafkats.execution import LocalExecutor
+from kafkats.execution.local import LocalExecutor
 from kafkats.logdir import strict_json
 from kafkats.logdir.reservation import reservation_area, reserve
 from kafkats.plans.files import read_document

@@ -59,7 +59,7 @@ def test_the_rows_of_the_library(
     ]
     said = looked_up(executor, root, *words, *more)
     ours = pq.read_table(tmp_path / "rows" / "lookup.parquet")
-    theirs = lookup([root], [*TIMES, search.LATEST], LookupOptions(how, generation))
+    theirs = lookup([root], [*TIMES, search.Word.LATEST], LookupOptions(how, generation))
     assert ours.to_pylist() == theirs.to_pylist()
     assert (said["times"], said["unreadable"], said["exit_code"]) == (4, 0, 0)
     assert said["partitions"] * 4 == theirs.num_rows > 0

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafkats.cli import cli
-from kafkats.config import read_policy
+from kafkats.config.reading import read_policy
 from kafkats.errors import UsageError
 from kafkats.formats import dispatch
 from kafkats.formats.model import Record

@@ -8,7 +8,7 @@ import fanout
 
 from kafkats.cli import JOB, Files, Session, run, run_request
 from kafkats.errors import KafkatsError
-from kafkats.execution import Executor
+from kafkats.execution.executor import Executor
 
 
 def job(executor: Executor, name: str, *words: object) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def test_cells_of_real_partitions(golden: Unpacked) -> None:
             with search.Partition(path) as partition:
                 try:
                     newest = search.find_exact(
-                        partition, search.MAX_TIMESTAMP, depth="full"
+                        partition, search.Word.MAX_TIMESTAMP, depth="full"
                     ).timestamp
                     first = partition.first_record
                 except KafkatsError:

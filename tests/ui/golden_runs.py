@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from kafkats import tables
 from kafkats.cli import cli
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.lookup.partitions import lookup_partitions
 from kafkats.lookup.record_scatter import cloud_unit
 from kafkats.migration.census import CENSUS, census_unit, zero_copy

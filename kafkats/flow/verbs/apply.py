@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from kafkats.config.options import Vouched, WorkArea
-from kafkats.errors import UsageError
+from kafkats.errors import UsageError, says_full
 from kafkats.flow.applying import Applied, apply
 from kafkats.flow.dispatch import Work, seen
+from kafkats.flow.full_disk import what_frees
 from kafkats.plans.options import Apply
 from kafkats.plans.plan import check_digest, read_plan
 from kafkats.plans.run import run_folder_of, run_of
@@ -33,7 +36,7 @@ def perform(work: Work) -> None:
 
     def show(applied: Applied) -> None:
         done.runs.append(_ran(applied, run_folder, plan.digest))
-        done.remarks += applied.remarks
+        done.remarks += [*applied.remarks, *_on_full_disks(applied.actions, place)]
         done.end_with(applied.exit_code)
         work.show.applied(plan, applied)
 
@@ -48,6 +51,13 @@ def perform(work: Work) -> None:
         prove=options.prove is not False,
         show=show,
     )
+
+
+def _on_full_disks(actions: pa.Table, place: Path | None) -> list[str]:
+    """Return what frees space on the disks that had no room for a partition."""
+    rows = actions.select(["log_dir", "error"]).to_pylist()
+    full = dict.fromkeys(Path(row["log_dir"]) for row in rows if says_full(row["error"]))
+    return [f"{one}: {what_frees(one, [one], place)}" for one in full]
 
 
 def _ran(applied: Applied, folder: Path, digest: str) -> Ran:

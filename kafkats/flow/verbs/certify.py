@@ -18,7 +18,7 @@ from kafkats.inspect.verify import VerifyOptions
 from kafkats.migration.certificate import Certificate, CertifyOptions, read_certificate
 from kafkats.migration.options import Certify, Step, UndoCertify
 from kafkats.plans.units import Unit
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 
 def perform(work: Work) -> None:
@@ -29,7 +29,7 @@ def perform(work: Work) -> None:
     """
     request, asked = work.request, work.request.of(Certify)
     if bool(request.log_dirs) == bool(asked.check):
-        raise UsageError(Text("name log directories, or a certificate to ", Flag("--check")))
+        raise UsageError("name log directories, or a certificate to ", Flag("--check"))
     if asked.check:
         _check(work, asked.check)
         return

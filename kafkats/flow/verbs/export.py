@@ -16,7 +16,7 @@ from kafkats.lookup.options import Export
 from kafkats.lookup.partitions import LookupOptions, target_of
 from kafkats.search import Target
 from kafkats.tables import table_in
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 _NAMED = 20
 
@@ -31,7 +31,7 @@ def perform(work: Work) -> None:
     end = None if asked.until is None else target_of(asked.until, "--until")
     begin, end = with_margin(target_of(asked.at, "--at"), end, asked.margin or 0)
     if asked.group and asked.to != "group-csv":
-        raise UsageError(Text(Flag("--group"), " is for group-csv"))
+        raise UsageError(Flag("--group"), " is for group-csv")
     paths = [one.path for one in request.log_dirs]
     if (table := table_in(paths)) is not None:
         refuse_named(named_in(request), table)

@@ -11,7 +11,7 @@ from kafkats.flow.looking import units_of
 from kafkats.flow.verbs.census import count_groups
 from kafkats.inspect.inventory import group
 from kafkats.inspect.options import Inventory
-from kafkats.text import Command, Text
+from kafkats.text import Command
 
 
 def perform(work: Work) -> None:
@@ -21,9 +21,7 @@ def perform(work: Work) -> None:
     """
     by, report = work.request.of(Inventory).by, work.request.of(Report).report
     if by == "format" and report is not None:
-        raise UsageError(
-            Text(Command("census"), " writes the report of formats, inventory does not")
-        )
+        raise UsageError(Command("census"), " writes the report of formats, inventory does not")
     units = units_of(work)
     if by == "format":
         count_groups(work, looking.count_formats(work.executor, units), "topic")

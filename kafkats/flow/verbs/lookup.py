@@ -34,10 +34,10 @@ from kafkats.request import PolicyContent, Request
 from kafkats.search import PartitionUnit, Target
 from kafkats.tables import Busiest, build, table_in
 from kafkats.tables.spans import check_interval
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 _OF_BROKERS: Final = {
-    "rule": "--generation",
+    "rule": "--kafka",
     "now": "--now",
     "policy_file": "--policy",
     "settings": "--config",
@@ -82,30 +82,22 @@ def _check_times(request: Request, search: Lookup) -> None:
     table = request.of(Table)
     if bool(request.of(Times).times) == (table.every is not None):
         raise UsageError(
-            Text("name times with ", Flag("--at"), ", or a table's step with ", Flag("--every"))
+            "name times with ", Flag("--at"), ", or a table's step with ", Flag("--every")
         )
     if table.every is None and (table.begins, table.until, table.output) != (None, None, None):
         raise UsageError(
-            Text(
-                Flag("--from"),
-                ", ",
-                Flag("--until"),
-                " and -o are for a table, with ",
-                Flag("--every"),
-            )
+            Flag("--from"), ", ", Flag("--until"), " and -o are for a table, with ", Flag("--every")
         )
     if search.around is not None and (table.every is not None or search.report is None):
-        raise UsageError(
-            Text(Flag("--around"), " goes with ", Flag("--at"), " and ", Flag("--report"))
-        )
+        raise UsageError(Flag("--around"), " goes with ", Flag("--at"), " and ", Flag("--report"))
 
 
 def _check_search(request: Request, search: Lookup) -> None:
     """Raise UsageError for options that a search in log directories does not have."""
     if request.of(Logs).logs:
-        raise UsageError(Text(Flag("--logs"), " goes with a TABLE only"))
+        raise UsageError(Flag("--logs"), " goes with a TABLE only")
     if search.how != "safe" and search.margin:
-        raise UsageError(Text(Flag("--margin"), " is for ", Flag("--how"), " safe"))
+        raise UsageError(Flag("--margin"), " is for ", Flag("--how"), " safe")
     if request.of(Table).every is not None:
         refuse_named(named_in(request), None)
 
@@ -118,17 +110,10 @@ def _check_table(table: Path, request: Request, search: Lookup) -> None:
         )
     if search.margin:
         raise UsageError(
-            Text(
-                Flag("--margin"),
-                " goes with ",
-                Flag("--how"),
-                " safe, and a table has exact answers",
-            )
+            Flag("--margin"), " goes with ", Flag("--how"), " safe, and a table has exact answers"
         )
     if search.report is not None:
-        raise UsageError(
-            Text(Flag("--report"), " is for log directories, not for a table"), path=table
-        )
+        raise UsageError(Flag("--report"), " is for log directories, not for a table", path=table)
     refuse_named(named_in(request), table)
 
 
@@ -182,31 +167,25 @@ def _to_table(work: Work, search: Lookup) -> bool:
     request, table, exact = work.request, work.request.of(Table), search.depth != "tail"
     if request.of(Dialect).dialect is not None:
         raise UsageError(
-            Text(
-                Flag("--dialect"),
-                " is for ",
-                Flag("--at"),
-                ": a table has answers of Kafka's own formats",
-            )
+            Flag("--dialect"),
+            " is for ",
+            Flag("--at"),
+            ": a table has answers of Kafka's own formats",
         )
     if search.depth == "deep":
         raise UsageError(
-            Text(
-                Flag("--depth"),
-                " deep is for ",
-                Flag("--at"),
-                ": a table is built at depth tail or full",
-            )
+            Flag("--depth"),
+            " deep is for ",
+            Flag("--at"),
+            ": a table is built at depth tail or full",
         )
     units = partitions_of(request, "search", none_is_fine=search.go_on)
     begins, until, step, output = table.begins, table.until, table.every, table.output
     if step is None or begins is None or until is None or output is None:
-        raise UsageError(
-            Text("a table needs ", Flag("--from"), ", ", Flag("--until"), " and -o TABLE")
-        )
+        raise UsageError("a table needs ", Flag("--from"), ", ", Flag("--until"), " and -o TABLE")
     if search.how != "exact":
         raise UsageError(
-            Text("a table has the exact answers, not those of ", Flag("--how"), f" {search.how}")
+            "a table has the exact answers, not those of ", Flag("--how"), f" {search.how}"
         )
     check_interval(begins, until, step)
     report = search.report

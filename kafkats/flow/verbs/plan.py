@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.config import Policy
 from kafkats.config.given import Given
 from kafkats.config.options import Dialect, Topics, WorkArea
+from kafkats.config.policy import Policy
 from kafkats.errors import UsageError
 from kafkats.flow import looking
 from kafkats.flow.apply import refuse_unpermitted
@@ -33,10 +33,10 @@ from kafkats.plans.plan import Plan, sum_of
 from kafkats.plans.run import read_actions, read_run
 from kafkats.plans.units import Unit, topics_of
 from kafkats.plans.volumes import note_volumes
-from kafkats.reserving import Planning, planning
+from kafkats.reserving.plans import Planning, planning
 from kafkats.result import PlanMade, ReservationMade
 from kafkats.retention.options import Beyond
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 
 class _Planning(NamedTuple):
@@ -92,12 +92,10 @@ def _check_migration(given: Given, work: Work) -> None:
     asked = work.request.reservation
     if step.ledger and asked and asked.skip:
         raise UsageError(
-            Text(
-                Flag("--ledger"), " records whole brokers: leave ", Flag("--skip-reserved"), " out"
-            )
+            Flag("--ledger"), " records whole brokers: leave ", Flag("--skip-reserved"), " out"
         )
     if back.certificate_folder and not back.only_newer:
-        raise UsageError(Text(Flag("--certify"), " goes with ", Flag("--only-newer")))
+        raise UsageError(Flag("--certify"), " goes with ", Flag("--only-newer"))
     check_step(step.ledger, step.phase, step.broker, given.of(Topics).topics)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkats.config.options import WorkArea
 from kafkats.flow.dispatch import Work
-from kafkats.reserving import release_all
+from kafkats.reserving.releasing import release_all
 
 
 def perform(work: Work) -> None:

@@ -9,7 +9,7 @@ from kafkats.migration.options import UndoCertify
 from kafkats.plans.run import read_run
 from kafkats.request import Folder
 from kafkats.result import Ran
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 
 def perform(work: Work) -> None:
@@ -23,13 +23,7 @@ def perform(work: Work) -> None:
         options.max_magic is not None or options.output or options.report
     ):
         raise UsageError(
-            Text(
-                Flag("--max-magic"),
-                ", -o and ",
-                Flag("--report"),
-                " go with ",
-                Flag("--certify"),
-            )
+            Flag("--max-magic"), ", -o and ", Flag("--report"), " go with ", Flag("--certify")
         )
     done = work.done
     digests = [digest_of(run) for run in request.runs]

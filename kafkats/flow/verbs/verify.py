@@ -17,7 +17,7 @@ from kafkats.inspect.verify import VerifyOptions
 from kafkats.migration.options import Step
 from kafkats.plans.depths import depth_totals
 from kafkats.plans.units import Unit
-from kafkats.text import Flag, Text
+from kafkats.text import Flag
 
 
 def perform(work: Work) -> None:
@@ -33,11 +33,9 @@ def perform(work: Work) -> None:
     proves = bool(proof.of_plan or proof.of_run)
     if depth == "tail" and (deep or step.ledger or proves):
         raise UsageError(
-            Text(
-                *(Flag("--depth"), " tail does not read whole segments: "),
-                *(Flag("--deep"), ", ", Flag("--ledger"), ", ", Flag("--of-plan"), " and "),
-                *(Flag("--of-run"), " need ", Flag("--depth"), " full"),
-            )
+            *(Flag("--depth"), " tail does not read whole segments: "),
+            *(Flag("--deep"), ", ", Flag("--ledger"), ", ", Flag("--of-plan"), " and "),
+            *(Flag("--of-run"), " need ", Flag("--depth"), " full"),
         )
     policy = request.settings()
     options = VerifyOptions(rule=request.of(IndexSettings).rule, deep=deep, policy=policy)
@@ -45,10 +43,8 @@ def perform(work: Work) -> None:
     units = units_of(work, policy=policy, proves=proves)
     if proves and step.ledger:
         raise UsageError(
-            Text(
-                *(Flag("--ledger"), " records whole brokers: leave "),
-                *(Flag("--of-plan"), " and ", Flag("--of-run"), " out"),
-            )
+            *(Flag("--ledger"), " records whole brokers: leave "),
+            *(Flag("--of-plan"), " and ", Flag("--of-run"), " out"),
         )
     if proves:
         _prove(work, proof, units, options)

@@ -20,6 +20,7 @@ from kafkats.generations import (
     SearchRule,
 )
 from kafkats.recovery.rules import StartRule, start_rule
+from kafkats.releases import behaviour
 from kafkats_model.broker.compaction_rules import CLEANING_RULES, SINCE, CleaningRule
 from kafkats_model.broker.leader_rules import LEADER_RULES, LeaderRule
 from kafkats_model.broker.log_rules import LOG_RULES, LogRule
@@ -124,6 +125,7 @@ def generation(kafka: str) -> Generation:
         start = start_rule(kafka)
     except UsageError as e:
         raise UsageError(e.reason.removeprefix("--")) from None
+    row = behaviour(kafka)
     version = (*map(int, re.findall(r"[0-9]+", kafka)),)
     if len(version) < (4 if version[0] == 0 else 3):
         version = (*version, _LATEST_PATCH)
@@ -133,16 +135,10 @@ def generation(kafka: str) -> Generation:
         start,
         LOG_RULES[_since(version, *LOG_SINCE)],
         LEADER_RULES[_leader(version)],
-        _roll(version),
-        RETENTION_RULES[
-            _since(version, ((3, 0), "3.0"), ((0, 11), "0.11"), ((0, 10, 1), "0.10.1"))
-        ],
-        SEARCH_RULES[
-            _since(
-                version, ((3, 8), "3.8"), ((3, 0), "3.0"), ((0, 11), "0.11"), ((0, 10, 1), "0.10.1")
-            )
-        ],
-        RULES["last-offset" if version >= (2, 0) else "first-offset"],
+        replace(ROLL_RULES[row.roll], begins_at_first=version >= (2, 0)),
+        RETENTION_RULES[row.retention],
+        SEARCH_RULES[row.search],
+        RULES[row.recovery],
         CLEANING_RULES[_since(version, *SINCE)],
         Versions(lowest["produce"], _highest(version, _PRODUCE)),
         Versions(lowest["fetch"], _highest(version, _FETCH)),
@@ -167,13 +163,6 @@ def _leader(version: tuple[int, ...]) -> str:
     older = ((2, 5, 1), "2.5.1"), ((2, 4), "2.4"), ((0, 11), "0.11")
     oldest = ((0, 10, 2), "0.10.2"), ((0, 10), "0.10")
     return _since(version, *later, *older, *oldest)
-
-
-def _roll(version: tuple[int, ...]) -> RollRule:
-    if version >= (4, 0, 1) or (3, 9, 1) <= version < (4, 0):
-        return ROLL_RULES["4.1"]
-    rule = ROLL_RULES[_since(version, ((0, 10, 1), "0.10.1"))]
-    return replace(rule, begins_at_first=version >= (2, 0))
 
 
 def _since(version: tuple[int, ...], *known: tuple[tuple[int, ...], str]) -> str:

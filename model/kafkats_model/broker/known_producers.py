@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.producers import Marker, after_data, after_marker
 from kafkats.logdir.snapshot import ProducerEntry
 from kafkats_model.broker.log_rules import LogRule
@@ -38,9 +39,7 @@ class Producer(NamedTuple):
     sent: tuple[Sent, ...] = ()
 
     def after_data(self, row: Sequence[int], rule: LogRule) -> Producer:
-        """Return the producer after its batch. `row` is one of `kernels.headers`."""
-        from kafkats.kernels import headers as k
-
+        """Return the producer after its batch. `row` is one of `kernels.headers_state`."""
         entry = after_data(self.entry, row)
         sent = self.sent if entry.producer_epoch == self.entry.producer_epoch else ()
         offsets = row[k.FIRST_OFFSET], row[k.LAST_OFFSET]
@@ -48,9 +47,7 @@ class Producer(NamedTuple):
         return Producer(entry, (*sent, one)[-rule.known_batches :])
 
     def after_marker(self, row: Sequence[int], marker: Marker, rule: LogRule) -> Producer:
-        """Return the producer after its marker. `row` is one of `kernels.headers`."""
-        from kafkats.kernels import headers as k
-
+        """Return the producer after its marker. `row` is one of `kernels.headers_state`."""
         entry = after_marker(self.entry, row, marker)
         if rule.known_batches == 1:
             return loaded(entry._replace(last_offset=row[k.LAST_OFFSET], offset_delta=0))

@@ -22,6 +22,7 @@ from kafkats.errors import CorruptBatch, CorruptFile
 from kafkats.formats.model import Batch
 from kafkats.formats.v2 import CONTROL_BIT, MAGIC
 from kafkats.index.txn_index import ENTRY
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.producers import (
     Marker,
     Producers,
@@ -199,8 +200,6 @@ class ProducerState:
         begun: dict[int, int],
         ended: list[tuple[ProducerEntry, int, Marker]],
     ) -> None:
-        from kafkats.kernels import headers as k
-
         producer, offset = row[k.PRODUCER_ID], row[k.LAST_OFFSET]
         known = changed.get(producer) or self._producers.get(producer) or unknown(producer)
         rule = self._rule

@@ -29,6 +29,7 @@ from kafkats.formats.versions import (
 from kafkats.generations import SEARCH_RULES
 from kafkats.search import broker as search
 from kafkats.search.answers import Answer, Target, Word
+from kafkats.search.broker import offsets_before
 from kafkats_model.broker import dialect_search
 from kafkats_model.broker.error_names import (
     CORRUPT_MESSAGE,
@@ -322,7 +323,7 @@ def list_offsets(
         answer = search.find(partition, target, rule, now_ms=now_ms)
         offsets = [answer.offset] if answer.offset >= 0 else []
         if not version and not indexed:
-            offsets = search.offsets_before(partition, target, now_ms=now_ms, most=count)
+            offsets = offsets_before(partition, target, now_ms=now_ms, most=count)
         elif not version:
             bases = [s.base_offset for s in partition.segments if s.base_offset < answer.offset]
             offsets = [*offsets, *reversed(bases)][:count]

@@ -25,7 +25,7 @@ from kafkats.errors import UsageError
 from kafkats_model.options import Layouts
 
 if TYPE_CHECKING:
-    from kafkats.execution import Executor
+    from kafkats.execution.executor import Executor
 
 READ_SETTINGS: Final = frozenset({"index.interval.bytes"})
 _COLUMNS = (

@@ -23,6 +23,7 @@ from kafkats.errors import BadInput
 from kafkats.formats import dispatch, v1, v2
 from kafkats.formats.framing import MAGIC_AT
 from kafkats.formats.model import NO_TIMESTAMP, Batch
+from kafkats.kernels import headers_state as k
 from kafkats.logdir.partition import log_bases
 from kafkats.logdir.producers import Producers, producers_at
 from kafkats.primitives import Buffer
@@ -165,8 +166,6 @@ def _offset_map(
 
 def _records_in(path: Path) -> int:
     """Return about how many records a log has, 0 for one that is not sound."""
-    from kafkats.kernels import headers as k
-
     with suppress(BadInput), open_source(path, mapped=True) as source:
         return sum(int(rows[:, k.COUNT].clip(0).sum()) for rows in batch_headers(source))
     return 0

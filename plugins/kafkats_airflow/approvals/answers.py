@@ -1,6 +1,6 @@
 """The question about a DAG run's plans and its answer, as files in the run's folder.
 
-question.json    for each option the digests that it allows, the plans, and the time of the question
+question.json    what is asked (kafkats_airflow.approvals.recorded)
 approval.json    the answer (kafkats.plans.approval); `apply` writes nothing unless it allows the
                  digest
 
@@ -15,60 +15,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats import clock
-from kafkats.errors import Changed, CorruptPlan, KafkatsError, Refused, UsageError
+from kafkats.errors import Changed, CorruptPlan, KafkatsError, Refused
 from kafkats_airflow import deployment
 from kafkats_airflow.approvals.questions import plain
+from kafkats_airflow.approvals.recorded import Plan, Question, Totals, User
 from kafkats_airflow.approvals.stakes import UNDO, on_disk
 from kafkats_airflow.forms.values import params_of
-from kafkats_airflow.results import Answer, PlanName, PlanResult, User
+from kafkats_airflow.results import Answer, PlanResult
 from kafkats_airflow.runs.folders import folder_of
-from kafkats_airflow.runs.started import Started, started_of
+from kafkats_airflow.runs.started import started_of
 from kafkats_airflow.runs.volumes import labels_of
 
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.hitl import HITLUser
 
     from kafkats.logdir.strict_json import Json
-    from kafkats.plans.rows import Totals
 
 NOBODY: Final = "nobody"
 DIGEST: Final = "digest"
 """The name of the field of an answer that says what was shown."""
 SHORTEST_DIGEST: Final = 8
-
-
-class AskedPlan(PlanName):
-    """A plan in question.json. `operation` and `on_disk` are those of stakes.Stake."""
-
-    totals: Totals
-    operation: str
-    on_disk: int | None
-
-
-class Asked(TypedDict):
-    """question.json. `default` is the option that counts without an answer.
-
-    `digest` is that of the only plan, or of all digests together. Only those in `assigned` may
-    answer; everybody may if it is empty. `told` are the notifiers that were called.
-    """
-
-    options: dict[str, list[str]]
-    plans: list[AskedPlan]
-    digest: str
-    default: str
-    assigned: list[User]
-    told: list[str]
-    task_id: str
-    asked_ms: int
-    until_ms: int
-    dag_id: str
-    run_id: str
-    started: Started
 
 
 def approval_of(context: Context) -> Path:
@@ -91,7 +62,7 @@ def ask(
     default: str,
     assigned: Iterable[HITLUser] = (),
     told: Sequence[str] = (),
-) -> Asked:
+) -> Question:
     """Write the question: the plans that each option allows to be applied. Return it."""
     from kafkats.plans.files import make_folder, write_json
 
@@ -99,39 +70,36 @@ def ask(
     make_folder(path.parent, "the question")
     every = {plan["digest"]: plan for plans in options.values() for plan in plans}
     digests = {option: digests_of(plans) for option, plans in options.items()}
-    asked: Asked = {
-        "options": digests,
-        "plans": [
-            {
-                "plan": one["plan"],
-                "digest": one["digest"],
-                "totals": one["totals"],
-                "log_dirs": _labels(context, one),
-                "operation": (operation := _operation(context, one)),
-                "on_disk": None if one.get("undo") or not operation else on_disk(Path(one["plan"])),
-            }
-            for one in every.values()
-        ],
-        "digest": joined(chain.from_iterable(digests.values())),
-        "default": default,
-        "assigned": [{"id": user["id"], "name": user["name"]} for user in assigned],
-        "told": list(told),
-        "task_id": task_id,
-        "asked_ms": now_ms,
-        "until_ms": now_ms + timeout_ms,
-        "dag_id": context["dag"].dag_id,
-        "run_id": context["run_id"],
-        "started": started_of(
-            context, [one for plan in every.values() for one in _labels(context, plan)]
-        ),
-    }
-    write_json(path, {**asked, "started": asked["started"].model_dump(mode="json")})
+    plans = [_asked_about(context, one) for one in every.values()]
+    asked = Question(
+        options=digests,
+        plans=plans,
+        digest=joined(chain.from_iterable(digests.values())),
+        default=default,
+        assigned=[User(id=user["id"], name=user["name"]) for user in assigned],
+        told=list(told),
+        task_id=task_id,
+        asked_ms=now_ms,
+        until_ms=now_ms + timeout_ms,
+        dag_id=context["dag"].dag_id,
+        run_id=context["run_id"],
+        started=started_of(context, [one for plan in plans for one in plan.log_dirs]),
+    )
+    write_json(path, asked.content())
     return asked
 
 
-def _labels(context: Context, plan: PlanResult) -> list[str]:
+def _asked_about(context: Context, plan: PlanResult) -> Plan:
     labels = labels_of(params_of(context), Path(plan["plan"]))
-    return [labels.get(log_dir, log_dir) for log_dir in plan["log_dirs"]]
+    operation = _operation(context, plan)
+    return Plan(
+        plan=plan["plan"],
+        digest=plan["digest"],
+        totals=Totals.model_validate(plan["totals"]),
+        log_dirs=[labels.get(log_dir, log_dir) for log_dir in plan["log_dirs"]],
+        operation=operation,
+        on_disk=None if plan.get("undo") or not operation else on_disk(Path(plan["plan"])),
+    )
 
 
 def _operation(context: Context, plan: PlanResult) -> str:
@@ -159,7 +127,7 @@ def not_taken(context: Context, event: Answer) -> str:
     """
     if "error" in event:
         return ""
-    asked, option = _question(context), event["chosen_options"][0]
+    asked, option = question_of(context), event["chosen_options"][0]
     options, wanted = asked.get("options"), asked.get(DIGEST)
     if not isinstance(wanted, str) or not isinstance(options, dict) or not options.get(option):
         return ""
@@ -183,16 +151,17 @@ def names_another(event: Answer, wanted: str) -> str:
     )
 
 
-def until_ms(context: Context) -> int:
-    """Return the deadline of the question, epoch ms; now for one that has none."""
-    until = _question(context).get("until_ms")
+def until_ms(asked: Mapping[str, Json]) -> int:
+    """Return the deadline of a question, epoch ms; now for one that has none."""
+    until = asked.get("until_ms")
     return until if isinstance(until, int) else clock.now_ms()
 
 
-def _question(context: Context) -> dict[str, Json]:
+def question_of(context: Context, name: str = "question.json") -> dict[str, Json]:
+    """Return the question of the run, also of an earlier version; {} without one."""
     from kafkats.plans.files import read_json
 
-    path = folder_of(context) / "question.json"
+    path = folder_of(context) / name
     return read_json(path) if path.exists() else {}
 
 
@@ -203,8 +172,6 @@ def answered(context: Context, event: Answer) -> None:
     Raises Refused if nobody was asked, or if the deployment names approvers and the responder is
     not one of them; CorruptPlan.
     """
-    from kafkats.plans.files import read_json
-
     if "error" in event:
         return
     option, user = event["chosen_options"][0], event.get("responded_by_user")
@@ -212,14 +179,14 @@ def answered(context: Context, event: Answer) -> None:
     path = folder_of(context) / "question.json"
     if not path.exists():
         raise Refused("an answer without its question; clear the task to ask again", path=path)
-    asked = read_json(path)
+    asked = question_of(context)
     options = asked.get("options")
     digests = _digests(options.get(option)) if isinstance(options, dict) else None
     if digests is None:
         raise CorruptPlan(f"the question did not offer {option!r}", path=path)
     by = name_in(event)
     why = f"answered by {by}" if by else "no answer in time: the default holds"
-    _write(context, option, digests, by or NOBODY, why, asked)
+    record(context, option, digests, by or NOBODY, why, question=asked)
 
 
 def answer_in(event: Mapping[str, Any]) -> Answer:
@@ -233,11 +200,6 @@ def name_in(answer: Answer) -> str:
     """Return the name of who answered, else the id; "" if nobody did."""
     user = answer.get("responded_by_user")
     return str(user.get("name") or user.get("id") or "") if user else ""
-
-
-def not_asked(context: Context, option: str, plans: Sequence[PlanResult], why: str) -> None:
-    """Record that these plans needed no question, and why."""
-    _write(context, option, digests_of(plans), "", why)
 
 
 def digests_of(plans: Iterable[PlanResult]) -> list[str]:
@@ -298,23 +260,17 @@ def _digests(value: Json) -> list[str] | None:
     return texts if texts == value else None
 
 
-def _write(
+def record(
     context: Context,
     option: str,
     digests: Sequence[str],
     by: str,
     why: str,
-    question: dict[str, Json] | None = None,
+    **more: Json,
 ) -> None:
+    """Record an answer, with `more` fields. `by` is "" where nobody had to be asked."""
     from kafkats.plans.approval import Approval, write_approval
 
-    for digest in digests:
-        if not isinstance(digest, str):
-            raise UsageError("a digest is a text", path=approval_of(context))
-    more = {} if question is None else {"question": question}
+    dag_id, run_id = context["dag"].dag_id, context["run_id"]
     approval = Approval(option, tuple(digests), by, why, clock.now_ms())
-    write_approval(approval_of(context), approval, **more, **_where(context))
-
-
-def _where(context: Context) -> dict[str, str]:
-    return {"dag_id": context["dag"].dag_id, "run_id": context["run_id"]}
+    write_approval(approval_of(context), approval, **more, dag_id=dag_id, run_id=run_id)

@@ -27,22 +27,52 @@ from kafkats_airflow.links import PlanLink, page_of
 from kafkats_airflow.results import Answer, PhaseWork, PlanResult, Work
 from kafkats_airflow.settings import TIMEOUTS
 
-MILLISECOND: Final = timedelta(milliseconds=1)
 _SHORTEST: Final = timedelta(seconds=1)
 
 
-class RecordedQuestion(HITLOperator):
-    """A question about plans. Question and answer are files in the run's folder, and name digests
-    (kafkats_airflow.approvals.answers).
+class DigestQuestion(HITLOperator):
+    """A question whose answer names the digest of what was shown. With `always` it is asked
+    whatever the run's param `need_approval` says.
     """
 
     # A template in a run id or a name would be rendered, and can read passwords.
     template_fields = ()
-    operator_extra_links = (PlanLink(),)
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, always: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.asks = self.subject
+        self.asks, self.always = self.subject, always
+
+    @property
+    def timeout_ms(self) -> int:
+        """Return the time for an answer, in ms."""
+        return (self.response_timeout or timedelta()) // timedelta(milliseconds=1)
+
+    def has_to_ask(self, context: Context) -> bool:
+        """Return whether a person is asked, if there is anything to ask about."""
+        return self.always or deployment.hardened() or params_of(context)["need_approval"]
+
+    def show(self, context: Context, digest: str, body: str) -> None:
+        """Set what Airflow's form shows: the question, its body, and the digest."""
+        self.params = ParamsDict({answers.DIGEST: digest_field(digest)})
+        self.subject = questions.asked(self.asks, context)
+        self.body = body
+
+    def go_on_waiting(self, context: Context, why: str, until_ms: int) -> NoReturn:
+        """Wait for another answer until the deadline of the question, epoch ms. Log why."""
+        self.log.warning("%s", why)
+        upsert_hitl_detail(  # it removes the answer, and keeps the text; the server refuses None
+            ti_id=context["task_instance"].id, options=self.options, subject=self.subject, params={}
+        )
+        left = timedelta(milliseconds=until_ms - clock.now_ms())
+        raise TaskAwaitingInput(method_name="execute_complete", timeout=max(left, _SHORTEST))
+
+
+class RecordedQuestion(DigestQuestion):
+    """A question about plans. Question and answer are files in the run's folder, and name digests
+    (kafkats_airflow.approvals.answers).
+    """
+
+    operator_extra_links = (PlanLink(),)
 
     def ask(
         self,
@@ -61,22 +91,20 @@ class RecordedQuestion(HITLOperator):
             context,
             self.task_id,
             options,
-            (self.response_timeout or timedelta()) // MILLISECOND,
+            self.timeout_ms,
             default=(self.defaults or [""])[0],
             assigned=self.assigned_users or (),
             told=alerts.question_asked(
                 context, page_of("plan", context["dag"].dag_id, context["run_id"])
             ),
         )
-        self.params = ParamsDict({answers.DIGEST: digest_field(asked["digest"])})
-        self.subject = questions.asked(self.asks, context)
-        self.body = questions.body(context, text, shown, asked)
+        self.show(context, asked.digest, questions.body(context, text, shown, asked))
 
     def answer_itself(
         self, context: Context, option: str, plans: Sequence[PlanResult], why: str
     ) -> Answer:
         """Record that nobody is asked, with the reason, and return the option as the answer."""
-        answers.not_asked(context, option, plans, why)
+        answers.record(context, option, answers.digests_of(plans), "", why)
         self.log.info("nobody is asked: %s", why)
         return {"chosen_options": [option], "params_input": {}}
 
@@ -84,20 +112,10 @@ class RecordedQuestion(HITLOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Answer:
         answer = answers.answer_in(event)
         if why := answers.not_taken(context, answer):
-            self.log.warning("%s", why)
-            go_on_waiting(self, context, answers.until_ms(context))
+            self.go_on_waiting(context, why, answers.until_ms(answers.question_of(context)))
         answers.answered(context, answer)
         taken: Answer = super().execute_complete(context, event)
         return taken
-
-
-def go_on_waiting(task: HITLOperator, context: Context, until_ms: int) -> NoReturn:
-    """Wait for another answer until the deadline of the question, epoch ms."""
-    upsert_hitl_detail(  # it removes the answer, and keeps the text; the server refuses None
-        ti_id=context["task_instance"].id, options=task.options, subject=task.subject, params={}
-    )
-    left = timedelta(milliseconds=until_ms - clock.now_ms())
-    raise TaskAwaitingInput(method_name="execute_complete", timeout=max(left, _SHORTEST))
 
 
 class PlanApproval(RecordedQuestion, ApprovalOperator):
@@ -105,7 +123,7 @@ class PlanApproval(RecordedQuestion, ApprovalOperator):
 
     Otherwise it records why nobody is asked. Without a recorded answer nothing is applied, whatever
     the state of this task. No answer within `response_timeout` is a no. `question` returns the text
-    of the question, as Markdown. With `always` it asks whatever `need_approval` says.
+    of the question, as Markdown.
     """
 
     def __init__(
@@ -113,18 +131,17 @@ class PlanApproval(RecordedQuestion, ApprovalOperator):
         *,
         response_timeout: timedelta = TIMEOUTS.approval,
         question: Callable[[Context, Sequence[PlanResult]], str] = questions.of_rebuild,
-        always: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(defaults=self.REJECT, response_timeout=response_timeout, **kwargs)
-        self.question, self.always = question, always
+        self.question = question
 
     @in_our_words
     def execute(self, context: Context) -> Answer:
         answers.forget(context)
         plans = [answers.from_disk(context, plan) for plan in self.plans(context)]
         writes = any(plan.get("undo") or plan["totals"]["files"] for plan in plans)
-        if writes and (self.always or deployment.hardened() or params_of(context)["need_approval"]):
+        if writes and self.has_to_ask(context):
             options = {self.APPROVE: plans, self.REJECT: list[PlanResult]()}
             self.ask(context, options, self.question(context, plans), plans)
             waiting: Answer = super().execute(context)

@@ -34,14 +34,13 @@ class GuardApproval(RecordedQuestion):
     def __init__(
         self, *, response_timeout: timedelta = TIMEOUTS.guards, always: bool = False, **kwargs: Any
     ) -> None:
-        default = NOTHING if always else NO
         super().__init__(
             options=[YES, NO, NOTHING],
-            defaults=default,
+            defaults=NOTHING if always else NO,
             response_timeout=response_timeout,
+            always=always,
             **kwargs,
         )
-        self.always = always
 
     @in_our_words
     def execute(self, context: Context) -> Answer:

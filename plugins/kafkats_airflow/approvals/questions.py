@@ -21,7 +21,8 @@ from kafkats.errors import CorruptPlan, KafkatsError, storage
 from kafkats.operations import OPERATIONS
 from kafkats.recovery.words import UNMARKED
 from kafkats.text import of_row
-from kafkats_airflow.approvals.stakes import Stake, size_now, together
+from kafkats_airflow.approvals.recorded import Question
+from kafkats_airflow.approvals.stakes import size_now
 from kafkats_airflow.forms.values import params_of
 from kafkats_airflow.forms.wording import in_form
 from kafkats_airflow.links import page_of
@@ -29,7 +30,6 @@ from kafkats_airflow.results import PlanResult
 
 if TYPE_CHECKING:
     from kafkats.plans.rows import Item
-    from kafkats_airflow.approvals.answers import Asked
     from kafkats_airflow.runs.steps import Summary
 
 Row: TypeAlias = Sequence[str]
@@ -217,16 +217,16 @@ _COLUMNS: Final = ("log_dir", "partition_dir", "file", "action", "reason", "befo
 _HEAD: Final = ("partition", "file", "action", "reason", "bytes before", "bytes after")
 
 
-def body(context: Context, text: str, shown: Sequence[PlanResult], asked: Asked) -> str:
+def body(context: Context, text: str, shown: Sequence[PlanResult], asked: Question) -> str:
     """Return the body of a question, as Markdown. `text` says what is asked."""
-    parts = (_answers(asked), _where(asked), text, _rows(shown), _ending(context, asked))
+    parts = (_answers(asked), _where(asked), text, _rows(shown, asked), _ending(context, asked))
     return "\n\n".join(parts)
 
 
-def _where(asked: Asked) -> str:
+def _where(asked: Question) -> str:
     """Name the log directories with their brokers."""
-    brokers = asked["started"].volumes
-    log_dirs = sorted({one for plan in asked["plans"] for one in plan["log_dirs"]})
+    brokers = asked.started.volumes
+    log_dirs = sorted({one for plan in asked.plans for one in plan.log_dirs})
     named = [
         f"{code(one)}{f' of broker {code(brokers[one])}' if one in brokers else ''}"
         for one in log_dirs[:FIRST]
@@ -235,36 +235,27 @@ def _where(asked: Asked) -> str:
     return f"Log directories: {', '.join(named)}{more}."
 
 
-def _answers(asked: Asked) -> str:
+def _answers(asked: Question) -> str:
     """List what each answer does, by verb, files and bytes."""
-    by_digest = {plan["digest"]: plan for plan in asked["plans"]}
-    lines = []
-    for option, digests in asked["options"].items():
-        plans = [by_digest[one] for one in digests if one in by_digest]
-        plans = plans or (asked["plans"] if digests else [])  # digests of RUNs name no plan
-        does = together([
-            Stake(one["plan"], one["operation"], one["totals"], one["on_disk"]) for one in plans
-        ])
-        lines.append(f"- {code(option)}: {does or 'nothing is written'}.")
-    return "\n".join(lines)
+    return "\n".join(f"- {code(option)}: {asked.does(option)}." for option in asked.options)
 
 
-def _rows(shown: Sequence[PlanResult]) -> str:
+def _rows(shown: Sequence[PlanResult], asked: Question) -> str:
     if runs := [run for plan in shown for run in plan.get("undo", ())]:
         rest = [f"- and {len(runs) - FIRST} more"] if len(runs) > FIRST else []
         return "\n".join(["RUNs:\n", *(f"- {code(run)}" for run in runs[:FIRST]), *rest])
     files = sum(plan["totals"]["files"] for plan in shown)
+    operations = {one.digest: one.operation for one in asked.plans}
     try:
-        rows = [
-            _row(item) for item in islice((one for plan in shown for one in _items(plan)), FIRST)
-        ]
+        items = (one for plan in shown for one in _items(plan, operations[plan["digest"]]))
+        rows = [_row(item) for item in islice(items, FIRST)]
     except KafkatsError as e:
         return f"The rows cannot be shown: {code(e)}"
     more = f"\n\nand more: {counted(files, 'file')} in all." if files > len(rows) else ""
     return f"First rows:\n\n{table(_HEAD, rows)}{more}"
 
 
-def _items(plan: PlanResult) -> Iterator[Item]:
+def _items(plan: PlanResult, operation: str) -> Iterator[Item]:
     """Yield the rows of a plan that change a file, without those that follow their segment's .log.
 
     Reads no more of the table than is asked for. Raises CorruptPlan, StorageFailed.
@@ -275,7 +266,7 @@ def _items(plan: PlanResult) -> Iterator[Item]:
     from kafkats.plans.rows import item_rows
 
     path = Path(plan["plan"], "items.parquet")
-    follows = OPERATIONS[_operation(plan)].leaves_out if _operation(plan) in OPERATIONS else None
+    follows = OPERATIONS[operation].leaves_out if operation in OPERATIONS else None
     try:
         with storage(path, "reading"), path.open("rb") as file:
             for batch in parquet.ParquetFile(file).iter_batches(1024, columns=list(_COLUMNS)):
@@ -284,12 +275,6 @@ def _items(plan: PlanResult) -> Iterator[Item]:
                         yield item
     except (pa.ArrowException, KeyError) as e:
         raise CorruptPlan(f"not a readable table: {e}", path=path) from e
-
-
-def _operation(plan: PlanResult) -> str:
-    from kafkats.plans.files import read_json
-
-    return str(read_json(Path(plan["plan"], "plan.json")).get("operation"))
 
 
 def _row(item: Item) -> list[str]:
@@ -308,15 +293,15 @@ def _row(item: Item) -> list[str]:
     ]
 
 
-def _ending(context: Context, asked: Asked) -> str:
-    until = datetime.fromtimestamp(asked["until_ms"] / 1000, UTC)
-    allows = asked["options"].get(asked["default"], [])
+def _ending(context: Context, asked: Question) -> str:
+    until = datetime.fromtimestamp(asked.until_ms / 1000, UTC)
+    allows = asked.options.get(asked.default, [])
     then = "what it allows is applied" if allows else "nothing is written"
-    who = ", ".join(code(one.get("name") or one["id"]) for one in asked["assigned"])
+    who = ", ".join(code(one.name or one.id) for one in asked.assigned)
     may = who or "everybody who may edit the runs of this DAG"
     page = page_of("plan", context["dag"].dag_id, context["run_id"])
     return (
-        f"Without an answer until {until:%Y-%m-%d %H:%M} UTC, {code(asked['default'])} counts:"
+        f"Without an answer until {until:%Y-%m-%d %H:%M} UTC, {code(asked.default)} counts:"
         f" {then}. Who may answer: {may}. [Every row of this plan]({page}). An answer counts only"
-        f" for digest {code(asked['digest'][:16])}."
+        f" for digest {code(asked.digest[:16])}."
     )

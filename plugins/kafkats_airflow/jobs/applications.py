@@ -7,7 +7,7 @@ broker at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -40,10 +40,12 @@ def planning(context: Context, operation: str) -> list[Arguments]:
     params = params_of(context)
     checks.writable(params["folder"])
     options = options_of(operation, params)
-    return [
-        {"conn_id": group.connection, "request": to_plan(context, group, operation, options)}
-        for group in groups_of(params)
-    ]
+    return of_groups(groups_of(params), lambda group: to_plan(context, group, operation, options))
+
+
+def of_groups(groups: Iterable[Group], request: Callable[[Group], Asked]) -> list[Arguments]:
+    """Return arguments of KafkatsJobOperator, one dict per application, with its request."""
+    return [{"conn_id": group.connection, "request": request(group)} for group in groups]
 
 
 def to_plan(context: Context, group: Group, operation: str, options: Given) -> Asked:
@@ -74,19 +76,13 @@ def starting(context: Context) -> list[Arguments]:
     if not kafka:
         return []
     folder = folder_of(context)
-    return [
-        {
-            "conn_id": group.connection,
-            "request": {
-                "log_dirs": group.log_dirs,
-                "options": {
-                    "Preflight": {"kafka": kafka, "go_on": True},
-                    "Report": {"report": str(folder / group.name / START)},
-                },
-            },
-        }
-        for group in groups_of(params, by_broker=True, writes=False)
-    ]
+
+    def request(group: Group) -> Asked:
+        report = {"report": str(folder / group.name / START)}
+        options: Given = {"Preflight": {"kafka": kafka, "go_on": True}, "Report": report}
+        return {"log_dirs": group.log_dirs, "options": options}
+
+    return of_groups(groups_of(params, by_broker=True, writes=False), request)
 
 
 def options_of(operation: str, params: RunParams, form: str = "") -> Given:

@@ -131,20 +131,11 @@ def _kept(plan: PlanResult) -> bool:
 
 def _ended(context: Context, holders: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
     """Return the holders that are DAG runs which are over or no longer exist."""
-    found = []
+    found, ours = list[str](), holder_of(context)
     for holder in dict.fromkeys(holders):
-        _, dag_id, run_id = (
-            holder.split(" ", 2)
-            if holder.startswith("airflow ") and holder.count(" ") > 1
-            else ("", "", "")
-        )
-        if (
-            dag_id
-            and holder not in known
-            and holder != holder_of(context)
-            and not is_active(context, dag_id, run_id)
-        ):
-            found.append(holder)
+        match holder.split(" ", 2):
+            case ["airflow", dag_id, run_id] if dag_id and holder not in {*known, ours}:
+                found += [] if is_active(context, dag_id, run_id) else [holder]
     return tuple(found)
 
 

@@ -199,8 +199,8 @@ class KafkatsJobOperator(BaseOperator):
         told: Any = sentences.of_result(result, params_of(context))
         if result.exit_code:
             self.log.info("%s found: %s", self.job, json.dumps(told))
-            sentence = sentences.of_findings(self.job, result, params_of(context))
-            raise failed(sentence, context=context)
+            findings = sentences.of_findings(result, params_of(context))
+            raise failed(f"{self.job}: {findings}", context=context)
         if error is not None:
             self.log.warning("the job was done before its driver failed: %s", error)
         found: JobResult = told

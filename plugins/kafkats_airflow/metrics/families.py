@@ -257,6 +257,7 @@ def _of_volume(volume: _Volume, row: Row) -> None:
 
 def _of_partitions(volume: _Volume, row: Row, folder: Path) -> None:
     for one in partitions(row, folder):
-        volume.add("kafkats_partition_bytes", one.bytes, partition=one.name)
-        volume.add("kafkats_partition_reclaimable_bytes", one.reclaimable_bytes, partition=one.name)
-        volume.add("kafkats_partition_pinned_bytes", one.pinned_bytes, partition=one.name)
+        name = one.partition_dir
+        volume.add("kafkats_partition_bytes", one.bytes, partition=name)
+        volume.add("kafkats_partition_reclaimable_bytes", one.now_bytes, partition=name)
+        volume.add("kafkats_partition_pinned_bytes", one.pinned_bytes, partition=name)

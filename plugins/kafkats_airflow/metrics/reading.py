@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pydantic import BaseModel
+
 from kafkats import clock
-from kafkats_airflow.reading.files import Unreadable, cached, json_of, state_of
+from kafkats_airflow.reading.files import Unreadable, model, state_of
 from kafkats_airflow.reading.runs import folder_asked, overview_of, runs_in
 from kafkats_airflow.reading.volumes import Row, board
 from kafkats_airflow.runs.overview import Overview
@@ -22,13 +24,18 @@ STATES: Final = ("read", "older", "unreadable")
 """Reports by whether their overview could be read; older ones have none."""
 
 
-class Partition(NamedTuple):
+class Partition(BaseModel):
     """A partition directory in a retention's board.json. Bytes are of all files of its segments."""
 
-    name: str
+    log_dir: str
+    partition_dir: str
     bytes: int
-    reclaimable_bytes: int
+    now_bytes: int
     pinned_bytes: int
+
+
+class _Board(BaseModel):
+    partitions: list[Partition]
 
 
 class Snapshot(NamedTuple):
@@ -75,18 +82,6 @@ def partitions(row: Row, folder: Path) -> list[Partition]:
         return []
     source = row.reclaimable.source
     of_run = folder_asked(folder, source.dag_id, source.run_id)
-    found = cached(of_run / "board.json", parse_board) if of_run else None
-    return found.get(row.log_dir, []) if isinstance(found, dict) else []
-
-
-def parse_board(path: Path) -> dict[str, list[Partition]]:
-    """Parse board.json, by log directory. Raises ValueError, KeyError, TypeError, OSError."""
-    found: dict[str, list[Partition]] = {}
-    rows = json_of(path)["partitions"]
-    if not isinstance(rows, list):
-        raise ValueError("not as it was written: partitions")
-    for row in rows:
-        sizes = (int(row[name]) for name in ("bytes", "now_bytes", "pinned_bytes"))
-        one = Partition(str(row["partition_dir"]), *sizes)
-        found.setdefault(str(row["log_dir"]), []).append(one)
-    return found
+    found = model(of_run / "board.json", _Board) if of_run else None
+    rows = found.partitions if isinstance(found, _Board) else []
+    return [one for one in rows if one.log_dir == row.log_dir]

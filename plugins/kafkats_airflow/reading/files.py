@@ -101,6 +101,12 @@ def state_of(path: Path) -> _State | Unreadable | None:
     return _State(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
+def changed_ms(path: Path) -> int | None:
+    """Return when a file changed last, epoch ms; None where there is none."""
+    state = state_of(path)
+    return state.mtime_ns // 1_000_000 if isinstance(state, _State) else None
+
+
 def too_large(found: int, most: int, what: str = "bytes") -> str:
     """Return the reason why a file with so many bytes or rows is not shown."""
     return f"too large to show: {found} {what}, and a page reads at most {most}"

@@ -7,100 +7,12 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
-from kafkats_airflow.approvals.stakes import Stake, together
-from kafkats_airflow.reading.files import Unreadable, listed, model
-from kafkats_airflow.runs.started import Started
+from kafkats_airflow.approvals.recorded import Plan
+from kafkats_airflow.reading.files import Unreadable, changed_ms, listed, model
 
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Totals(_Record):
-    """The totals of a plan that every operation has."""
-
-    files: NonNegativeInt
-    blocked: NonNegativeInt = 0
-    segments: NonNegativeInt = 0
-    partitions: NonNegativeInt = 0
-    read_bytes: NonNegativeInt = 0
-    write_bytes: NonNegativeInt = 0
-    freed_bytes: NonNegativeInt | None = None
-    cut_bytes: NonNegativeInt = 0
-    dropped_bytes: NonNegativeInt = 0
-
-
-class Plan(_Record):
-    """A plan as report.json and question.json name it; report.json has the first three, and
-    `on_disk`.
-    """
-
-    plan: str
-    digest: str
-    totals: Totals
-    log_dirs: list[str] = []
-    operation: str = ""
-    on_disk: NonNegativeInt | None = None
-
-    def stake(self) -> Stake:
-        """Return what applying it is about."""
-        return Stake(self.plan, self.operation, self.totals.model_dump(), self.on_disk)
-
-
-class User(_Record):
-    """A person who may answer."""
-
-    id: str
-    name: str = ""
-
-
-class Question(_Record):
-    """question.json: who answers until when about which plans. Those of earlier versions have no
-    digest. `assigned` is empty if everybody may answer who may edit the DAG's runs.
-    """
-
-    options: dict[str, list[str]]
-    plans: list[Plan] = []
-    asked_ms: NonNegativeInt
-    until_ms: NonNegativeInt
-    run_id: str = ""
-    digest: str = ""
-    default: str = ""
-    assigned: list[User] = []
-    told: list[str] = []
-    task_id: str = ""
-    started: Started = Started()
-
-    def allowed(self, option: str) -> list[Plan]:
-        """Return the plans that an answer lets be applied."""
-        digests = self.options.get(option, [])
-        plans = [one for one in self.plans if one.digest in digests]
-        return plans or (self.plans if digests else [])  # the digests of RUNs name no plan
-
-    def does(self, option: str) -> str:
-        """Return what follows an answer."""
-        plans = self.allowed(option)
-        unknown = bool(self.options.get(option)) and not plans
-        done = together([plan.stake() for plan in plans])
-        return done or ("the plan is applied" if unknown else "nothing is written")
-
-    def silence(self) -> str:
-        """Return what counts without an answer, "" where an earlier version did not tell."""
-        return f"{self.default}: {self.does(self.default)}" if self.default else ""
-
-
-class CanaryQuestion(_Record):
-    """canary-question.json: whether the other brokers may follow, asked until when. `answered_ms`
-    None: nobody has answered. `by` is "" where nobody answered in time. Earlier versions wrote no
-    `task_id`, and no answer.
-    """
-
-    asked_ms: NonNegativeInt
-    until_ms: NonNegativeInt
-    task_id: str = ""
-    answered_ms: NonNegativeInt | None = None
-    option: str = ""
-    by: str = ""
 
 
 class Answer(_Record):
@@ -184,9 +96,8 @@ def _change(run: Path) -> Change | Unreadable:
     for one in (ended, proof, undone, purged):
         if isinstance(one, Unreadable):
             return one
-    began_ms, ended_ms, proved_ms = map(
-        _changed_ms, (run / "run.json", run / "report.json", run / "proof.json")
-    )
+    names = ("run.json", "report.json", "proof.json")
+    began_ms, ended_ms, proved_ms = (changed_ms(run / name) or 0 for name in names)
     fresh = isinstance(proof, _Proof) and proved_ms >= max(began_ms, ended_ms)
     return Change(
         folder=run,
@@ -202,10 +113,3 @@ def _change(run: Path) -> Change | Unreadable:
         purged_ms=purged.at_ms if isinstance(purged, At) else None,
         freed_bytes=purged.freed_bytes if isinstance(purged, At) else 0,
     )
-
-
-def _changed_ms(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except OSError:
-        return 0

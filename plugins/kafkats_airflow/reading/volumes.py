@@ -16,9 +16,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from kafkats.findings import BY_ENDS
 from kafkats_airflow import settings
+from kafkats_airflow.approvals.recorded import Question
 from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of, model
 from kafkats_airflow.reading.places import Place
-from kafkats_airflow.reading.records import At, Question
+from kafkats_airflow.reading.records import At
 from kafkats_airflow.reading.runs import Found, overview_of, run_in
 from kafkats_airflow.runs.overview import Overview, Undo, Volume
 from kafkats_airflow.runs.volumes import path_of
@@ -239,12 +240,7 @@ class Older(NamedTuple):
     volumes: Sequence[str]
 
 
-def older_of(folder: Path) -> Older | Unreadable | None:
-    """Return what a report of an earlier version says, None where there is no report."""
-    return cached(folder / "report.json", parse_older)
-
-
-def parse_older(path: Path) -> Older:
+def _parse_older(path: Path) -> Older:
     """Parse report.json. Raises ValueError, OSError."""
     content = json_of(path)
     volumes = content.get("volumes", [])
@@ -258,7 +254,8 @@ def _read(found: Found) -> list[Overview | Older | Unreadable]:
     overview = overview_of(found.folder)
     if isinstance(overview, Overview):
         return [overview]
-    return [one for one in (overview, older_of(found.folder)) if one is not None]
+    older = cached(found.folder / "report.json", _parse_older)
+    return [one for one in (overview, older) if one is not None]
 
 
 def _add(rows: _Rows, found: Found, one: Overview | Older) -> None:

@@ -71,19 +71,13 @@ def _by_volume(path: Path) -> dict[str, list[MagicBytes]]:
     """Return the bytes of each magic per volume: all that a burn-down needs of a census."""
     from kafkats.migration.census import CENSUS as SCHEMA
     from kafkats.plans.facts import read_table
+    from kafkats.plans.rows import grouped
 
-    summed = (
-        read_table(path, SCHEMA)
-        .group_by(["log_dir", "magic"])
-        .aggregate([("bytes", "sum")])
-        .to_pylist()
-    )
+    summed = grouped(read_table(path, SCHEMA), ["log_dir", "magic"], [("bytes", "sum")])
     volumes: dict[str, list[MagicBytes]] = {}
-    for row in summed:
-        volumes.setdefault(row["log_dir"], []).append({
-            "magic": row["magic"],
-            "bytes": row["bytes_sum"],
-        })
+    for row in summed.to_pylist():
+        sizes: MagicBytes = {"magic": row["magic"], "bytes": row["bytes_sum"]}
+        volumes.setdefault(row["log_dir"], []).append(sizes)
     return volumes
 
 

@@ -13,7 +13,7 @@ A migration's folder has its own pages: kafkats_airflow.reports.migration.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, cast
 
@@ -26,8 +26,9 @@ from kafkats_airflow import checks
 from kafkats_airflow.approvals.stakes import on_disk
 from kafkats_airflow.failing import UNFINISHED, Ended, failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.reports import failed as failed_reports
 from kafkats_airflow.reports import overview, unreachable
-from kafkats_airflow.reports.failed import unless_planned, with_report
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import (
     Arguments,
     FormatResult,
@@ -38,6 +39,7 @@ from kafkats_airflow.results import (
 )
 from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.folders import folder_of
+from kafkats_airflow.runs.overview import Volume
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from kafkats.plans.rows import Totals
 
 R = TypeVar("R")
+T = TypeVar("T")
 Plans: TypeAlias = Sequence[PlanResult]
 Results: TypeAlias = Sequence[JobResult]
 
@@ -89,12 +92,33 @@ class OperationReport(Common, Remarked):
     files_proved_equal: int
 
 
-class StageXComs(TypedDict):
-    """The XComs of the tasks that ran jobs; None for tasks that failed or were skipped."""
+class Stages(TypedDict):
+    """The results of the tasks that ran jobs (`finished`)."""
 
-    plan: Plans | None
-    apply: Results | None
-    verify: Results | None
+    plan: Plans
+    apply: Results
+    verify: Results
+
+
+def finished(stages: T) -> T:
+    """Return the XComs of tasks by name, [] for None: tasks that failed or were skipped."""
+    results: Mapping[str, Sequence[object] | None] = cast("Any", stages)
+    return cast("T", {name: list(found or ()) for name, found in results.items()})
+
+
+def begin(context: Context, asked: Sequence[object] | None, looks: Sized) -> Path:
+    """Return the folder of a run, in which its report can be written now.
+
+    `asked` are its applications, None if their task failed; `looks` are the results of their plans.
+    Raises the failure of a run without any plan, after a report that has no figures; UsageError,
+    StorageFailed.
+    """
+    if not looks and asked != []:
+        raise unfinished(failed_reports.write(context, failures(context)))
+    folder = folder_of(context)
+    checks.writable(folder)
+    overview.labels_in(context, folder)
+    return folder
 
 
 @in_our_words
@@ -103,7 +127,7 @@ def report(
     context: Context,
     operation: str,
     asked: Sequence[Arguments] | None,
-    stages: StageXComs,
+    stages: Stages,
     asset: Asset | None = None,
     picture: Callable[[Path, pa.Table, pa.Table], None] | None = None,
 ) -> OperationReport:
@@ -112,23 +136,41 @@ def report(
 
     `picture` draws the segments before and after the change into the report's folder.
     """
-    plans = list(stages["plan"] or [])
-    unless_planned(context, asked, plans)
-    folder, params = folder_of(context), params_of(context)
+    from kafkats.plans.facts import summary
+
+    stages = finished(stages)
+    plans, params = stages["plan"], params_of(context)
+    folder = begin(context, asked, plans)
     whole = len(plans) == len(asked or [])
-    end = outcome(folder, params, operation, plans) if whole else UNFINISHED
-    content = write_report(
-        folder,
-        plans,
-        results_of(stages),
-        outcome=end,
-        topics=params["topics"],
-        failures=[*failures(context), *unreachable.causes(plans)],
-        picture=picture,
-        context=context,
-    )
-    close(context, content, asset)
+    before, after = write_tables(folder, plans)
+    content: OperationReport = {
+        "outcome": outcome(folder, params, operation, plans) if whole else UNFINISHED,
+        "failures": [*failures(context), *unreachable.causes(plans)],
+        "remarks": remarks_of(params["topics"], plans, before),
+        **common(folder, plans, stages),
+        "seen": summary(before),
+        "files_proved_equal": tries.fields_of(folder)["files_proved"],
+        "report": str(folder),
+    }
+    if picture is not None:
+        picture(folder, before, after)
+    seen = overview.at_the_end(before, after, SEGMENT)
+    volumes = overview.volumes_of(content["volumes"], seen, looks=plans, params=params)
+    close(context, content, volumes, asset)
     return content
+
+
+def write_tables(folder: Path, plans: Plans) -> tuple[pa.Table, pa.Table]:
+    """Write the tables of a report; return the segments before the run, and those of changed
+    partitions after it.
+    """
+    from kafkats.plans.facts import ACTIONS, SEGMENTS, write_table
+
+    before, after = segments_of(plan["seen"]["report"] for plan in plans), after_of(folder)
+    write_table(folder / "segments.parquet", before.cast(SEGMENTS))
+    write_table(folder / "after.parquet", after.cast(SEGMENTS))
+    write_table(folder / "actions.parquet", actions_of(folder).cast(ACTIONS))
+    return before, after
 
 
 def outcome(folder: Path, params: RunParams, operation: str, plans: Plans) -> str:
@@ -137,21 +179,15 @@ def outcome(folder: Path, params: RunParams, operation: str, plans: Plans) -> st
         word: sum(plan["totals"].get("not_repaired", {}).get(word, 0) for plan in plans)
         for word in ("danger", "damage")
     }
-    words = _ending(folder, params, OPERATIONS[operation], plans)
+    of, todo = OPERATIONS[operation], any(plan["totals"]["files"] for plan in plans)
+    words = ended(folder, of, plans) if plans else UNFINISHED
+    if plans and params["dry_run"]:
+        words = "dry run" if todo else of.nothing
     if left["damage"] and words != UNFINISHED:
         words += f", damage not repaired: {counted(left['damage'], 'finding')}"
     if words != UNFINISHED:
         words += left_out(plans)
     return f"{words}, {UNSAFE}" if left["danger"] else words
-
-
-def _ending(folder: Path, params: RunParams, operation: Operation, plans: Plans) -> str:
-    todo = [plan for plan in plans if plan["totals"]["files"]]
-    if not plans:
-        return UNFINISHED
-    if params["dry_run"]:
-        return "dry run" if todo else operation.nothing
-    return ended(folder, operation, plans)
 
 
 def ended(folder: Path, operation: Operation, plans: Plans, left: str = "") -> str:
@@ -164,62 +200,6 @@ def ended(folder: Path, operation: Operation, plans: Plans, left: str = "") -> s
     return words.get(tries.ending(folder, plans, rejected=tries.rejected(folder)), UNFINISHED)
 
 
-def results_of(stages: StageXComs) -> dict[str, Results]:
-    """Return the results of plan, apply and verify; none for tasks that failed or were skipped."""
-    return {
-        "plan": list(stages["plan"] or []),
-        "apply": list(stages["apply"] or []),
-        "verify": list(stages["verify"] or []),
-    }
-
-
-def write_report(
-    folder: Path,
-    plans: Plans,
-    stages: Mapping[str, Results],
-    *,
-    outcome: str,
-    topics: str,
-    failures: Sequence[str] = (),
-    picture: Callable[[Path, pa.Table, pa.Table], None] | None = None,
-    context: Context | None = None,
-) -> OperationReport:
-    """Write the folder of a run; returns the content of report.json. Repeating it writes the same
-    again. Only a run of Airflow has a `context`, and with it an overview.json.
-    """
-    from kafkats.plans.facts import ACTIONS, SEGMENTS, summary, write_table
-    from kafkats.plans.files import write_json
-
-    checks.writable(folder)
-    if context is not None:
-        overview.labels_in(context, folder)
-    before = segments_of(plan["seen"]["report"] for plan in plans)
-    after = after_of(folder)
-    content: OperationReport = {
-        "outcome": outcome,
-        "failures": list(failures),
-        "remarks": [*no_topic(topics, before), *of_reservations(plans)] if plans else [],
-        **common(folder, plans, stages),
-        "seen": summary(before),
-        "files_proved_equal": tries.fields_of(folder)["files_proved"],
-        "report": str(folder),
-    }
-    write_table(folder / "segments.parquet", before.cast(SEGMENTS))
-    write_table(folder / "after.parquet", after.cast(SEGMENTS))
-    write_table(folder / "actions.parquet", actions_of(folder).cast(ACTIONS))
-    if picture is not None:
-        picture(folder, before, after)
-    write_json(folder / "report.json", content)
-    if context is not None:
-        seen = overview.at_the_end(before, after, SEGMENT)
-        volumes = overview.volumes_of(
-            content["volumes"], seen, looks=plans, params=params_of(context)
-        )
-        failed = outcome.endswith((UNFINISHED, UNSAFE))
-        overview.write(context, folder, outcome, volumes, failed=failed, failures=failures)
-    return content
-
-
 def health(folder: Path, before: pa.Table, after: pa.Table) -> None:
     """Draw the health of the time indexes before and after a rebuild."""
     from kafkats.rebuild.plot import plot_health
@@ -228,6 +208,11 @@ def health(folder: Path, before: pa.Table, after: pa.Table) -> None:
     if after.num_rows:
         panels["after"] = overview.at_the_end(before, after, SEGMENT)
     plot_health(panels, folder / "health.png")
+
+
+def remarks_of(topics: str, plans: Plans, seen: pa.Table) -> list[str]:
+    """Return the remarks of every run with plans: no topic was there, reservations of others."""
+    return [*no_topic(topics, seen), *of_reservations(plans)] if plans else []
 
 
 def no_topic(glob: str, seen: pa.Table) -> list[str]:
@@ -254,26 +239,29 @@ def of_reservations(plans: Plans) -> list[str]:
     return [remark for plan in plans for remark in plan.get("reservation_remarks", ())]
 
 
-def log_remarks(remarks: Sequence[str]) -> None:
-    """The remarks of a report in the task's log, too."""
-    for remark in remarks:
-        logging.getLogger(__name__).warning("remark: %s", remark)
-
-
 def close(
-    context: Context, content: Remarked, asset: Asset | None = None, *more: str, left: str = UNSAFE
+    context: Context,
+    content: Mapping[str, Any],
+    volumes: Iterable[Volume] = (),
+    asset: Asset | None = None,
+    *more: str,
+    left: str = UNSAFE,
+    about: Iterable[str] = (),
 ) -> None:
-    """Log the remarks of a report, and write the asset's event, with `more` fields of the report.
+    """Write report.json and overview.json, log the remarks, and write the asset's event, with
+    `more` fields of the report. `about`: as in `overview.write`.
 
     Raises for an outcome that ends with UNFINISHED or with `left`.
     """
-    log_remarks(content["remarks"])
+    failed = content["outcome"].endswith((UNFINISHED, left))
+    overview.write(context, content, volumes, failed=failed, about=about)
+    for remark in content.get("remarks", ()):
+        logging.getLogger(__name__).warning("remark: %s", remark)
     if asset is not None:
         told = ("volumes", "outcome", "report", *more)
-        fields: dict[str, Any] = {**content}
-        context["outlet_events"][asset].extra = {name: fields[name] for name in told}
-    if content["outcome"].endswith((UNFINISHED, left)):
-        raise unfinished(content["outcome"], content)
+        context["outlet_events"][asset].extra = {name: content[name] for name in told}
+    if failed:
+        raise unfinished(content)
 
 
 def left_out(plans: Plans) -> str:
@@ -288,9 +276,9 @@ def left_out(plans: Plans) -> str:
     return f", {counted(len(skipped), 'volume')} left out: reserved by {holders}{dead}"
 
 
-def common(folder: Path, plans: Plans, stages: Mapping[str, Results]) -> Common:
+def common(folder: Path, plans: Plans, stages: Mapping[str, Any]) -> Common:
     """Return the fields of every report: the plans of the last try, the RUNs of all tries, and the
-    speed of each stage.
+    speed of each stage. A check of parity has no rates.
     """
     return {
         "volumes": sorted(one for plan in plans for one in log_dirs_of(plan, plan["plan"])),
@@ -308,7 +296,8 @@ def common(folder: Path, plans: Plans, stages: Mapping[str, Results]) -> Common:
         "files_planned": sum(plan["totals"]["files"] for plan in plans),
         "files_blocked": sum(plan["totals"]["blocked"] for plan in plans),
         "rates": {
-            stage: [result["rates"] for result in results] for stage, results in stages.items()
+            stage: [result["rates"] for result in results if "rates" in result]
+            for stage, results in stages.items()
         },
     }
 

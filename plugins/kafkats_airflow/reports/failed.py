@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import Context
 
 from kafkats.errors import KafkatsError
 from kafkats_airflow import checks, sentences
-from kafkats_airflow.failing import UNFINISHED, Ended, context_of, failures, unfinished
+from kafkats_airflow.failing import UNFINISHED, Ended, context_of, failures
 from kafkats_airflow.forms.values import params_of
 from kafkats_airflow.reports import overview
 from kafkats_airflow.runs.folders import folder_of
@@ -39,26 +39,16 @@ def with_report(do: Callable[P, R]) -> Callable[P, R]:
     return told
 
 
-def unless_planned(context: Context, asked: Sequence[object] | None, looks: Sized) -> None:
-    """Raise the failure of a run without any plan, after a report that has no figures.
-
-    `asked` are its applications, None if their task failed. Raises as `write`, too.
-    """
-    if not looks and asked != []:
-        raise unfinished(UNFINISHED, write(context, failures(context)))
-
-
 def write(context: Context, causes: Sequence[str]) -> Ended:
     """Write report.json and overview.json of a run that failed, and return the first.
 
     Raises UsageError, StorageFailed.
     """
-    from kafkats.plans.files import make_folder, write_json
+    from kafkats.plans.files import make_folder
 
     folder = folder_of(context)
     checks.writable(params_of(context)["folder"])
     make_folder(folder, "the report")
     report: Ended = {"outcome": UNFINISHED, "failures": list(causes), "report": str(folder)}
-    write_json(folder / "report.json", report)
-    overview.write(context, folder, UNFINISHED, [], failed=True, failures=causes)
+    overview.write(context, report, failed=True)
     return report

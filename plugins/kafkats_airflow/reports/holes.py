@@ -29,8 +29,7 @@ def by_log_dir(holes: pa.Table, segments: pa.Table) -> Mapping[str, int]:
         )
         mine = holes.filter(pc.ends_with(holes["file"], f".{kind}"))
         standing.append(mine.join(sizes, [*_SEGMENT, "size"], join_type="left semi"))
-    rows = pa.concat_tables(standing).group_by("log_dir").aggregate([("bytes", "sum")])
-    return {row["log_dir"]: row["bytes_sum"] for row in rows.to_pylist()}
+    return _summed(pa.concat_tables(standing))
 
 
 def without(rows: pa.Table, holes: pa.Table) -> pa.Table:
@@ -38,9 +37,11 @@ def without(rows: pa.Table, holes: pa.Table) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from kafkats.plans.rows import grouped
+
     if not holes.num_rows:
         return rows
-    sums = holes.group_by(list(_SEGMENT)).aggregate([("bytes", "sum")])
+    sums = grouped(holes, _SEGMENT, [("bytes", "sum")])
     found = {tuple(row[name] for name in _SEGMENT): row["bytes_sum"] for row in sums.to_pylist()}
     keys = zip(*(rows[name].to_pylist() for name in _SEGMENT), strict=True)
     less = pa.array([found.get(key, 0) for key in keys], pa.int64())
@@ -50,15 +51,15 @@ def without(rows: pa.Table, holes: pa.Table) -> pa.Table:
 
 def of_kept(holes: pa.Table, kept: pa.Table) -> Mapping[str, int]:
     """Return the bytes of old files, facts.ACTIONS, that are not on the disk, by log directory."""
-
     if not holes.num_rows:
         return {}
     names = ["log_dir", "partition_dir", "file", "size"]
     files = kept.select(["log_dir", "partition_dir", "file", "before_bytes"]).rename_columns(names)
-    rows = (
-        holes
-        .join(files, names, join_type="left semi")
-        .group_by("log_dir")
-        .aggregate([("bytes", "sum")])
-    )
-    return {row["log_dir"]: row["bytes_sum"] for row in rows.to_pylist()}
+    return _summed(holes.join(files, names, join_type="left semi"))
+
+
+def _summed(holes: pa.Table) -> dict[str, int]:
+    from kafkats.plans.rows import grouped
+
+    rows = grouped(holes, "log_dir", [("bytes", "sum")]).to_pylist()
+    return {row["log_dir"]: row["bytes_sum"] for row in rows}

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kafkats.lookup.marks import Mark
     from kafkats.lookup.record_scatter import Cloud
 
-"""Of a longer range the beginning is drawn."""
-
 
 def of_table(folder: Path, built: TableResult) -> list[str]:
     """Draw a table that was written, with the time that was added; returns the pictures' names."""

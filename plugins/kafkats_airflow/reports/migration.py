@@ -28,32 +28,22 @@ from airflow.providers.common.compat.sdk import Asset, Context
 
 from kafkats import clock
 from kafkats.counts import counted
-from kafkats_airflow import checks, failing
+from kafkats_airflow import failing
 from kafkats_airflow.failing import UNFINISHED
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.reports import common, overview, unreachable
 from kafkats_airflow.reports.burn_down import write_burn_down
-from kafkats_airflow.reports.failed import unless_planned, with_report
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Parity, PhaseApplication, PhaseWork, PlanResult
 from kafkats_airflow.runs import steps, tries
-from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.steps import CENSUS, LostZeroCopy, Results, Summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class StageXComs(TypedDict):
-    """The XComs of the tasks; None for tasks that failed or were skipped."""
-
-    look: Sequence[PlanResult] | None
-    convert: Results | None
-    parity: Sequence[Parity] | None
-    certify: Results | None
-
-
 class Stages(TypedDict):
-    """The results of the tasks."""
+    """The results of the tasks (`common.finished`)."""
 
     look: Sequence[PlanResult]
     convert: Results
@@ -82,41 +72,74 @@ def report(
     asset: Asset,
     asked: Sequence[PhaseApplication] | None,
     brokers: steps.BrokerRows | None,
-    stages: StageXComs,
+    stages: Stages,
 ) -> Summary:
     """The last word on a run, and the asset's event; fails when the run must not count as a
     success.
 
     Any of the rest may be None: what comes of tasks that failed or were skipped.
     """
+    from kafkats.migration.plot import magic_bytes
+
     params, began = params_of(context), context["dag_run"].start_date
     # There is no edge from `changes`: it skips what follows, and a report is always due.
     work: Sequence[PhaseWork] = context["ti"].xcom_pull(task_ids="changes") or []
-    given: Stages = {
-        "look": list(stages["look"] or []),
-        "convert": list(stages["convert"] or []),
-        "parity": list(stages["parity"] or []),
-        "certify": list(stages["certify"] or []),
-    }
-    asked = None if asked is None else list(asked)
-    unless_planned(context, asked, given["look"])
-    folder = folder_of(context)
+    stages, now_ms = common.finished(stages), clock.now_ms()
+    looked = stages["look"]
+    folder = common.begin(context, asked, looked)
     no = tries.rejected(folder) and tries.ending(folder, (), rejected=True) == "rejected"
-    end = outcome(params, asked, given, work, brokers, rejected=no)
+    plans = [one for one in looked if "plan" in one]
+    ended = [one for one in [*stages["convert"], *stages["certify"]] if "census" in one]
+    before, after = _censuses(looked), _censuses(ended)
+    now = overview.at_the_end(before, after, ("log_dir",))
+    segments = common.segments_of(plan["seen"]["report"] for plan in plans if "seen" in plan)
+    undone = [Path(plan["plan"]) for plan in plans if "undo" in plan]
+    end = outcome(params, asked, stages, work, brokers, rejected=no)
     if not end.endswith(UNFINISHED):
-        end += unreachable.words(given["look"])
-    now_ms = clock.now_ms()
-    times_ms = int(began.timestamp() * 1000) if began else now_ms, now_ms
-    content = write_report(
-        params,
-        folder,
-        given,
-        outcome=end,
-        times_ms=times_ms,
-        failures=[*failing.failures(context), *unreachable.causes(given["look"], "look")],
-        context=context,
+        end += unreachable.words(looked)
+    content: MigrationReport = {
+        "times_ms": [int(began.timestamp() * 1000) if began else now_ms, now_ms],
+        "outcome": end,
+        "failures": [*failing.failures(context), *unreachable.causes(looked, "look")],
+        "remarks": common.remarks_of("*", looked, before),
+        "phase": params["phase"],
+        **common.common(folder, plans, stages),
+        "runs": [*map(str, undone), *tries.fields_of(folder)["runs"]],
+        "volumes": sorted(
+            log_dir
+            for one in looked
+            for log_dir in common.log_dirs_of(one, one["census"]["report"])
+        ),
+        "brokers": steps.rows(params),
+        "ledger": str(steps.ledger_of(params)),
+        "magic_bytes": {"before": magic_bytes(before), "after": magic_bytes(now)},
+        "parity": list(stages["parity"]),
+        "loses_zero_copy": _fetchers(params),
+        "certificates": [one["certificate"] for one in [*looked, *ended] if one.get("certificate")],
+        "statements": [one["statement"] for one in [*looked, *ended] if one.get("statement")],
+        "report": str(folder),
+    }
+    if looked:
+        _write_tables(
+            folder,
+            {
+                "segments": segments,
+                "forecast": _forecast(plans),
+                "actions": common.actions_of(folder, *undone),
+                "census": now,
+                "census-before": before,
+            },
+        )
+    seen = overview.at_the_end(segments, common.after_of(folder), common.SEGMENT) if plans else None
+    census = now if now.num_rows else None
+    volumes = overview.volumes_of(
+        content["volumes"], seen, census=census, looks=looked, params=params
     )
-    common.close(context, content, asset, "phase")
+    try:
+        common.close(context, content, volumes, asset, "phase")
+    finally:  # it shows this report, too, also that of a run that failed
+        if looked:
+            write_burn_down(folder, Path(params["folder"]))
     return common.part_of(Summary, content)
 
 
@@ -167,115 +190,12 @@ def _ending(phase: str, work: Sequence[PhaseWork], brokers: Mapping[str, str], l
     return f"{done}{left}" if statuses <= {"certified", "rolled-back"} else UNFINISHED
 
 
-def write_report(
-    params: RunParams,
-    folder: Path,
-    stages: Stages,
-    *,
-    outcome: str,
-    times_ms: tuple[int, int],
-    failures: Sequence[str] = (),
-    context: Context | None = None,
-) -> MigrationReport:
-    """Write the folder; returns the content of report.json. Repeating it writes the same again.
-
-    `stages` has the results of look, convert, parity, certify; `times_ms` the run's begin and end.
-    Only a run of Airflow has a `context`, and with it an overview.json.
-    """
-    checks.writable(folder)
-    if context is not None:
-        overview.labels_in(context, folder)
-    from kafkats.migration.plot import magic_bytes
-    from kafkats.plans.files import write_json
-
-    looked = stages["look"]
-    plans = [one for one in looked if "plan" in one]
-    ended = [one for one in [*stages["convert"], *stages["certify"]] if "census" in one]
-    before, after = _censuses(looked), _censuses(ended)
-    now = overview.at_the_end(before, after, ("log_dir",))
-    segments = common.segments_of(plan["seen"]["report"] for plan in plans if "seen" in plan)
-    undone = [Path(plan["plan"]) for plan in plans if "undo" in plan]
-    actions = common.actions_of(folder, *undone)
-    report: MigrationReport = {
-        "times_ms": list(times_ms),
-        "outcome": outcome,
-        "failures": list(failures),
-        "remarks": [*common.no_topic("*", before), *common.of_reservations(looked)]
-        if looked
-        else [],
-        "phase": params["phase"],
-        **_common(folder, plans, stages),
-        "runs": [*map(str, undone), *tries.fields_of(folder)["runs"]],
-        "volumes": sorted(
-            log_dir
-            for one in looked
-            for log_dir in common.log_dirs_of(one, one["census"]["report"])
-        ),
-        "brokers": steps.rows(params),
-        "ledger": str(steps.ledger_of(params)),
-        "magic_bytes": {"before": magic_bytes(before), "after": magic_bytes(now)},
-        "parity": list(stages["parity"]),
-        "loses_zero_copy": _fetchers(params),
-        "certificates": [one["certificate"] for one in [*looked, *ended] if one.get("certificate")],
-        "statements": [one["statement"] for one in [*looked, *ended] if one.get("statement")],
-        "report": str(folder),
-    }
-    named = {
-        "segments": segments,
-        "forecast": _forecast(plans),
-        "actions": actions,
-        "census": now,
-        "census-before": before,
-    }
-    if looked:
-        _write_tables(folder, named)
-    write_json(folder / "report.json", report)
-    if context is not None:
-        _write_overview(context, folder, report, segments if plans else None, now, looked)
-    if looked:
-        write_burn_down(folder, Path(params["folder"]))
-    return report
-
-
 def _forecast(plans: common.Plans) -> pa.Table:
     """Return the forecasts of the plans that convert."""
     from kafkats.migration.forecast import FORECAST
 
     tables = [Path(plan["plan"]) / "forecast.parquet" for plan in plans if "undo" not in plan]
     return common.rows_of(tables, FORECAST)
-
-
-def _write_overview(
-    context: Context,
-    folder: Path,
-    report: MigrationReport,
-    segments: pa.Table | None,
-    census: pa.Table,
-    looked: Results,
-) -> None:
-    """Write overview.json. `segments` are those before the run, None without a plan."""
-    after, seen = common.after_of(folder), None
-    if segments is not None:
-        seen = overview.at_the_end(segments, after, common.SEGMENT)
-    census = census if census.num_rows else None
-    volumes = overview.volumes_of(
-        report["volumes"], seen, census=census, looks=looked, params=params_of(context)
-    )
-    failed = report["outcome"].endswith(UNFINISHED)
-    causes = report["failures"]
-    overview.write(context, folder, report["outcome"], volumes, failed=failed, failures=causes)
-
-
-def _common(folder: Path, plans: common.Plans, stages: Stages) -> common.Common:
-    """Return what every report holds. A check of parity has no rates."""
-    rated: dict[str, Results] = {
-        "look": stages["look"],
-        "convert": stages["convert"],
-        "parity": [],
-        "certify": stages["certify"],
-    }
-    rates = {stage: [r for r in results if "rates" in r] for stage, results in rated.items()}
-    return common.common(folder, plans, rates)
 
 
 def _write_tables(folder: Path, tables: Mapping[str, pa.Table]) -> None:

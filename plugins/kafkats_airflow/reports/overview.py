@@ -7,7 +7,8 @@ task `report`, last, from the tables in memory.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,7 +18,6 @@ from airflow.providers.common.compat.sdk import Context
 from kafkats import clock
 from kafkats.errors import KafkatsError
 from kafkats.logdir.volume import Volume as Identity
-from kafkats_airflow.failing import first_of
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.metrics import text_file
 from kafkats_airflow.reports import holes, unreachable
@@ -25,6 +25,7 @@ from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.overview import FORMAT, NAME, Overview, Reclaimable, Undo, Volume
 from kafkats_airflow.runs.started import started_of
 from kafkats_airflow.runs.volumes import Named, by_group, labels_of
+from kafkats_airflow.sentences import first_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,30 +39,29 @@ LABELS: Final = "labels.json"
 
 def write(
     context: Context,
-    folder: Path,
-    outcome: str,
-    volumes: Iterable[Volume],
+    report: Mapping[str, Any],
+    volumes: Iterable[Volume] = (),
     *,
     failed: bool = False,
-    failures: Sequence[str] = (),
     about: Iterable[str] = (),
 ) -> None:
-    """Write overview.json into a run's folder. `failed`: the run must not count as a success.
+    """Write report.json, and then overview.json, into a run's folder. `failed`: the run must not
+    count as a success.
 
-    `failures` are those of report.json. `about` are the log directories of a run whose params do
-    not choose them. Raises StorageFailed.
+    `about` are the log directories of a run whose params do not choose them. Raises StorageFailed.
     """
     from kafkats.plans.files import write_json
 
-    params = params_of(context)
+    params, folder = params_of(context), Path(report["report"])
+    write_json(folder / "report.json", report)
     made = Overview(
         format=FORMAT,
         dag_id=context["dag"].dag_id,
         run_id=context["run_id"],
         written_ms=clock.now_ms(),
-        outcome=outcome,
+        outcome=report["outcome"],
         failed=failed,
-        why=first_of(failures) if failed else "",
+        why=first_of(report["failures"]) if failed else "",
         dry_run=bool(params.get("dry_run", False)),
         topics=params.get("topics", "*"),
         volumes=list(volumes),
@@ -81,6 +81,7 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
     import pyarrow.compute as pc
 
     from kafkats.plans.holes import read_holes
+    from kafkats.plans.rows import grouped
     from kafkats.plans.run import ended_ms, read_actions, read_run
 
     found = []
@@ -98,7 +99,7 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
                 pc.greater_equal(actions["before_bytes"], 0),
             )
         )
-        sums = kept.group_by(["log_dir"]).aggregate([("before_bytes", "sum")]).to_pylist()
+        sums = grouped(kept, "log_dir", [("before_bytes", "sum")]).to_pylist()
         less = holes.of_kept(read_holes(one.run.parent / "before"), kept)
         freed = {
             row["log_dir"]: row["before_bytes_sum"] - less.get(row["log_dir"], 0) for row in sums
@@ -159,14 +160,20 @@ def labelled(table: pa.Table, place: Path) -> pa.Table:
     return table
 
 
+def _reports(looks: Sequence[FormatResult]) -> Iterator[tuple[FormatResult, Path]]:
+    """Yield the looks that kept a report, with its folder."""
+    for one in looks:
+        if kept := one.get("seen") or one.get("census"):
+            yield one, Path(kept["report"])
+
+
 def holes_of(looks: Sequence[FormatResult]) -> pa.Table:
     """Return kafkats.plans.holes.HOLES of the reports of plans."""
     import pyarrow as pa
 
     from kafkats.plans.holes import HOLES, read_holes
 
-    folders = [Path(one["seen"]["report"]) for one in looks if "seen" in one]
-    tables = [labelled(read_holes(folder), folder) for folder in folders]
+    tables = [labelled(read_holes(report), report) for _, report in _reports(looks)]
     return pa.concat_tables([HOLES.empty_table(), *tables])
 
 
@@ -178,10 +185,7 @@ def _places(params: RunParams | None, looks: Sequence[FormatResult]) -> dict[str
     with suppress(KafkatsError):  # a policy that cannot be read fails a task in its own words
         groups = by_group(params) if params else {}
     found = {}
-    for one in looks:
-        if (kept := one.get("seen") or one.get("census")) is None:
-            continue
-        report = Path(kept["report"])
+    for one, report in _reports(looks):
         volumes, known = groups.get(report.parent.name, {}), dict[str, Identity]()
         with suppress(KafkatsError):
             known = read_volumes(report)
@@ -205,10 +209,10 @@ def volumes_of(
     `segments` are facts.SEGMENTS at the end of the run, `verdicts` are rows of retention's summary,
     `census` is migration.census.CENSUS. The reports of `looks` say how full the disks were.
     """
-    facts: dict[str, dict[str, Any]] = _of_segments(segments) if segments is not None else {}
+    facts = _of_segments(segments) if segments is not None else {}
     less = holes.by_log_dir(holes_of(looks), segments) if segments is not None else {}
-    for log_dir in less.keys() & facts.keys():
-        facts[log_dir]["bytes"] -= less[log_dir]
+    for log_dir, size in less.items():
+        facts[log_dir]["bytes"] -= size
     magics = _of_census(census) if census is not None else {}
     deleted = _of_verdicts(verdicts) if verdicts is not None else {}
     disks, places = _of_disks(looks), _places(params, looks)
@@ -232,14 +236,13 @@ def _of_disks(looks: Sequence[FormatResult]) -> dict[str, dict[str, object]]:
     from kafkats.plans.disks import read_disks
 
     found: dict[str, dict[str, object]] = {}
-    for one in looks:
-        if kept := one.get("seen") or one.get("census"):
-            labels = labels_at(Path(kept["report"]))
-            for path, disk in read_disks(Path(kept["report"])).items():
-                found[labels.get(path, path)] = {
-                    "disk_bytes": disk.bytes,
-                    "disk_free_bytes": disk.free_bytes,
-                }
+    for _, report in _reports(looks):
+        labels = labels_at(report)
+        for path, disk in read_disks(report).items():
+            found[labels.get(path, path)] = {
+                "disk_bytes": disk.bytes,
+                "disk_free_bytes": disk.free_bytes,
+            }
     return found
 
 
@@ -247,56 +250,42 @@ def _of_segments(segments: pa.Table) -> dict[str, dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    real = segments.filter(pc.greater_equal(segments["base_offset"], 0))
-    log = _sizes(real, "log")
+    from kafkats.plans.rows import grouped
+
+    real = pc.greater_equal(segments["base_offset"], 0)
+    log = _sizes(segments, "log")
     total = log
     for name in ("index", "timeindex", "txnindex", "snapshot"):
-        total = pc.add(total, _sizes(real, name))
-    magic = real["magic_bytes"].combine_chunks()
+        total = pc.add(total, _sizes(segments, name))
+    magic = segments["magic_bytes"].combine_chunks()
     by_magic = [pc.list_element(magic, n) for n in range(3)]
-    known = pc.fill_null(pc.greater_equal(by_magic[0], 0), False)
+    known = pc.and_(real, pc.fill_null(pc.greater_equal(by_magic[0], 0), False))
     table = pa.table({
-        "log_dir": real["log_dir"],
-        "partition_dir": real["partition_dir"],
-        "bytes": total,
-        "log_bytes": log,
+        "log_dir": segments["log_dir"],
+        "partition_dir": pc.if_else(real, segments["partition_dir"], None),
+        "bytes": pc.if_else(real, total, 0),
+        "log_bytes": pc.if_else(real, log, 0),
         "known": known.cast(pa.int64()),
         **{f"magic{n}": pc.if_else(known, column, 0) for n, column in enumerate(by_magic)},
     })
-    sums = ("bytes", "log_bytes", "known", "magic0", "magic1", "magic2")
-    rows = (
-        table
-        .group_by(["log_dir"])
-        .aggregate([
-            *((name, "sum") for name in sums),
-            ("partition_dir", "count_distinct"),
-            ("partition_dir", "count"),
-        ])
-        .to_pylist()
-    )
-    kinds, depths = _kinds(segments), _depths(real)
-    found: dict[str, dict[str, Any]] = {
-        log_dir: {
-            "partitions": 0,
-            "segments": 0,
-            "bytes": 0,
-            "log_bytes": 0,
-            "kinds": kinds.get(log_dir, {}),
-            "depth": depths.get(log_dir, "tail"),
-        }
-        for log_dir in segments["log_dir"].unique().to_pylist()
-    }
-    for row in rows:
-        found[row["log_dir"]] |= {
+    sums = [(name, "sum") for name in table.column_names[2:]]
+    counts = [("partition_dir", "count_distinct"), ("partition_dir", "count")]
+    rows = grouped(table, "log_dir", [*sums, *counts]).to_pylist()
+    kinds, depths = _kinds(segments), _depths(segments.filter(real))
+    return {
+        row["log_dir"]: {
             "partitions": row["partition_dir_count_distinct"],
             "segments": row["partition_dir_count"],
             "bytes": row["bytes_sum"],
             "log_bytes": row["log_bytes_sum"],
+            "kinds": kinds.get(row["log_dir"], {}),
+            "depth": depths.get(row["log_dir"], "tail"),
+            "magic_bytes": tuple(row[f"magic{n}_sum"] for n in range(3))
+            if row["known_sum"]
+            else None,
         }
-        if row["known_sum"]:
-            magics = tuple(row[f"magic{n}_sum"] for n in range(3))
-            found[row["log_dir"]]["magic_bytes"] = magics
-    return found
+        for row in rows
+    }
 
 
 def _sizes(segments: pa.Table, name: str) -> pa.ChunkedArray:
@@ -310,10 +299,12 @@ def _depths(segments: pa.Table) -> dict[str, str]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from kafkats.plans.rows import grouped
+
     ranks = pc.index_in(pc.fill_null(segments["depth"], "stat"), pa.array(DEPTHS))
     unread = pc.and_(pc.is_null(segments["depth"]), pc.not_equal(segments["worst"], ""))
     table = pa.table({"log_dir": segments["log_dir"], "rank": ranks}).filter(pc.invert(unread))
-    rows = table.group_by(["log_dir"]).aggregate([("rank", "min")]).to_pylist()
+    rows = grouped(table, "log_dir", [("rank", "min")]).to_pylist()
     return {row["log_dir"]: DEPTHS[row["rank_min"]] for row in rows}
 
 
@@ -338,15 +329,15 @@ def _kinds(segments: pa.Table) -> dict[str, dict[str, dict[str, int]]]:
 
 
 def _of_census(census: pa.Table) -> dict[str, dict[str, object]]:
-    rows = census.group_by(["log_dir", "magic"]).aggregate([("bytes", "sum")]).to_pylist()
-    found: dict[str, dict[str, object]] = {}
-    for log_dir in census["log_dir"].unique().to_pylist():
-        sums = {row["magic"]: row["bytes_sum"] for row in rows if row["log_dir"] == log_dir}
-        found[log_dir] = {
-            "magic_bytes": tuple(max(sums.get(magic, 0), 0) for magic in range(3)),
-            "log_bytes": sum(max(one, 0) for one in sums.values()),
-        }
-    return found
+    from kafkats.plans.rows import grouped
+
+    sums: dict[str, Counter[int]] = {}
+    for row in grouped(census, ["log_dir", "magic"], [("bytes", "sum")]).to_pylist():
+        sums.setdefault(row["log_dir"], Counter())[row["magic"]] += max(row["bytes_sum"], 0)
+    return {
+        log_dir: {"magic_bytes": tuple(of[n] for n in range(3)), "log_bytes": of.total()}
+        for log_dir, of in sums.items()
+    }
 
 
 def _of_verdicts(rows: Sequence[SummaryRow]) -> dict[str, dict[str, object]]:
@@ -363,26 +354,27 @@ def _of_verdicts(rows: Sequence[SummaryRow]) -> dict[str, dict[str, object]]:
 
 def still_there(rows: pa.Table, segments: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the rows about segments that are in `segments`, in their order."""
-    import numpy as np
-    import pyarrow as pa
-
-    numbered = rows.select(list(keys)).append_column("row", pa.array(np.arange(rows.num_rows)))
-    there = segments.select(list(keys)).group_by(list(keys)).aggregate([])
-    kept = numbered.join(there, list(keys), join_type="left semi")["row"]
-    return rows.take(kept.combine_chunks().sort())
+    return _joined(rows, segments, keys, "left semi")
 
 
 def at_the_end(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return facts.SEGMENTS at the end of a run: `after` in place of the rows with the same keys.
+    """Return facts.SEGMENTS at the end of a run: `after` in place of rows with the same keys."""
+    import pyarrow as pa
+
+    if not after.num_rows:
+        return before
+    return pa.concat_tables([_joined(before, after, keys, "left anti"), after])
+
+
+def _joined(rows: pa.Table, others: pa.Table, keys: Sequence[str], how: str) -> pa.Table:
+    """Return the rows that a join with the keys of others leaves, in their order.
 
     Arrow joins them: a report may have a million rows.
     """
     import numpy as np
     import pyarrow as pa
 
-    if not after.num_rows:
-        return before
-    rows = before.select(list(keys)).append_column("row", pa.array(np.arange(before.num_rows)))
-    changed = after.select(list(keys)).group_by(list(keys)).aggregate([])
-    kept = rows.join(changed, list(keys), join_type="left anti")["row"].sort()
-    return pa.concat_tables([before.take(kept), after])
+    numbered = rows.select(list(keys)).append_column("row", pa.array(np.arange(rows.num_rows)))
+    there = others.select(list(keys)).group_by(list(keys)).aggregate([])
+    kept = numbered.join(there, list(keys), join_type=how)["row"]
+    return rows.take(kept.combine_chunks().sort())

@@ -14,24 +14,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.providers.common.compat.sdk import Context
 
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
-from kafkats_airflow import checks
 from kafkats_airflow.failing import UNFINISHED, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.jobs.applications import START
 from kafkats_airflow.reports import common, overview, unreachable
 from kafkats_airflow.reports.common import PARTITION
-from kafkats_airflow.reports.failed import unless_planned, with_report
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, PlanResult
-from kafkats_airflow.runs.folders import folder_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LEFT = "NOT recovered"
 """Partitions that the plan refused: a broker that starts recovers them with what that loses."""
@@ -54,7 +49,7 @@ class RecoverReport(common.Common, common.Remarked):
 def report(
     context: Context,
     asked: Sequence[Arguments] | None,
-    stages: common.StageXComs,
+    stages: common.Stages,
 ) -> RecoverReport:
     """Write the report of a recovery. Fails if the run must not count as a success, also if a plan
     had blocked rows.
@@ -62,24 +57,20 @@ def report(
     `asked` is None if its task failed.
     """
     from kafkats.plans.facts import ACTIONS, SEGMENTS, write_table
-    from kafkats.plans.files import write_json
     from kafkats.recovery.look import RECOVERY
     from kafkats.recovery.rows import STARTS
 
-    plans = list(stages["plan"] or [])
-    unless_planned(context, asked, plans)
-    folder, params = folder_of(context), params_of(context)
-    checks.writable(folder)
-    overview.labels_in(context, folder)
+    stages = common.finished(stages)
+    plans, params = stages["plan"], params_of(context)
+    folder = common.begin(context, asked, plans)
     whole = len(plans) == len(asked or [])
-    end = outcome(folder, params, plans) if whole else UNFINISHED
     totals = [plan["totals"] for plan in plans]
     seen = common.segments_of(plan["seen"]["report"] for plan in plans)
     content: RecoverReport = {
-        "outcome": end,
+        "outcome": outcome(folder, params, plans) if whole else UNFINISHED,
         "failures": [*failures(context), *unreachable.causes(plans)],
-        "remarks": [*_nothing_seen(params, plans, seen), *common.of_reservations(plans)],
-        **common.common(folder, plans, common.results_of(stages)),
+        "remarks": common.remarks_of(params["topics"], plans, seen),
+        **common.common(folder, plans, stages),
         "recovery_segments": sum(one["recovery_segments"] for one in totals),
         "recovery_bytes": sum(one["recovery_bytes"] for one in totals),
         "cut_bytes": sum(one["cut_bytes"] for one in totals),
@@ -96,11 +87,8 @@ def report(
         write_table(folder / "starts.parquet", common.rows_of(paths, STARTS))
     seen = overview.at_the_end(seen, common.after_of(folder), PARTITION)
     write_table(folder / "segments.parquet", seen.cast(SEGMENTS))
-    write_json(folder / "report.json", content)
-    failed = end.endswith((UNFINISHED, LEFT))
     volumes = overview.volumes_of(content["volumes"], seen, looks=plans, params=params)
-    overview.write(context, folder, end, volumes, failed=failed, failures=content["failures"])
-    common.close(context, content, left=LEFT)
+    common.close(context, content, volumes, left=LEFT)
     return {**content, "starts": [_without_words(one) for one in content["starts"]]}
 
 
@@ -115,11 +103,6 @@ def _without_words(start: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in start.items() if name != "said"}
 
 
-def _nothing_seen(params: RunParams, plans: Sequence[PlanResult], seen: pa.Table) -> list[str]:
-    """The remark that no topic was there to look at."""
-    return common.no_topic(params["topics"], seen) if plans else []
-
-
 def outcome(folder: Path, params: RunParams, plans: Sequence[PlanResult]) -> str:
     """Return how the run with this folder ended, in words; UNFINISHED or LEFT at their end if it
     must not count as a success.
@@ -127,8 +110,9 @@ def outcome(folder: Path, params: RunParams, plans: Sequence[PlanResult]) -> str
     if not plans:
         return UNFINISHED
     blocked = sum(plan["totals"]["blocked"] for plan in plans)
-    left = f"{common.left_out(plans)}, {counted(blocked, 'partition')} {LEFT}" if blocked else ""
-    left = left or common.left_out(plans)
+    left = common.left_out(plans)
+    if blocked:
+        left += f", {counted(blocked, 'partition')} {LEFT}"
     if params["dry_run"]:
         of = f" of a plan with {counted(blocked, 'blocked row')}" if blocked else ""
         return f"dry run{of}{unreachable.words(plans)}"

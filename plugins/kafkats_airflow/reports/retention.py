@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from airflow.providers.common.compat.sdk import Context
 
-from kafkats.config import Policy
+from kafkats.config.policy import Policy
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
 from kafkats_airflow import checks
@@ -40,9 +40,8 @@ from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.forms.wording import in_form
 from kafkats_airflow.reports import common, holes, overview, unreachable
 from kafkats_airflow.reports.common import Plans
-from kafkats_airflow.reports.failed import unless_planned, with_report
+from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, PurgeResult, Work
-from kafkats_airflow.runs.folders import folder_of
 from kafkats_airflow.runs.moment import moment
 from kafkats_airflow.runs.plans import INVENTORY, chosen, planned_by, unfinished
 from kafkats_airflow.runs.volumes import listed
@@ -54,10 +53,10 @@ if TYPE_CHECKING:
     from kafkats.retention.summary import SummaryRow
 
 
-class StageXComs(common.StageXComs):
-    """The XComs of the tasks that ran jobs; None for tasks that failed or were skipped."""
+class Stages(common.Stages):
+    """The results of the tasks that ran jobs."""
 
-    purge: Sequence[PurgeResult] | None
+    purge: Sequence[PurgeResult]
 
 
 class Deleted(TypedDict):
@@ -118,7 +117,7 @@ def report(
     operation: str,
     asked: Sequence[Arguments] | None,
     work: Sequence[Work] | None,
-    stages: StageXComs,
+    stages: Stages,
 ) -> RunSummary:
     """The last word on a run, and the inventory's event; fails when the run must not count as a
     success.
@@ -127,41 +126,34 @@ def report(
     comes of tasks that failed or were skipped.
     """
     from kafkats.plans.facts import summary
-    from kafkats.plans.files import write_json
 
-    params, folder = params_of(context), folder_of(context)
-    operation = planned_by(operation, params)
-    asked = None if asked is None else list(asked)
-    unless_planned(context, asked, stages["plan"] or [])
-    plans = chosen(list(stages["plan"] or []), list(work or []))
-    end = outcome(folder, params, operation, plans, lost=work is None or unfinished(asked, plans))
-    checks.writable(folder)
-    overview.labels_in(context, folder)
-    before, after = _tables(folder, plans)
-    purged = list(stages["purge"] or [])
+    params, stages = params_of(context), common.finished(stages)
+    operation, purged = planned_by(operation, params), stages["purge"]
+    folder = common.begin(context, asked, stages["plan"])
+    plans = chosen(stages["plan"], list(work or []))
+    lost = work is None or unfinished(asked, plans)
+    before, after = common.write_tables(folder, plans)
     content: RunReport = {
-        "outcome": end,
+        "outcome": outcome(folder, params, operation, plans, lost=lost),
         "failures": [*failures(context), *unreachable.causes(plans)],
         "as_of": moment(context),
         "report": str(folder),
-        **common.common(folder, plans, {**common.results_of(stages), "purge": purged}),
+        **common.common(folder, plans, stages),
         "purged": [run for one in purged for run in one["runs"]],
         "purged_bytes": sum(one["freed_bytes"] for one in purged),
         "seen": summary(before),
-        "remarks": _remarks(folder, params, plans, operation),
+        "remarks": _remarks(before, params, plans, operation),
     }
-    rows = _board(folder, params, plans) if operation == "retain" else None
+    verdicts = _verdicts(folder, plans) if operation == "retain" else None
+    rows = None if verdicts is None else _board(folder, params, plans, verdicts)
     deleted = None if rows is None else _deleted(rows, plans)
     more = deleted or (_split if operation == "split" else _rolled)(folder, plans)
-    write_json(folder / "report.json", {**content, **more})
     seen = overview.at_the_end(before, after, common.PARTITION)
-    left = None if rows is None else _left(folder, plans, seen)
+    left = None if verdicts is None else _left(verdicts, plans, seen)
     volumes = overview.volumes_of(
         content["volumes"], seen, verdicts=left, looks=plans, params=params
     )
-    failed, causes = end.endswith(UNFINISHED), content["failures"]
-    overview.write(context, folder, end, volumes, failed=failed, failures=causes)
-    common.close(context, content, INVENTORY, "as_of")
+    common.close(context, {**content, **more}, volumes, INVENTORY, "as_of")
     return common.part_of(RunSummary, {**content, **(deleted or {})})
 
 
@@ -182,59 +174,56 @@ def outcome(folder: Path, params: RunParams, operation: str, plans: Plans, *, lo
     return common.ended(folder, OPERATIONS[operation], plans, left)
 
 
-def _tables(folder: Path, plans: Plans) -> tuple[pa.Table, pa.Table]:
-    """Write the tables; return the segments before the run, and those of changed partitions after
-    it.
-    """
-    from kafkats.plans.facts import write_table
-
-    before = common.segments_of(plan["seen"]["report"] for plan in plans)
-    after = common.after_of(folder)
-    write_table(folder / "segments.parquet", before)
-    write_table(folder / "after.parquet", after)
-    write_table(folder / "actions.parquet", common.actions_of(folder))
-    return before, after
-
-
-def _remarks(folder: Path, params: RunParams, plans: Plans, operation: str) -> list[str]:
+def _remarks(segments: pa.Table, params: RunParams, plans: Plans, operation: str) -> list[str]:
     """Return remarks on all topics that were looked for.
 
     A plan knows the topics of one connection only, and a glob may match those of another.
     """
     from kafkats.generations import rule_remarks
-    from kafkats.plans.facts import SEGMENTS, read_table
+    from kafkats.retention.options import Retain
 
     if not plans:
         return []
-    segments = read_table(folder / "segments.parquet", SEGMENTS)
     topics = segments["topic"].unique().to_pylist()
     everything = params["topics"] == "*" and not listed(params["volumes"])
     unmatched = checks.policy_of(params).remarks(filter(None, topics), all_topics=everything)
-    nothing = common.no_topic(params["topics"], segments)
+    retains = operation == "retain"
+    by_rule = rule_remarks(Retain(rule=params["generation"]).rule) if retains else []
     return [
-        *nothing,
-        *(rule_remarks(params["generation"]) if operation == "retain" else ()),
+        *common.no_topic(params["topics"], segments),
+        *by_rule,
         *map(in_form, unmatched),
         *common.of_reservations(plans),
     ]
 
 
-def _board(folder: Path, params: RunParams, plans: Plans) -> list[SummaryRow]:
-    """Write what retention decided, as tables and pictures; return its summary."""
+def _verdicts(folder: Path, plans: Plans) -> pa.Table:
+    """Write and return the verdicts of the plans, with bytes on the disk."""
     from kafkats.plans.facts import write_table
-    from kafkats.plans.files import write_json
-    from kafkats.retention.implausible_timestamps import SHARES
     from kafkats.retention.plan import RETENTION
-    from kafkats.retention.plot import plot_reclaimable, plot_timeline, reclaimable
-    from kafkats.retention.summary import by_topic, deleted_by, summary_rows, with_shares
 
     verdicts = common.rows_of((Path(p["plan"]) / "retention.parquet" for p in plans), RETENTION)
     verdicts = holes.without(verdicts, overview.holes_of(plans))
-    now_ms = max((plan["now_ms"] for plan in plans), default=0)
+    write_table(folder / "retention.parquet", verdicts)
+    return verdicts
+
+
+def _now_ms(plans: Plans) -> int:
+    """Return the moment that the plans decide for, epoch ms; 0 without a plan."""
+    return max((plan["now_ms"] for plan in plans), default=0)
+
+
+def _board(folder: Path, params: RunParams, plans: Plans, verdicts: pa.Table) -> list[SummaryRow]:
+    """Write what retention decided, with pictures; return its summary."""
+    from kafkats.plans.files import write_json
+    from kafkats.retention.implausible_timestamps import SHARES
+    from kafkats.retention.plot import plot_reclaimable, plot_timeline, reclaimable
+    from kafkats.retention.summary import by_topic, deleted_by, summary_rows, with_shares
+
+    now_ms = _now_ms(plans)
     shares = common.rows_of((Path(p["plan"]) / "suspects.parquet" for p in plans), SHARES)
     rows = with_shares(summary_rows(verdicts, now_ms), shares)
     topics = by_topic(rows)
-    write_table(folder / "retention.parquet", verdicts)
     lines = _lines(params, verdicts, plans, now_ms)
     by_state = reclaimable(verdicts, now_ms)
     board = {
@@ -265,15 +254,11 @@ def _write_basis(folder: Path, params: RunParams, plans: Plans, topics: Sequence
         write_json(folder / what_if.NAME, basis)
 
 
-def _left(folder: Path, plans: Plans, seen: pa.Table) -> list[SummaryRow]:
+def _left(verdicts: pa.Table, plans: Plans, seen: pa.Table) -> list[SummaryRow]:
     """Return the summary of the segments that the run has left, of those in `seen`."""
-    from kafkats.plans.facts import read_table
-    from kafkats.retention.plan import RETENTION
     from kafkats.retention.summary import summary_rows
 
-    verdicts = read_table(folder / "retention.parquet", RETENTION)
-    now_ms = max((plan["now_ms"] for plan in plans), default=0)
-    return summary_rows(overview.still_there(verdicts, seen, common.SEGMENT), now_ms)
+    return summary_rows(overview.still_there(verdicts, seen, common.SEGMENT), _now_ms(plans))
 
 
 def _deleted(rows: Sequence[SummaryRow], plans: Plans) -> Deleted:
@@ -320,7 +305,7 @@ def _write_simulation(folder: Path, plans: Plans) -> None:
     if not paths:
         return
     found = common.rows_of(paths, SIMULATED)
-    now_ms = max(plan["now_ms"] for plan in plans)
+    now_ms = _now_ms(plans)
     write_table(folder / "simulation-days.parquet", by_day(found))
     write_json(folder / "simulation.json", {"now_ms": now_ms, **by_topic(found)})
 

@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats.config import Volume
+from kafkats.config.policy import Volume
 from kafkats.errors import KafkatsError, UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.forms.values import RunParams

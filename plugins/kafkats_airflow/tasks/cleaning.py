@@ -112,7 +112,7 @@ def remove(context: Context) -> CleanSummary:
 
     A dry run removes nothing. Fails at its end if a folder could not be removed.
     """
-    from kafkats.plans.files import read_json, write_json
+    from kafkats.plans.files import read_json
 
     params, folder = params_of(context), folder_of(context)
     root = Path(params["folder"])
@@ -143,9 +143,7 @@ def remove(context: Context) -> CleanSummary:
         "remarks": remarks,
         "report": str(folder),
     }
-    write_json(folder / "report.json", content)
-    bad = bool(failures)
-    overview.write(context, folder, content["outcome"], [], failed=bad, failures=failures)
+    overview.write(context, content, failed=bool(failures))
     if failures:
         raise failed(f"{content['outcome']}: {failures[0]}; see {folder}", retryable=True)
     return {**part_of(CleanSummary, content), "removed": len(gone)}

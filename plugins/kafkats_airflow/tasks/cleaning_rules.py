@@ -209,18 +209,8 @@ def why_kept(run: RunFolder, needed: Needed) -> tuple[Kept | None, Tree]:
     Raises StorageFailed.
     """
     tree = tree_of(run.path)
-    checks: tuple[Callable[[], Kept | None], ...] = (
-        lambda: _of_tree(run, tree, needed),
-        lambda: _of_runs(run, tree, needed),
-        lambda: _of_people(run, tree, needed),
-        lambda: _of_ledgers(run, tree, needed),
-        lambda: (
-            Kept("running", "this DAG run is not over")
-            if needed.active(run.dag_id, run.run_id)
-            else None
-        ),
-    )
-    found = (check() for check in checks)
+    rules = (_of_tree, _of_runs, _of_people, _of_ledgers, _of_airflow)
+    found = (rule(run, tree, needed) for rule in rules)
     return next((kept for kept in found if kept), None), tree
 
 
@@ -301,6 +291,11 @@ def _of_ledgers(run: RunFolder, tree: Tree, needed: Needed) -> Kept | None:
         if known & needed.texts:
             return Kept("ledger", f"the ledger names the RUN {one.parent}")
     return None
+
+
+def _of_airflow(run: RunFolder, tree: Tree, needed: Needed) -> Kept | None:
+    active = needed.active(run.dag_id, run.run_id)
+    return Kept("running", "this DAG run is not over") if active else None
 
 
 def _lies_in(text: str, folder: Path) -> bool:

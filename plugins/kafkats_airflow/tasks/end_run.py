@@ -16,9 +16,10 @@ from kafkats.clock import DAY_MS, now_ms
 from kafkats.errors import Refused, UsageError
 from kafkats_airflow import checks, deployment, settings
 from kafkats_airflow.approvals.answers import SHORTEST_DIGEST, joined
-from kafkats_airflow.failing import UNFINISHED, Ended, failures, in_our_words, unfinished
+from kafkats_airflow.approvals.stakes import PURGE, UNDO
+from kafkats_airflow.failing import UNFINISHED, Ended, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.reports import overview
+from kafkats_airflow.reports.common import close, finished
 from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, Asked, JobResult, PlanResult, PurgeResult
 from kafkats_airflow.runs import tries
@@ -28,8 +29,6 @@ from kafkats_airflow.runs.volumes import by_group
 if TYPE_CHECKING:
     from kafkats.plans.run import Run
 
-UNDO: Final = "undo"
-PURGE: Final = "purge"
 DONE: Final = {UNDO: "undone", PURGE: "purged"}
 FILES: Final = {UNDO: "undone.json", PURGE: "purge.json"}
 """The file in a RUN's folder that tells of its end."""
@@ -43,11 +42,11 @@ class Ending(TypedDict):
     plan: PlanResult
 
 
-class StageXComs(TypedDict):
-    """The XComs of the tasks that ran jobs; None for tasks that failed or were skipped."""
+class Stages(TypedDict):
+    """The results of the tasks that ran jobs (`common.finished`)."""
 
-    undo: Sequence[JobResult] | None
-    purge: Sequence[PurgeResult] | None
+    undo: Sequence[JobResult]
+    purge: Sequence[PurgeResult]
 
 
 class EndReport(Ended):
@@ -233,9 +232,9 @@ def to_purge(one: Ending) -> Arguments:
 
 @in_our_words
 @with_report
-def report(context: Context, work: Sequence[Ending] | None, stages: StageXComs) -> EndReport:
+def report(context: Context, work: Sequence[Ending] | None, stages: Stages) -> EndReport:
     """Write report.json of end_run. Fails unless every RUN is ended, or a person rejected it."""
-    from kafkats.plans.files import make_folder, write_json
+    from kafkats.plans.files import make_folder
 
     folder, params = folder_of(context), params_of(context)
     verb = params["verb"]
@@ -243,7 +242,7 @@ def report(context: Context, work: Sequence[Ending] | None, stages: StageXComs) 
     left = [run for run in runs if not (run / FILES[verb]).exists()]
     no = tries.rejected(folder)
     end = "rejected" if no else DONE[verb] if runs and not left else UNFINISHED
-    undone, purged = stages["undo"] or [], stages["purge"] or []
+    stages = finished(stages)
     content: EndReport = {
         "outcome": end,
         "failures": failures(context),
@@ -252,17 +251,11 @@ def report(context: Context, work: Sequence[Ending] | None, stages: StageXComs) 
         "verb": verb,
         "runs": [str(run) for run in runs],
         "volumes": sorted({log_dir for one in work or [] for log_dir in one["plan"]["log_dirs"]}),
-        "files": sum(one.get("files", 0) for one in (*undone, *purged)),
-        "freed_bytes": sum(one["freed_bytes"] for one in purged),
+        "files": sum(one.get("files", 0) for one in (*stages["undo"], *stages["purge"])),
+        "freed_bytes": sum(one["freed_bytes"] for one in stages["purge"]),
     }
     make_folder(folder, "the report")
-    write_json(folder / "report.json", content)
-    causes, failed = content["failures"], end == UNFINISHED
-    overview.write(
-        context, folder, end, [], failed=failed, failures=causes, about=content["volumes"]
-    )
-    if failed:
-        raise unfinished(end, content)
+    close(context, content, about=content["volumes"])
     return content
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow.sdk import XComArg
     from airflow.sdk.definitions.mappedoperator import MappedOperator
 
-NAMED: Final = SUBMITTING | {"map_index_template": "{{ task.connection }}"}
+NAMED: Final = SUBMITTING | {"map_index_template": "{{ task.about }}"}
 AFTER: Final = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
 ALWAYS: Final = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
 

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, Required, TypedDict
 from airflow.providers.common.compat.sdk import Asset, Context
 from airflow.sdk import AssetAlias
 
-from kafkats.config import parse_duration
 from kafkats.config.topics import topic_filter
+from kafkats.config.values import parse_duration
 from kafkats.counts import counted
 from kafkats.errors import UsageError
 from kafkats_airflow import checks
 from kafkats_airflow.failing import UNFINISHED, failures, in_our_words, unfinished
 from kafkats_airflow.forms.values import RunParams, params_of
-from kafkats_airflow.jobs.applications import Given
-from kafkats_airflow.reports import common, overview, unreachable
+from kafkats_airflow.jobs.applications import Given, of_groups
+from kafkats_airflow.reports import common, unreachable
 from kafkats_airflow.reports import failed as failed_reports
 from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, Asked, LookupResult, TableResult
@@ -145,7 +145,6 @@ def built(
 
     Fails when not all of `asked` were. Both are None after tasks that failed.
     """
-    from kafkats.plans.files import write_json
     from kafkats_airflow.reports import lookup as lookup_reports
 
     begin, end = interval(context)
@@ -172,13 +171,8 @@ def built(
         "report": str(folder),
     }
     causes = [*failures(context), *unreachable.causes(written, "lookup")]
-    report: Any = {**summary, "failures": causes, "tables": written}
-    common.log_remarks(report["remarks"])
-    write_json(folder / "report.json", report)
-    failed, left_out = bool(dead) or not whole, unreachable.volumes(written)
-    overview.write(context, folder, summary["outcome"], left_out, failed=failed, failures=causes)
-    if failed:
-        raise unfinished(report["outcome"], report)
+    report = {**summary, "failures": causes, "tables": written}
+    common.close(context, report, unreachable.volumes(written))
     return summary
 
 
@@ -206,12 +200,12 @@ def looking(context: Context) -> list[Arguments]:
     folder = folder_of(context)
     times = [*map(str, _times(params)), "latest", "earliest"]
     every: Given = _searching(params) | {"Times": {"times": times}}
-    asked: list[Arguments] = []
-    for group in groups_of(params):
+
+    def request(group: Group) -> Asked:
         look = {"go_on": True, "around": _AROUND_MS, "report": str(folder / group.name)}
-        request: Asked = {"log_dirs": group.log_dirs, "options": every | {"Lookup": look}}
-        asked.append({"conn_id": group.connection, "request": request})
-    return asked
+        return {"log_dirs": group.log_dirs, "options": every | {"Lookup": look}}
+
+    return of_groups(groups_of(params), request)
 
 
 @in_our_words
@@ -225,15 +219,28 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     from kafkats_airflow.reports import lookup as lookup_reports
 
     if causes := failures(context):
-        raise unfinished(UNFINISHED, failed_reports.write(context, causes))
+        raise unfinished(failed_reports.write(context, causes))
     params = params_of(context)
     starts, ends = (
         _from_tables(params) if params["source"] == "tables" else _from_rows(params, looked or [])
     )
     folder = folder_of(context)
     checks.writable(folder)
+    dead, causes = unreachable.words(looked or []), unreachable.causes(looked or [], "look")
+    left_out = unreachable.volumes(looked or [])
     if not starts:
-        return _nothing_exported(context, folder, params["topics"], looked or [])
+        report: ExportReport = {
+            "outcome": f"nothing to export{dead}",
+            "export": None,
+            "partitions": 0,
+            "report": str(folder),
+            "remarks": common.nothing(params["topics"]),
+            "failures": causes,
+            "notes": [],
+            "pictures": [],
+        }
+        common.close(context, report, left_out)  # and no file: it would read as an answer
+        return report
     made = exports.export(
         starts, ends, to=params["format"], missing=params["missing"], group=params["group"] or ""
     )
@@ -241,7 +248,7 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
     write_text(path, made.text)
     without = [note._asdict() for note in made.notes]
     summary: ExportSummary = {
-        "outcome": "exported",
+        "outcome": f"exported{dead}",
         "export": str(path),
         "format": params["format"],
         "partitions": made.partitions,
@@ -249,54 +256,14 @@ def export(context: Context, looked: Sequence[LookupResult] | None) -> ExportSum
         "without_answer": len(without),
         "remarks": _unanswered(len(without), made.partitions, params["missing"]),
     }
-    common.log_remarks(summary["remarks"])
     marks = [*starts, *(ends or ())]
     if params["source"] == "tables":
         pictures = lookup_reports.of_export_from_table(folder, _table(params), marks, _AROUND_MS)
     else:
         pictures = lookup_reports.of_export(folder, looked or [], marks)
-    report: ExportReport = {
-        **summary,
-        "failures": unreachable.causes(looked or [], "look"),
-        "notes": without,
-        "pictures": pictures,
-    }
-    _report(context, folder, report, looked or [])
+    content = {**summary, "failures": causes, "notes": without, "pictures": pictures}
+    common.close(context, content, left_out)
     return summary
-
-
-def _nothing_exported(
-    context: Context, folder: Path, topics: str, looked: Sequence[LookupResult]
-) -> ExportReport:
-    """Write the report of an export without partitions, and no file: it would read as an answer."""
-    report: ExportReport = {
-        "outcome": "nothing to export",
-        "export": None,
-        "partitions": 0,
-        "report": str(folder),
-        "remarks": common.nothing(topics),
-        "failures": unreachable.causes(looked, "look"),
-        "notes": [],
-        "pictures": [],
-    }
-    common.log_remarks(report["remarks"])
-    _report(context, folder, report, looked)
-    return report
-
-
-def _report(
-    context: Context, folder: Path, report: ExportReport, looked: Sequence[LookupResult]
-) -> None:
-    """Write report.json and overview.json. Fails if volumes could not be read."""
-    from kafkats.plans.files import write_json
-
-    dead, causes = unreachable.words(looked), report["failures"]
-    report["outcome"] += dead
-    write_json(folder / "report.json", report)
-    left_out = unreachable.volumes(looked)
-    overview.write(context, folder, report["outcome"], left_out, failed=bool(dead), failures=causes)
-    if dead:
-        raise unfinished(report["outcome"], report)
 
 
 def _from_rows(

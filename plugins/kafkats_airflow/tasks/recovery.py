@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from kafkats.errors import UsageError
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.forms.tags import TAG, chosen, deployed_dag, missing, tag_of
-from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.forms.values import params_of
 
 _SAME: Final = ("policy", "volumes", "topics", "rule", "need_approval", "dry_run", "folder")
 """Params that both DAGs have, and that the started run takes over."""
@@ -42,14 +42,9 @@ class RecoverOperator(TriggerDagRunOperator):
             raise AirflowSkipException("recover is off")
         folder = Path(context["dag"].fileloc).parent
         self.trigger_dag_id = dag_of(folder, "recover", params["policy"])
-        self.conf = conf_of(params)
+        self.conf = {name: value for name, value in params.items() if name in _SAME}
         self.trigger_run_id = f"recover__{context['dag_run'].run_id}"
         super().execute(context)
-
-
-def conf_of(params: RunParams) -> dict[str, object]:
-    """Return the conf of the run that recovers."""
-    return {name: value for name, value in params.items() if name in _SAME}
 
 
 def dag_of(folder: Path, operation: str, policy: str) -> str:

@@ -18,13 +18,13 @@ from kafkats_airflow import checks
 from kafkats_airflow.approvals.guards import beyond_guards, nothing, over_guards
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.forms.values import params_of
-from kafkats_airflow.jobs.applications import options_of, to_plan
+from kafkats_airflow.jobs.applications import of_groups, options_of, to_plan
 from kafkats_airflow.results import Answer, Arguments, Asked, PlanResult, Work
 from kafkats_airflow.runs.folders import every_run, folder_of
 from kafkats_airflow.runs.moment import moment
 from kafkats_airflow.runs.plans import planned_by
 from kafkats_airflow.runs.tries import work_of
-from kafkats_airflow.runs.volumes import groups_of
+from kafkats_airflow.runs.volumes import Group, groups_of
 
 
 @in_our_words
@@ -42,15 +42,13 @@ def planning(context: Context, operation: str) -> list[Arguments]:
         options["Split"] |= {"where": params["split"], "latest": now}
     else:
         options[operation.capitalize()]["now"] = now
-    asked: list[Arguments] = []
-    for group in groups_of(params):
-        more = options
-        if operation == "retain":
-            beyond = str(folder_of(context) / group.name / "over-guard")
-            more = options | {"Beyond": {"beyond_guard": beyond}}
-        request = to_plan(context, group, operation, more)
-        asked.append({"conn_id": group.connection, "request": request})
-    return asked
+
+    def request(group: Group) -> Asked:
+        beyond = {"beyond_guard": str(folder_of(context) / group.name / "over-guard")}
+        more = {"Beyond": beyond} if operation == "retain" else {}
+        return to_plan(context, group, operation, options | more)
+
+    return of_groups(groups_of(params), request)
 
 
 @in_our_words

@@ -32,21 +32,11 @@ Message: TypeAlias = MutableMapping[str, Any]  # ASGI's
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (
-    volumes.router,
-    runs.router,
-    run.router,
-    plan.router,
-    dag.router,
-    health.router,
-    plotting.router,
-    retention.router,
-    rolling.router,
-    offsets.router,
-    migration.router,
-    restart.router,
-    audit.router,
+_MODULES: Final = (
+    *(volumes, runs, run, plan, dag, health, plotting),
+    *(retention, rolling, offsets, migration, restart, audit),
 )
+ROUTERS: Final[tuple[APIRouter, ...]] = tuple(module.router for module in _MODULES)
 """Every router of the app."""
 POLICY: Final = "; ".join([
     "default-src 'none'",

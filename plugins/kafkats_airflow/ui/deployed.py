@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkats.config import read_policy
+from kafkats.config.reading import read_policy
 from kafkats_airflow import settings
 from kafkats_airflow.reading import runs
 from kafkats_airflow.reading.files import Unreadable, cached

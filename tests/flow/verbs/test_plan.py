@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kafkats.clock import now_ms
-from kafkats.config import Policy, read_policy
+from kafkats.config.policy import Policy
+from kafkats.config.reading import read_policy
 from kafkats.logdir.reservation import read_reservation, reservation_area, reserve
 from kafkats.plans.plan import read_plan
 from kafkats.request import PolicyContent

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import pyarrow as pa
 
-from kafkats.config import Policy
 from kafkats.config.given import Given, stored
 from kafkats.config.option import Option, Options, Size
+from kafkats.config.policy import Policy
 from kafkats.errors import CorruptPlan, exists
-from kafkats.logdir.changeset import Remove
 from kafkats.logdir.lease import Lease
+from kafkats.logdir.staging import Remove
 from kafkats.paths import TIME_INDEX, segment_file
 from kafkats.plans.missing import options_of
 from kafkats.plans.operation import Decide, Operation, Planned, Proving, Stages, always
@@ -26,7 +25,7 @@ from kafkats.plans.units import Unit
 
 
 class Prune(Options):
-    at_least: Annotated[Size, Option("Only files of this size", "--at-least")] = 1
+    at_least: Size = Option("Only files of this size", "--at-least").default(1)
 
 
 @dataclass(frozen=True)

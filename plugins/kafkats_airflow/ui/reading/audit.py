@@ -12,12 +12,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
-from kafkats_airflow.reading.files import Unreadable, listed, model, state_of
+from kafkats_airflow.reading.files import changed_ms, listed, model
 from kafkats_airflow.reading.records import Change
 from kafkats_airflow.reading.runs import Found
 from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading.beginning import starter
-from kafkats_airflow.ui.reading.plan import asks
 from kafkats_airflow.ui.reading.run import Detail, detail_of
 
 Verb: TypeAlias = Literal[
@@ -80,7 +79,7 @@ def _of_run(dag_id: str, run: Detail, ends: Mapping[tuple[str, str], str]) -> It
 
     if (question := run.question) is not None:
         who = starter(run_id, question.started).removeprefix("by ")
-        yield event(question.asked_ms, "asked", who, f"{asks(question)}?")
+        yield event(question.asked_ms, "asked", who, f"{question.asks()}?")
     if (answer := run.answer) is not None:
         yes: Verb = "approved" if answer.digests else "rejected"
         who = answer.by if answer.by != _NOBODY else "nobody in time"
@@ -116,10 +115,9 @@ def _ended(
 
 
 def _released(path: Path, like: Event) -> Iterator[Event]:
-    result, state = model(path, _Result), state_of(path)
-    if not isinstance(result, _Result) or state is None or isinstance(state, Unreadable):
+    result, at_ms = model(path, _Result), changed_ms(path)
+    if not isinstance(result, _Result) or at_ms is None:
         return
     freed = tuple(one.log_dir for one in result.released if one.outcome == "released")
     if freed:
-        at_ms = state.mtime_ns // 1_000_000
         yield like._replace(at_ms=at_ms, what="its reservation", log_dirs=freed)

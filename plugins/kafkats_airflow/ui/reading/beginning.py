@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
+from kafkats_airflow.approvals.recorded import Question
 from kafkats_airflow.runs.overview import Overview
+from kafkats_airflow.runs.progress import Live
 from kafkats_airflow.runs.started import Started
 from kafkats_airflow.ui import words
 
@@ -24,15 +26,7 @@ _HOW: Final = {
 """Airflow's type of a run -> who started it where no person is known."""
 
 
-class Telling(Protocol):
-    """A file that tells how its run began."""
-
-    @property
-    def started(self) -> Started:
-        """Return it."""
-
-
-def started_by(files: Iterable[Telling]) -> Started:
+def started_by(files: Iterable[Question | Live]) -> Started:
     """Return what the first of these files tells that tells anything."""
     return next((one.started for one in files if one.started != Started()), Started())
 

@@ -6,22 +6,19 @@ import os
 from pathlib import Path
 from typing import Final
 
-from kafkats_airflow.reading import records
+from kafkats_airflow.approvals.recorded import CanaryQuestion
 from kafkats_airflow.reading.files import Unreadable, model
-from kafkats_airflow.reading.records import CanaryQuestion
 from kafkats_airflow.reading.runs import SILENT_MS
 from kafkats_airflow.runs.folders import CANARY_QUESTION
 
 ASKS: Final = "May the other brokers follow this canary?"
-SILENCE: Final = "Reject: the other brokers wait"
-"""What counts without an answer."""
 
 
 def question_of(folder: Path) -> CanaryQuestion | Unreadable | None:
     """Return the question of a run, answered or not, None if it asks none."""
     if not os.path.lexists(f"{folder}/{CANARY_QUESTION}"):  # a Path takes long
         return None
-    return model(folder / CANARY_QUESTION, records.CanaryQuestion)
+    return model(folder / CANARY_QUESTION, CanaryQuestion)
 
 
 def of_earlier_try(asked: CanaryQuestion, report_ms: int) -> bool:

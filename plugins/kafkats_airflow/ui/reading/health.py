@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
 
@@ -19,7 +19,7 @@ from kafkats_airflow.reading.files import Unreadable, state_of
 from kafkats_airflow.reading.runs import overview_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.ui import words
-from kafkats_airflow.ui.reading.tables import table_of
+from kafkats_airflow.ui.reading.tables import made_of, table_of
 
 At: TypeAlias = Literal["before", "now"]
 SEGMENTS: Final = "segments.parquet"
@@ -109,6 +109,7 @@ def _drawn(folder: Path, at: At, names: Sequence[str], states: object) -> Drawn 
 
 def _read(folder: Path, names: Sequence[str]) -> Health | Unreadable | None:
     found: list[pa.Table] = []
+    health: Health | Unreadable | None = None
     for name in names:
         table = table_of(folder / name, COLUMNS, coded=_CODED)
         if isinstance(table, Unreadable):
@@ -116,11 +117,10 @@ def _read(folder: Path, names: Sequence[str]) -> Health | Unreadable | None:
         if table is None:
             break  # no segments, or none after the run
         found.append(table)
-        try:
-            health = health_of(_last(found))
-        except (pa.ArrowException, KeyError, TypeError, ValueError) as e:
-            return Unreadable(folder / name, f"of another version: {e}")
-    return health if found else None
+        health = made_of(folder / name, lambda: health_of(_last(found)))
+        if isinstance(health, Unreadable):
+            break
+    return health
 
 
 def _last(tables: Sequence[pa.Table]) -> pa.Table:
@@ -166,23 +166,20 @@ def _kinds() -> list[Kind]:
     """Return all values of cells."""
     first = {KINDS[kind][0]: kind for kind in reversed(CELLS) if kind in KINDS}
     light, dark = palette(list(first.values())), palette(list(first.values()), dark=True)
-    return [_kind(kind, first, light, dark) for kind in CELLS]
-
-
-def _kind(
-    kind: str, first: Mapping[str, str], light: Mapping[str, str], dark: Mapping[str, str]
-) -> Kind:
-    severity, means = KINDS.get(kind, ("", ""))
-    coloured, remedy = first.get(severity, kind), remedy_of(kind)
-    return {
-        "name": kind,
-        "severity": severity,
-        "means": means,
-        "consequence": remedy.consequence if remedy else "",
-        "step": remedy.step if remedy else "",
-        "colour": light[coloured],
-        "dark": dark[coloured],
-    }
+    kinds: list[Kind] = []
+    for kind in CELLS:
+        severity, means = KINDS.get(kind, ("", ""))
+        coloured, remedy = first.get(severity, kind), remedy_of(kind)
+        kinds.append({
+            "name": kind,
+            "severity": severity,
+            "means": means,
+            "consequence": remedy.consequence if remedy else "",
+            "step": remedy.step if remedy else "",
+            "colour": light[coloured],
+            "dark": dark[coloured],
+        })
+    return kinds
 
 
 def _whole(segments: int, partitions: int, *, sound: bool) -> str:
@@ -226,15 +223,15 @@ def findings_of(
             return None
         if table is None:
             continue
-        try:
-            found |= _findings(table)
-        except (pa.ArrowException, KeyError, TypeError, ValueError) as e:
-            return Unreadable(folder / name, f"of another version: {e}")
-    rows = [finding for base in sorted(found) for finding in found[base]]
-    said = f"{words.plural(len(found), 'segment')}, {words.plural(len(rows), 'finding')}."
-    if len(rows) > _MOST_FINDINGS:
+        rows = made_of(folder / name, partial(_findings, table))
+        if isinstance(rows, Unreadable):
+            return rows
+        found |= rows
+    findings = [finding for base in sorted(found) for finding in found[base]]
+    said = f"{words.plural(len(found), 'segment')}, {words.plural(len(findings), 'finding')}."
+    if len(findings) > _MOST_FINDINGS:
         said += f" The first {words.of_count(_MOST_FINDINGS)} are shown."
-    return {"said": said, "findings": rows[:_MOST_FINDINGS]}
+    return {"said": said, "findings": findings[:_MOST_FINDINGS]}
 
 
 def _findings(table: pa.Table) -> dict[int, list[dict[str, object]]]:

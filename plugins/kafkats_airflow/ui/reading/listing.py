@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from kafkats_airflow.reading import records
+from kafkats_airflow.approvals.recorded import CanaryQuestion, Question
 from kafkats_airflow.reading.files import Unreadable, model
-from kafkats_airflow.reading.records import Answer, CanaryQuestion, Question, Report
+from kafkats_airflow.reading.records import Answer, Report
 from kafkats_airflow.reading.runs import SILENT_MS, Found, overview_of, progress_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
 from kafkats_airflow.runs.started import Started
 from kafkats_airflow.ui.reading import canary
 from kafkats_airflow.ui.reading.beginning import of_overview, started_by
-from kafkats_airflow.ui.reading.plan import asks
 from kafkats_airflow.ui.reading.run import Over
 
 State: TypeAlias = Literal[
@@ -98,17 +97,16 @@ def sorted_by(rows: list[RunRow], sort: Sort, *, up: bool) -> list[RunRow]:
     """Return the rows in another order; `up`: the least first. Rows without the figure go last."""
     if sort == "need":
         return rows
-    if sort == "lasted":
-        known = [row for row in rows if row.lasted_ms is not None]
-        unknown = [row for row in rows if row.lasted_ms is None]
-        return sorted(known, key=lambda row: row.lasted_ms or 0, reverse=not up) + unknown
-    keys = {
+    keys: dict[str, Callable[[RunRow], Any]] = {
         "dag": lambda row: row.dag_id,
         "run": lambda row: row.started.began_ms or row.at_ms,
         "state": lambda row: list(WORDS).index(row.state),
         "when": lambda row: row.at_ms,
+        "lasted": lambda row: row.lasted_ms,
     }
-    return sorted(rows, key=keys[sort], reverse=not up)
+    known = [row for row in rows if keys[sort](row) is not None]
+    unknown = [row for row in rows if keys[sort](row) is None]
+    return sorted(known, key=keys[sort], reverse=not up) + unknown
 
 
 def needing(rows: Iterable[RunRow]) -> list[RunRow]:
@@ -142,12 +140,10 @@ def counted(rows: Iterable[RunRow]) -> dict[State, int]:
 
 
 def _row(found: Found, now_ms: int) -> RunRow:
-    folder, dag_id = found.folder, found.dag_id
-    overview, live = (
-        overview_of(folder),
-        [one for one in progress_of(folder) if isinstance(one, Live)],
-    )
-    name = next((one.run_id for one in live), folder.name)
+    overview = overview_of(found.folder)
+    live = [one for one in progress_of(found.folder) if isinstance(one, Live)]
+    name = next((one.run_id for one in live), found.folder.name)
+    row = RunRow(found.dag_id, name, "unknown", found.changed_ms, "", {})
     running = [one for one in live if one.state == "running"]
     heard = max((one.written_ms for one in running), default=0)
     told = max((one.written_ms for one in live), default=0)
@@ -155,33 +151,43 @@ def _row(found: Found, now_ms: int) -> RunRow:
         return _reported(found, overview, now_ms)
     if running:
         state: State = "silent" if now_ms - heard > SILENT_MS else "running"
-        begun = started_by(live)
-        return RunRow(dag_id, name, state, heard, "", begun.volumes, running, started=begun)
+        return _begun(row, started_by(live))._replace(state=state, at_ms=heard, live=running)
     if isinstance(overview, Unreadable):
-        why = f"{overview.path.name}: {overview.why}"
-        return RunRow(dag_id, name, "unreadable", found.changed_ms, why, {})
-    row = _without_overview(found, name, live, now_ms)
+        return _unreadable(row, overview)
+    row = _without_overview(found, row, live, now_ms)
     if row.state != "asks" and isinstance(overview, Overview):
         return _reported(found, overview, now_ms)
     return row
+
+
+def _begun(row: RunRow, started: Started, log_dirs: Iterable[str] = ()) -> RunRow:
+    """Return the row with its start and its log directories: those, else what its start names."""
+    volumes = {one: started.volumes.get(one, "") for one in log_dirs} or started.volumes
+    return row._replace(started=started, volumes=volumes)
+
+
+def _unreadable(row: RunRow, file: Unreadable) -> RunRow:
+    return row._replace(state="unreadable", said=f"{file.path.name}: {file.why}")
+
+
+def _asking(row: RunRow, asked: Question | CanaryQuestion, said: str) -> RunRow:
+    """Return the row of a run whose question waits for an answer."""
+    return row._replace(
+        state="asks",
+        at_ms=asked.asked_ms,
+        said=said,
+        until_ms=asked.until_ms,
+        silence=asked.silence(),
+    )
 
 
 def _reported(found: Found, overview: Overview, now_ms: int) -> RunRow:
     """Return the row of a run with its report, which may still ask about a canary."""
     row = _ended(found.dag_id, overview)
     asked = canary.question_of(found.folder)
-    if not isinstance(asked, CanaryQuestion):
-        return row
-    if not canary.waits(asked, overview.written_ms, now_ms):
-        return row
-    return row._replace(
-        state="asks",
-        at_ms=asked.asked_ms,
-        said=canary.ASKS,
-        until_ms=asked.until_ms,
-        silence=canary.SILENCE,
-        task_id=asked.task_id,
-    )
+    if isinstance(asked, CanaryQuestion) and canary.waits(asked, overview.written_ms, now_ms):
+        return _asking(row, asked, canary.ASKS)._replace(task_id=asked.task_id)
+    return row
 
 
 def _ended(dag_id: str, overview: Overview) -> RunRow:
@@ -191,18 +197,9 @@ def _ended(dag_id: str, overview: Overview) -> RunRow:
         state = "rejected"
     if overview.failed:
         state = "failed"
-    brokers = started.volumes
-    volumes = {one.log_dir: brokers.get(one.log_dir, "") for one in overview.volumes} or brokers
-    why = f": {_short(overview.why)}" if overview.why else ""
-    return RunRow(
-        dag_id,
-        overview.run_id,
-        state,
-        overview.written_ms,
-        f"{overview.outcome}{why}",
-        volumes,
-        started=started,
-    )
+    said = overview.outcome + (f": {_short(overview.why)}" if overview.why else "")
+    row = RunRow(dag_id, overview.run_id, state, overview.written_ms, said, {})
+    return _begun(row, started, (one.log_dir for one in overview.volumes))
 
 
 def _short(why: str) -> str:
@@ -210,53 +207,29 @@ def _short(why: str) -> str:
     return why if len(why) <= _LONGEST else f"{why[:_LONGEST].rstrip()} …"
 
 
-def _without_overview(found: Found, name: str, live: Sequence[Live], now_ms: int) -> RunRow:
-    folder, dag_id = found.folder, found.dag_id
-    question = model(folder / "question.json", records.Question)
-    answer = model(folder / "approval.json", records.Answer)
-    report = model(folder / "report.json", records.Report)
+def _without_overview(found: Found, row: RunRow, live: Sequence[Live], now_ms: int) -> RunRow:
+    question = model(found.folder / "question.json", Question)
+    answer = model(found.folder / "approval.json", Answer)
+    report = model(found.folder / "report.json", Report)
     for one in (question, answer):
         if isinstance(one, (Question, Answer)) and one.run_id:
-            name = one.run_id
+            row = row._replace(name=one.run_id)
     for bad in (question, answer, report):
         if isinstance(bad, Unreadable):
-            why = f"{bad.path.name}: {bad.why}"
-            return RunRow(dag_id, name, "unreadable", found.changed_ms, why, {})
-    asked = [question] if isinstance(question, Question) else []
-    begun = started_by([*asked, *live])
+            return _unreadable(row, bad)
+    begun = started_by([*([question] if isinstance(question, Question) else []), *live])
     if isinstance(question, Question) and answer is None and now_ms <= question.until_ms:
-        return _asking(dag_id, name, question, begun)
+        log_dirs = (one for plan in question.plans for one in plan.log_dirs)
+        return _asking(_begun(row, begun, log_dirs), question, f"{question.asks()}?")
     if isinstance(report, Report):
         state: State = "rejected" if report.outcome.startswith("rejected") else "ended"
-        return RunRow(
-            dag_id,
-            name,
-            "failed" if report.failures else state,
-            found.changed_ms,
-            ": ".join([report.outcome, *map(_short, report.failures[:1])]),
-            {one: begun.volumes.get(one, "") for one in report.volumes} or begun.volumes,
-            started=begun,
+        return _begun(row, begun, report.volumes)._replace(
+            state="failed" if report.failures else state,
+            said=": ".join([report.outcome, *map(_short, report.failures[:1])]),
         )
     if live:
         last = max(live, key=lambda one: one.written_ms)
-        failed = any(one.state == "failed" for one in live)
+        state = "failed" if any(one.state == "failed" for one in live) else "running"
         said = f"{last.task} {last.state}"
-        state = "failed" if failed else "running"
-        return RunRow(dag_id, name, state, last.written_ms, said, begun.volumes, started=begun)
-    return RunRow(dag_id, name, "unknown", found.changed_ms, "", {})
-
-
-def _asking(dag_id: str, name: str, question: Question, begun: Started) -> RunRow:
-    log_dirs = dict.fromkeys(one for plan in question.plans for one in plan.log_dirs)
-    volumes = {one: begun.volumes.get(one, "") for one in log_dirs} or begun.volumes
-    return RunRow(
-        dag_id,
-        name,
-        "asks",
-        question.asked_ms,
-        f"{asks(question)}?",
-        volumes,
-        until_ms=question.until_ms,
-        silence=question.silence(),
-        started=begun,
-    )
+        return _begun(row, begun)._replace(state=state, at_ms=last.written_ms, said=said)
+    return row

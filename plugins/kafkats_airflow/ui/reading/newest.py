@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from kafkats_airflow.failing import UNFINISHED
 from kafkats_airflow.reading.files import is_file
-from kafkats_airflow.reading.runs import Found, overview_of, runs_in
+from kafkats_airflow.reading.runs import Found, overview_of
 from kafkats_airflow.runs.overview import Overview
 
 REPORT: Final = "report.json"
@@ -19,10 +19,10 @@ _LOOKED_AT: Final = 500
 """Runs that are looked at for the file: a page waits for no more."""
 
 
-def runs_with(folder: Path, dag_ids: Iterable[str], file: str) -> list[Found]:
-    """Return the newest runs of these DAGs whose report has `file`. Raises OSError."""
+def runs_with(runs: Sequence[Found], file: str) -> list[Found]:
+    """Return the first of these runs whose report has `file`."""
     found = []
-    for one in runs_in(folder, dag_ids)[:_LOOKED_AT]:
+    for one in runs[:_LOOKED_AT]:
         if is_file(one.folder / file) and (file == REPORT or not _read_nothing(one.folder)):
             found.append(one)
             if len(found) == CHOICES:

@@ -15,7 +15,7 @@ from kafkats.lookup import exports
 from kafkats.lookup.marks import Mark, marks_in, read_marks
 from kafkats.lookup.record_scatter import CLOUDS
 from kafkats.search.answers import REASONS
-from kafkats.tables import TABLE, View, busiest, closed, read, read_manifest
+from kafkats.tables import TABLE, View, busiest, read, read_manifest
 from kafkats_airflow.reading.files import (
     LARGEST_BYTES,
     Unreadable,
@@ -26,7 +26,7 @@ from kafkats_airflow.reading.files import (
     state_of,
     too_large,
 )
-from kafkats_airflow.ui.reading.tables import MOST_BYTES, MOST_ROWS, having, table_of
+from kafkats_airflow.ui.reading.tables import MOST_BYTES, MOST_ROWS, table_of
 
 _MANIFEST: Final = "_table.json"
 _MOST_MS: Final = 7 * 86_400_000
@@ -45,6 +45,11 @@ class Source(NamedTuple):
     is_table: bool
     from_ms: int | None = None
     to_ms: int | None = None
+
+    @property
+    def file(self) -> Path:
+        """The file without which there is no answer."""
+        return self.path / _MANIFEST if self.is_table else self.path
 
 
 def sources_of(folder: Path) -> list[Source] | Unreadable | None:
@@ -71,17 +76,16 @@ def _of_table(told: object) -> Source | None:
 
 def seen_from_here(source: Source) -> bool:
     """Return whether the api-server sees a source. A table may lie where only workers see it."""
-    return is_file(source.path / _MANIFEST if source.is_table else source.path)
+    return is_file(source.file)
 
 
 def view_of(source: Source) -> View | Unreadable:
     """Return the rows that the page shows of a source."""
-    path = source.path / _MANIFEST if source.is_table else source.path
-    state = state_of(path)
+    state = state_of(source.file)
     if state is None or isinstance(state, Unreadable):
         return state or Unreadable(source.path, "the api-server does not see it")
     if source.is_table and state.size > LARGEST_BYTES:
-        return Unreadable(path, too_large(state.size, LARGEST_BYTES))
+        return Unreadable(source.file, too_large(state.size, LARGEST_BYTES))
     return _view(source, state)
 
 
@@ -126,31 +130,9 @@ def stairs_of(folder: Path, view: View, topic: str, partition: int) -> dict[str,
     """Return the steps of a partition, at most so many as a page draws: from each of `begins` until
     its end (epoch ms) the offset is given. `points` are records, as pairs of time and offset.
     """
-    begin = view.number(topic, partition)
-    cells = _cells(view, topic, partition) if begin >= 0 else view.rows.slice(0, 0)
-    times = cells["timestamp"].to_numpy()
-    offsets = cells["offset"].to_numpy()
-    changes = (np.diff(offsets) != 0) | (np.diff(times) != view.step_ms)
-    first = np.flatnonzero(np.append(True, changes))[: len(times)]
-    last = np.append(first[1:], len(times))[: len(first)] - 1
-    first, last = first[:_MOST_STEPS], last[:_MOST_STEPS]
-    points = _points(folder, topic, partition)
-    return {
-        "begins": times[first].tolist(),
-        "ends": (times[last] + view.step_ms).tolist(),
-        "offsets": offsets[first].tolist(),
-        "points": points,
-    }
-
-
-def _cells(view: View, topic: str, partition: int) -> pa.Table:
-    """Return the closed cells of a partition."""
-    import pyarrow.compute as pc
-
-    rows = view.rows
-    mine = pc.and_(having(rows["topic"], topic), pc.equal(rows["partition"], partition))
-    rows = rows.filter(mine)
-    return rows.filter(closed(rows))
+    steps = view.steps(topic, partition)._asdict()
+    shown = {name: column[:_MOST_STEPS].tolist() for name, column in steps.items()}
+    return {**shown, "points": _points(folder, topic, partition)}
 
 
 def _points(folder: Path, topic: str, partition: int) -> list[tuple[int, int]]:

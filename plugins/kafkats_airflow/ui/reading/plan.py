@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kafkats_airflow.approvals.recorded import Plan
 from kafkats_airflow.approvals.stakes import together
 from kafkats_airflow.reading.files import Unreadable, cached, json_of, listed
-from kafkats_airflow.reading.records import Plan, Question
 from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading.run import OVER, Detail
 
@@ -25,14 +25,6 @@ class Made(NamedTuple):
     options: tuple[str, ...]
     planned_ms: int | None
     applied: bool
-
-
-class Offer(NamedTuple):
-    """An answer that can be given, whether it lets something be written, and what it does."""
-
-    option: str
-    writes: bool
-    does: str
 
 
 def plans_of(run: Detail) -> list[Made]:
@@ -107,20 +99,6 @@ def standing(run: Detail, now_ms: int) -> Standing:
     if run.over:
         return "closed"
     return "waiting" if now_ms <= run.question.until_ms else "expired"
-
-
-def offers(question: Question) -> list[Offer]:
-    """Return the answers of a question, in its order."""
-    return [
-        Offer(option, bool(digests), question.does(option))
-        for option, digests in question.options.items()
-    ]
-
-
-def asks(question: Question) -> str:
-    """Return what a question asks: whether what its first answer lets happen may happen."""
-    yes = next((option for option, digests in question.options.items() if digests), "")
-    return question.does(yes) if yes else "nothing would be written"
 
 
 def refusal(run: Detail, digest: str, now_ms: int) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.errors import CorruptPlan
 from kafkats_airflow.approvals.stakes import size_now
 from kafkats_airflow.reading.files import Unreadable, is_dir, state_of
-from kafkats_airflow.ui.reading.tables import texts_in, why_too_large
+from kafkats_airflow.ui.reading.tables import having, passing, texts_in, why_too_large
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -149,7 +149,7 @@ def find(
     import pyarrow.compute as pc
 
     asked = [_has(table, word) for word in words.split()]
-    asked += [_is(table, action)] if action else []
+    asked += [having(table["action"], action)] if action else []
     found = table
     if asked:
         found = table.filter(reduce(pc.and_, asked))
@@ -168,34 +168,12 @@ def _counts(table: pa.Table) -> dict[str, int]:
     }
 
 
-def _has(table: pa.Table, word: str) -> pa.Array:
-    """Return which rows have the word: each distinct text is looked at once."""
+def _has(table: pa.Table, word: str) -> pa.ChunkedArray:
+    """Return which rows have the word."""
     import pyarrow.compute as pc
 
-    masks = []
-    for name in _WORDS:
-        column = _dictionary(table, name)
-        masks.append(
-            pc.take(pc.match_substring(column.dictionary, word, ignore_case=True), column.indices)
-        )
-    return reduce(pc.or_, masks)
-
-
-def _is(table: pa.Table, action: str) -> pa.Array:
-    import pyarrow.compute as pc
-
-    column = _dictionary(table, "action")
-    return pc.take(pc.equal(column.dictionary, action), column.indices)
-
-
-def _dictionary(table: pa.Table, name: str) -> pa.DictionaryArray:
-    import pyarrow as pa
-
-    column = table[name]
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    whole = column.combine_chunks()
-    return whole if isinstance(whole, pa.DictionaryArray) else whole.chunk(0)
+    found = partial(pc.match_substring, pattern=word, ignore_case=True)
+    return reduce(pc.or_, [passing(table[name], found) for name in _WORDS])
 
 
 def _row(item: dict[str, object], *, live: bool) -> Row:
@@ -241,26 +219,19 @@ def since(table: pa.Table) -> Since:
 
     A directory changes when a file in it is added, removed or renamed.
     """
-    keys = ["log_dir", "partition_dir"]
-    planned: Sequence[dict[str, object]] = (
-        table
-        .group_by(keys)
-        .aggregate([("directory_ctime_ns", "max")])
-        .slice(0, PARTITIONS)
-        .to_pylist()
-    )
-    seen: dict[str, bool] = {}
+    from kafkats.plans.rows import PartitionKey, grouped
+
+    found = grouped(table, PartitionKey._fields, [("directory_ctime_ns", "max")])
+    planned: Sequence[dict[str, object]] = found.slice(0, PARTITIONS).to_pylist()
+    # checkpoints of the log directory change all the time
+    planned = [one for one in planned if one["partition_dir"] != "."]
+    seen = {log_dir: is_dir(Path(log_dir)) for log_dir in {str(one["log_dir"]) for one in planned}}
     looked, changed = 0, []
     for one in planned:
-        log_dir, partition_dir = str(one["log_dir"]), str(one["partition_dir"])
-        if partition_dir == ".":  # checkpoints of the log directory change all the time
-            continue
-        if log_dir not in seen:
-            seen[log_dir] = is_dir(Path(log_dir))
-        if not seen[log_dir]:
+        if not seen[str(one["log_dir"])]:
             continue
         looked += 1
-        path = Path(log_dir, partition_dir)
+        path = Path(str(one["log_dir"]), str(one["partition_dir"]))
         try:
             ctime_ns = path.stat().st_ctime_ns
         except (OSError, ValueError):

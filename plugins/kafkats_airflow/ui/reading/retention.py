@@ -19,7 +19,7 @@ from kafkats.retention.summary import TopicRow
 from kafkats.retention.what_if import NAME as BASIS
 from kafkats.retention.what_if import policy_line, read_basis, what_if, with_limit
 from kafkats_airflow.reading.files import Unreadable, cached, json_of, model, state_of
-from kafkats_airflow.ui.reading.tables import table_of
+from kafkats_airflow.ui.reading.tables import made_of, table_of
 
 BOARD: Final = "board.json"
 VERDICTS: Final = "retention.parquet"
@@ -99,7 +99,7 @@ def pins_of(board: Board) -> list[Pin]:
 
 def timeline_of(folder: Path, board: Board, topic: str) -> Timeline | Unreadable | None:
     """Return the segments of a topic as the run decided on them."""
-    verdicts = _verdicts(folder, topic)
+    verdicts = _rows(folder / VERDICTS, RETENTION, topic)
     if not isinstance(verdicts, pa.Table):
         return verdicts
     return _timeline(verdicts, board.now_ms, topic, board.lines.get(topic))
@@ -115,11 +115,12 @@ def tried(
     basis = cached(folder / BASIS, _parse_basis)
     if not isinstance(basis, dict):
         return basis
-    verdicts, segments = _verdicts(folder, topic), _segments(folder, topic)
-    for table in (verdicts, segments):
-        if not isinstance(table, pa.Table):
-            return table
-    assert isinstance(verdicts, pa.Table) and isinstance(segments, pa.Table)
+    verdicts = _rows(folder / VERDICTS, RETENTION, topic)
+    if not isinstance(verdicts, pa.Table):
+        return verdicts
+    segments = _rows(folder / "segments.parquet", SEGMENTS, topic)
+    if not isinstance(segments, pa.Table):
+        return segments
     policy, options = read_basis(basis)
     found = what_if(segments, verdicts, policy, options, topic, retention_ms)
     line_ms = None if retention_ms < 0 else board.now_ms - retention_ms
@@ -187,28 +188,19 @@ def _parse_basis(path: Path) -> dict[str, object]:
     return content
 
 
-def _verdicts(folder: Path, topic: str) -> pa.Table | Unreadable | None:
-    return _of_topic(folder / VERDICTS, tuple(RETENTION.names), topic, state_of(folder / VERDICTS))
-
-
-def _segments(folder: Path, topic: str) -> pa.Table | Unreadable | None:
-    path = folder / "segments.parquet"
-    return _of_topic(path, tuple(SEGMENTS.names), topic, state_of(path))
+def _rows(path: Path, schema: pa.Schema, topic: str) -> pa.Table | Unreadable | None:
+    return _of_topic(path, schema, topic, state_of(path))
 
 
 @lru_cache(maxsize=8)
 def _of_topic(
-    path: Path, columns: tuple[str, ...], topic: str, state: object
+    path: Path, schema: pa.Schema, topic: str, state: object
 ) -> pa.Table | Unreadable | None:
     """Return the rows of a topic; a file that changes has another `state`, and is read again."""
-    mine = table_of(path, columns, only={"topic": topic})
+    mine = table_of(path, schema.names, only={"topic": topic})
     if not isinstance(mine, pa.Table):
         return mine
-    schema = RETENTION if "deletes" in columns else SEGMENTS
-    try:
-        return mine.select(schema.names).cast(schema)
-    except (pa.ArrowException, KeyError) as e:
-        return Unreadable(path, f"of another version: {e}")
+    return made_of(path, lambda: mine.select(schema.names).cast(schema))
 
 
 def _timeline(verdicts: pa.Table, now_ms: int, topic: str, line_ms: int | None) -> Timeline:

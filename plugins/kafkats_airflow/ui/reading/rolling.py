@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from kafkats.rolling.by_topic import TOPIC_DAYS, TopicRow, UnreadRow
 from kafkats_airflow.reading.files import Unreadable, model, state_of
-from kafkats_airflow.ui.reading.tables import table_of
+from kafkats_airflow.ui.reading.tables import made_of, table_of
 
 SIMULATION: Final = "simulation.json"
 _DAYS: Final = "simulation-days.parquet"
@@ -54,16 +54,15 @@ def _sums(path: Path, state: object) -> pa.Table | Unreadable | None:
     table = table_of(path, TOPIC_DAYS.names)
     if not isinstance(table, pa.Table):
         return table
-    try:
-        table = table.select(TOPIC_DAYS.names).cast(TOPIC_DAYS)
-        sums = table.group_by("day_ms").aggregate([("segments", "sum"), ("simulated", "sum")])
-        whole = pa.Table.from_arrays(
-            [
-                pa.repeat(ALL, sums.num_rows),
-                *(sums[name] for name in ("day_ms", "segments_sum", "simulated_sum")),
-            ],
-            schema=TOPIC_DAYS,
-        )
-        return pa.concat_tables([table, whole]).sort_by("day_ms")
-    except (pa.ArrowException, KeyError) as e:
-        return Unreadable(path, f"of another version: {e}")
+    return made_of(path, lambda: _with_all(table))
+
+
+def _with_all(table: pa.Table) -> pa.Table:
+    table = table.select(TOPIC_DAYS.names).cast(TOPIC_DAYS)
+    sums = table.group_by("day_ms").aggregate([("segments", "sum"), ("simulated", "sum")])
+    columns = [
+        pa.repeat(ALL, sums.num_rows),
+        *(sums[name] for name in ("day_ms", "segments_sum", "simulated_sum")),
+    ]
+    whole = pa.Table.from_arrays(columns, schema=TOPIC_DAYS)
+    return pa.concat_tables([table, whole]).sort_by("day_ms")

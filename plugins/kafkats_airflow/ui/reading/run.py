@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from kafkats_airflow.reading import records
+from kafkats_airflow.approvals.recorded import CanaryQuestion, Question
 from kafkats_airflow.reading.files import Unreadable, model
-from kafkats_airflow.reading.records import Answer, CanaryQuestion, Change, Question, Report
+from kafkats_airflow.reading.records import Answer, Change, Report, changes_of
 from kafkats_airflow.reading.runs import SILENT_MS, overview_of, progress_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
@@ -133,8 +133,9 @@ def _failure(line: str) -> Failure:
     return Failure(task, why) if why and task.isidentifier() else Failure("", line)
 
 
-def known_to(run: Detail, dag_id: str, over: Over) -> Detail:
-    """Return the run with what Airflow says of it, asked only for a run whose question is open."""
+def known_to(folder: Path, dag_id: str, over: Over) -> Detail:
+    """Return the run of a folder with what Airflow says of it, asked only for an open question."""
+    run = detail_of(folder)
     open_plan = run.question is not None and run.question.run_id and run.answer is None
     open_canary = run.canary is not None and run.canary.answered_ms is None
     if not (open_plan or open_canary):
@@ -145,11 +146,11 @@ def known_to(run: Detail, dag_id: str, over: Over) -> Detail:
 def detail_of(folder: Path) -> Detail:
     """Read the folder of a run. What cannot be read is listed, and left out."""
     overview = overview_of(folder)
-    report = model(folder / "report.json", records.Report)
-    question = model(folder / "question.json", records.Question)
-    answer = model(folder / "approval.json", records.Answer)
+    report = model(folder / "report.json", Report)
+    question = model(folder / "question.json", Question)
+    answer = model(folder / "approval.json", Answer)
     asked = canary.question_of(folder)
-    live, changes = progress_of(folder), records.changes_of(folder)
+    live, changes = progress_of(folder), changes_of(folder)
     every = (overview, report, question, answer, asked, *live, *changes)
     return Detail(
         folder=folder,
@@ -210,13 +211,12 @@ def _stages(run: Detail, now_ms: int) -> list[Stage]:
     by_stage: dict[str, list[Live]] = {}
     for one in run.live:
         by_stage.setdefault(STAGES.get(one.job, one.job), []).append(one)
+    jobs = [_of_jobs(name, live, now_ms) for name, live in by_stage.items()]
     if run.report is not None and run.report.of:  # end_run: RUNs are ended, nothing is planned
-        jobs = [_of_jobs(name, live, now_ms) for name, live in by_stage.items()]
         return [_approval(run, now_ms), *jobs, _report(run)]
     looks_up = "Look up" in by_stage or (run.report is not None and not run.report.plans)
     if looks_up and not run.changes and run.question is None and "Plan" not in by_stage:
-        more = [_of_jobs(name, live, now_ms) for name, live in by_stage.items()]
-        return [*more, _report(run)]
+        return [*jobs, _report(run)]
     return [
         _plan(run, by_stage.get("Plan", []), now_ms),
         _approval(run, now_ms),
@@ -265,20 +265,21 @@ def _approval(run: Detail, now_ms: int) -> Stage:
         state: State = "done" if answer.digests else "rejected"
         return Stage("Approval", state, answer.answered_ms, f"{answer.option}, {by}")
     if question is not None:
-        if run.over:
-            return Stage("Approval", "rejected", question.asked_ms, OVER)
-        if now_ms > question.until_ms:
-            return Stage("Approval", "rejected", question.until_ms, "nobody answered in time")
-        return Stage(
-            "Approval",
-            "waiting",
-            question.asked_ms,
-            "waits for a person",
-            question.until_ms,
-            silence=question.silence(),
+        return _asked(
+            run, Stage("Approval", "waiting", None, "waits for a person"), question, now_ms
         )
     state = "not needed" if run.report is not None else "not begun"
     return Stage("Approval", state, None, "")
+
+
+def _asked(run: Detail, stage: Stage, asked: Question | CanaryQuestion, now_ms: int) -> Stage:
+    """Return the stage of a question without an answer."""
+    if run.over:
+        return stage._replace(state="rejected", at_ms=asked.asked_ms, said=OVER, task_id="")
+    if now_ms > asked.until_ms:
+        late = "nobody answered in time"
+        return stage._replace(state="rejected", at_ms=asked.until_ms, said=late, task_id="")
+    return stage._replace(at_ms=asked.asked_ms, until_ms=asked.until_ms, silence=asked.silence())
 
 
 def _apply(run: Detail, live: Sequence[Live], now_ms: int) -> Stage:
@@ -337,26 +338,14 @@ def _of_earlier_try(run: Detail) -> bool:
 
 def _canary(run: Detail, asked: CanaryQuestion, now_ms: int) -> Stage:
     """Return the stage of the question about the canary, which follows the report."""
-    name, report_ms = "Canary", run.overview.written_ms if run.overview else 0
-    if canary.of_earlier_try(asked, report_ms):
-        return Stage(name, "not begun", None, "the question of an earlier try does not count")
+    if canary.of_earlier_try(asked, run.overview.written_ms if run.overview else 0):
+        return Stage("Canary", "not begun", None, "the question of an earlier try does not count")
     if asked.answered_ms is not None:
         by = f"by {asked.by}" if asked.by else "nobody answered in time"
         state: State = "rejected" if asked.option == "Reject" else "done"
-        return Stage(name, state, asked.answered_ms, f"{asked.option}, {by}")
-    if run.over:
-        return Stage(name, "rejected", asked.asked_ms, OVER)
-    if now_ms > asked.until_ms:
-        return Stage(name, "rejected", asked.until_ms, "nobody answered in time")
-    return Stage(
-        name,
-        "waiting",
-        asked.asked_ms,
-        canary.ASKS,
-        asked.until_ms,
-        silence=canary.SILENCE,
-        task_id=asked.task_id,
-    )
+        return Stage("Canary", state, asked.answered_ms, f"{asked.option}, {by}")
+    stage = Stage("Canary", "waiting", None, canary.ASKS, task_id=asked.task_id)
+    return _asked(run, stage, asked, now_ms)
 
 
 def _undo(run: Detail, now_ms: int) -> Stage:

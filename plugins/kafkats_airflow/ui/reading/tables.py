@@ -7,15 +7,17 @@ are unpacked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafkats_airflow.reading.files import Unreadable, state_of, too_large
+
+T = TypeVar("T")
 
 MOST_ROWS: Final = 5_000_000
 """A table with more rows is not read: the api-server has to answer others, too."""
@@ -91,11 +93,24 @@ def table_of(
         return Unreadable(path, f"half-written or corrupt: {str(e)[:200]}")
 
 
+def made_of(path: Path, make: Callable[[], T]) -> T | Unreadable:
+    """Return what is made of the table of a file, or that it is of another version."""
+    try:
+        return make()
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as e:
+        return Unreadable(path, f"of another version: {e}")
+
+
 def having(column: pa.ChunkedArray, text: str) -> pa.ChunkedArray:
     """Return which values of a column are this text. Dictionaries are not unpacked for it."""
+    return passing(column, lambda texts: pc.equal(texts, text))
+
+
+def passing(column: pa.ChunkedArray, test: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:
+    """Return which values of a column pass a test. Of a dictionary each text is tested once."""
     if not pa.types.is_dictionary(column.type):
-        return pc.equal(column, text)
-    chunks = [pc.equal(one.indices, pc.index(one.dictionary, text)) for one in column.chunks]
+        return test(column)
+    chunks = [pc.take(test(one.dictionary), one.indices) for one in column.chunks]
     return pa.chunked_array(chunks, pa.bool_())
 
 

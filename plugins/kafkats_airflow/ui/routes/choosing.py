@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from starlette.responses import RedirectResponse
 
 from kafkats_airflow.reading import runs
-from kafkats_airflow.reading.files import Unreadable, model, state_of
+from kafkats_airflow.reading.files import Unreadable, changed_ms, model
 from kafkats_airflow.reading.records import Report
 from kafkats_airflow.reading.runs import Found
 from kafkats_airflow.runs.overview import Overview
@@ -27,7 +27,8 @@ _NO_REPORT = "This run has no such report."
 
 class Page(NamedTuple):
     """A page about one run. `path` shows it, `file` is what such a run has, `none` what is said
-    where no run has it. `operations`: only runs of their DAGs, None for those of all.
+    where no run has it. `operations`: only runs of their DAGs, None for those of all. `kept`: files
+    without which it has nothing to show (a glob), if not `file`.
     """
 
     title: str
@@ -37,13 +38,17 @@ class Page(NamedTuple):
     file: str
     none: str
     operations: frozenset[str] | None = None
+    kept: str = ""
 
-    def found_by(self, person: Person) -> list[Found]:
-        """Return the runs that have this page, the newest first. Raises OSError."""
+    def found_by(self, person: Person) -> tuple[list[Found], str]:
+        """Return the runs that have this page, the newest first, and why their folder cannot be
+        listed, or "".
+        """
         ids = person.dag_ids
         if self.operations is not None:
             ids &= dags.deployed().having(self.operations)
-        return runs_with(deployed.folder(), ids, self.file)
+        found, unseen = deployed.runs_of(ids)
+        return runs_with(found, self.file), unseen
 
 
 def add(
@@ -64,28 +69,16 @@ def add(
 
 
 def add_newest(router: APIRouter, page: Page) -> None:
-    """Add the way to the newest run that has this page."""
+    """Add the way to the newest run that has this page, or the page that says that none has."""
 
     @router.get(f"/{page.here}")
     def newest(request: Request, readable: Readable) -> Response:
-        return _newest(request, readable, page)
-
-
-def _newest(request: Request, person: Person, page: Page) -> Response:
-    """Lead to the newest run that has this page, or say that none has."""
-    unseen = ""
-    try:
-        found = page.found_by(person)
-    except OSError as e:
-        found, unseen = [], (e.strerror or str(e)).lower()
-    if found:
+        found, unseen = page.found_by(readable)
+        if not found:
+            return _missing(request, page, page.none, unseen=unseen)
         theme, one = request.query_params.get("theme"), found[0]
         to = rendering.link(page.path, dag_id=one.dag_id, run_id=one.folder.name, theme=theme)
         return RedirectResponse(to)
-    folder = str(deployed.folder())
-    return rendering.page(
-        request, "no_report.html", title=page.title, said=page.none, unseen=unseen, folder=folder
-    )
 
 
 def about(
@@ -102,41 +95,36 @@ def about(
     """
     found = None if run.folder is None else read(run.folder)
     if run.folder is None or found is None:
-        return _missing(request, page, None)
+        return _missing(request, page, _NO_REPORT, status=404)
     if isinstance(found, Unreadable):
-        return _missing(request, page, found)
+        return _missing(request, page, _unread(found))
     given: dict[str, object] = {
         "title": page.title,
         "here": page.here,
         "run": run,
-        "written_ms": written_ms(run.folder / page.file),
+        "written_ms": changed_ms(run.folder / page.file),
         "log_dirs": log_dirs_of(run.folder),
         "begun": begun_of(run.folder),
-        "choices": [(one, begun_of(one.folder)) for one in _choices(person, page)],
+        "choices": [(one, begun_of(one.folder)) for one in page.found_by(person)[0]],
     }
     more = given | dict(shown(run.folder, found))
     return rendering.page(request, page.template, status=200, **more)
 
 
-def _missing(request: Request, page: Page, found: Unreadable | None) -> Response:
-    """Say that a run has no such report, or why it cannot be read."""
+def _missing(
+    request: Request, page: Page, said: str, *, status: int = 200, unseen: str = ""
+) -> Response:
+    """Say why there is no such report to show."""
     return rendering.page(
         request,
         "no_report.html",
-        status=404 if found is None else 200,
+        status=status,
         title=page.title,
         here=page.here,
-        said=_said(found),
-        unseen="",
-        folder="",
+        said=said,
+        unseen=unseen,
+        folder=str(deployed.folder()),
     )
-
-
-def _choices(person: Person, page: Page) -> list[Found]:
-    try:
-        return page.found_by(person)
-    except OSError:
-        return []
 
 
 class Begun(NamedTuple):
@@ -183,19 +171,9 @@ def given(run: Run, read: Callable[[Path], T | Unreadable | None]) -> T:
     if found is None:
         raise HTTPException(404, _NO_REPORT)
     if isinstance(found, Unreadable):
-        raise HTTPException(422, _said(found))
+        raise HTTPException(422, _unread(found))
     return found
 
 
-def written_ms(path: Path) -> int | None:
-    """Return when a file was written, None where there is none."""
-    state = state_of(path)
-    if state is None or isinstance(state, Unreadable):
-        return None
-    return state.mtime_ns // 1_000_000
-
-
-def _said(found: Unreadable | None) -> str:
-    if found is None:
-        return _NO_REPORT
+def _unread(found: Unreadable) -> str:
     return f"{found.path.name} of this run cannot be read: {found.why}."

@@ -8,7 +8,7 @@ from typing import Final
 from fastapi import APIRouter, Response
 from starlette.responses import JSONResponse
 
-from kafkats_airflow.reading.files import Unreadable
+from kafkats_airflow.reading.files import Unreadable, changed_ms
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import migration
 from kafkats_airflow.ui.routes import choosing
@@ -30,7 +30,7 @@ def _shown(folder: Path, report: migration.Report) -> dict[str, object]:
     points = migration.points_of(folder, report)
     return {
         "seen": points[-1].bytes if isinstance(points, list) and points else after,
-        "written_ms": choosing.written_ms(folder / "report.json"),
+        "written_ms": changed_ms(folder / "report.json"),
         "report": report,
         "after": after,
         "total": sum(after),

@@ -30,6 +30,7 @@ PAGE: Final = choosing.Page(
     none="No run has a report on offsets by time yet. A DAG with the tag kafkats:table or"
     " kafkats:export writes one.",
     operations=frozenset({"table", "export"}),
+    kept="*/clouds.parquet",
 )
 Name = Annotated[str, Query(max_length=1000)]
 Instant = Annotated[int, Query(ge=-(2**63), le=2**63 - 1)]
@@ -48,13 +49,13 @@ def partitions(run: Asked, source: Name = "") -> Response:
     """Return the partitions of a source, and the time that it covers."""
     one = _source(run, source)
     view = _view(one)
-    times = view.rows["timestamp"]
-    begin, end = (times.to_numpy().min(), times.to_numpy().max()) if len(times) else (None, None)
+    times = view.rows["timestamp"].to_numpy()
+    ends = (int(times.min()), int(times.max()) + view.step_ms) if len(times) else (None, None)
     return JSONResponse({
         "partitions": offsets.partitions_of(view),
         "step_ms": view.step_ms,
-        "from_ms": None if begin is None else int(begin),
-        "to_ms": None if end is None else int(end) + view.step_ms,
+        "from_ms": ends[0],
+        "to_ms": ends[1],
     })
 
 

@@ -15,7 +15,7 @@ from kafkats_airflow.ui import dags, deployed, rendering
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import plan as reading
 from kafkats_airflow.ui.reading import plan_rows
-from kafkats_airflow.ui.reading.run import detail_of, known_to
+from kafkats_airflow.ui.reading.run import known_to
 
 router = APIRouter()
 
@@ -35,7 +35,7 @@ def page(
     """Show the plans of a run, or say that it has no folder that is seen from here."""
     if run.folder is None:
         return rendering.page(request, "no_run.html", title=run.run_id, run=run)
-    detail, now_ms = known_to(detail_of(run.folder), run.dag_id, dags.over), clock.now_ms()
+    detail, now_ms = known_to(run.folder, run.dag_id, dags.over), clock.now_ms()
     plans = reading.plans_of(detail)
     chosen = next((one for one in plans if one.plan.digest.startswith(digest)), None)
     table = plan_rows.table_of(chosen.folder) if chosen and chosen.folder else None
@@ -55,7 +55,6 @@ def page(
         begun=detail.started,
         volumes=detail.volumes,
         brokers=deployed.listed().volumes,
-        asks=reading.asks(detail.question) if detail.question else "",
         run=run,
         run_id=detail.run_id or run.run_id,
         detail=detail,
@@ -66,7 +65,6 @@ def page(
         since=since,
         unreadable=bad,
         standing=reading.standing(detail, now_ms),
-        offers=reading.offers(detail.question) if detail.question else [],
         find=find,
         action=action,
         start=start,
@@ -79,7 +77,7 @@ def question(run: Asked, digest: Annotated[str, Query(max_length=64)] = "") -> d
     """Return the question about this digest if it waits for an answer. 409 if it does not."""
     if run.folder is None:
         raise HTTPException(404, "The folder of this run is not seen from here.")
-    detail = known_to(detail_of(run.folder), run.dag_id, dags.over)
+    detail = known_to(run.folder, run.dag_id, dags.over)
     if why := reading.refusal(detail, digest, clock.now_ms()):
         raise HTTPException(409, why)
     assert detail.question is not None

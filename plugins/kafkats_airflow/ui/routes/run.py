@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
@@ -11,25 +11,13 @@ from kafkats_airflow.ui import dags, deployed, rendering
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import ending, next_steps
 from kafkats_airflow.ui.reading import run as reading
+from kafkats_airflow.ui.routes import health, migration, offsets, restart, retention, rolling
 
 router = APIRouter()
 
 
-class Report(NamedTuple):
-    """A page about one run, and the files without which it has nothing to show (a glob)."""
-
-    path: str
-    name: str
-    file: str
-
-
-REPORTS: Final = (
-    Report("health", "Index health", "segments.parquet"),
-    Report("run-retention", "Retention", "board.json"),
-    Report("run-rolling", "Rolling", "simulation.json"),
-    Report("run-offsets", "Offsets by time", "*/clouds.parquet"),
-    Report("run-migration", "Migration", "census.parquet"),
-    Report("run-restart", "Restart", "recovery.parquet"),
+REPORTS: Final = tuple(
+    one.PAGE for one in (health, retention, rolling, offsets, migration, restart)
 )
 """The pages to which that of a run leads."""
 
@@ -39,7 +27,7 @@ def page(request: Request, run: Asked) -> Response:
     """Show one run, or say that it has no folder that is seen from here."""
     if run.folder is None:
         return rendering.page(request, "no_run.html", title=run.run_id, run=run)
-    detail = reading.known_to(reading.detail_of(run.folder), run.dag_id, dags.over)
+    detail = reading.known_to(run.folder, run.dag_id, dags.over)
     now_ms = clock.now_ms()
     stages = reading.stages_of(detail, now_ms)
     known = dags.deployed()
@@ -63,5 +51,5 @@ def page(request: Request, run: Asked) -> Response:
         failed=any(one.name == "Report" and one.state == "failed" for one in stages),
         blocked=sum(one.totals.blocked for one in plans),
         lasted_ms=reading.lasted_ms(detail),
-        reports=[one for one in REPORTS if any(run.folder.glob(one.file))],
+        reports=[one for one in REPORTS if any(run.folder.glob(one.kept or one.file))],
     )

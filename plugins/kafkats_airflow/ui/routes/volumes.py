@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -105,31 +106,22 @@ def _sorted(rows: list[volumes.Row], sort: Sort) -> list[volumes.Row]:
         return sorted(rows, key=lambda row: row.log_dir)
     if sort == "age":
         return sorted(rows, key=lambda row: row.mentioned.written_ms if row.mentioned else -1)
-    return sorted(rows, key=lambda row: _figure(row, sort), reverse=True)
+    return sorted(rows, key=lambda row: _figures(row).get(sort, -1), reverse=True)
 
 
-def _figure(row: volumes.Row, sort: Sort) -> int:
-    if sort == "undo":
-        return row.undo_bytes()
-    if sort == "bytes":
-        found = row.seen.volume.bytes if row.seen else None
-        return -1 if found is None else found
-    deleted = row.reclaimable.volume.reclaimable if row.reclaimable else None
-    if deleted is None:
-        return -1
-    return deleted.now_bytes if sort == "reclaimable" else deleted.pinned_bytes
+def _figures(row: volumes.Row) -> dict[str, int]:
+    """Return the figures of a log directory that are known, in bytes."""
+    found = {"undo": row.undo_bytes()}
+    if row.seen and row.seen.volume.bytes is not None:
+        found["bytes"] = row.seen.volume.bytes
+    if deleted := row.reclaimable and row.reclaimable.volume.reclaimable:
+        found |= {"reclaimable": deleted.now_bytes, "pinned": deleted.pinned_bytes}
+    return found
 
 
-def _sums(rows: list[volumes.Row]) -> dict[str, int]:
+def _sums(rows: list[volumes.Row]) -> Counter[str]:
     """Return the totals over all log directories, in bytes."""
-    deleted = [
-        row.reclaimable.volume.reclaimable
-        for row in rows
-        if row.reclaimable and row.reclaimable.volume.reclaimable
-    ]
-    return {
-        "bytes": sum((row.seen.volume.bytes or 0) for row in rows if row.seen),
-        "reclaimable": sum(one.now_bytes for one in deleted),
-        "pinned": sum(one.pinned_bytes for one in deleted),
-        "undo": sum(row.undo_bytes() for row in rows),
-    }
+    sums = Counter(bytes=0, reclaimable=0, pinned=0)
+    for row in rows:
+        sums.update(_figures(row))
+    return sums

@@ -1,0 +1,130 @@
+"""The files of questions in a run's folder: the models that write them and read them again.
+
+question.json           the plans that each answer lets be applied, who answers, until when
+canary-question.json    whether the other brokers may follow a canary, and the answer
+
+Fields of later versions are ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
+
+from kafkats_airflow.approvals.stakes import Stake, together
+from kafkats_airflow.runs.started import Started
+
+
+class Record(BaseModel):
+    """A small JSON file of a run's folder, or a part of one."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def content(self) -> dict[str, Any]:
+        """Return the JSON object to write: the fields that were given."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+class Totals(Record):
+    """The totals of a plan that every operation has. Those that only some have are kept, too."""
+
+    model_config = ConfigDict(extra="allow")
+
+    files: NonNegativeInt
+    blocked: NonNegativeInt = 0
+    segments: NonNegativeInt = 0
+    partitions: NonNegativeInt = 0
+    read_bytes: NonNegativeInt = 0
+    write_bytes: NonNegativeInt = 0
+    freed_bytes: NonNegativeInt | None = None
+    cut_bytes: NonNegativeInt = 0
+    dropped_bytes: NonNegativeInt = 0
+
+
+class Plan(Record):
+    """A plan as report.json and question.json name it; report.json has the first three, and
+    `on_disk`. `operation` and `on_disk` are those of stakes.Stake.
+    """
+
+    plan: str
+    digest: str
+    totals: Totals
+    log_dirs: list[str] = []
+    operation: str = ""
+    on_disk: NonNegativeInt | None = None
+
+    def stake(self) -> Stake:
+        """Return what applying it is about."""
+        return Stake(self.plan, self.operation, self.totals.model_dump(), self.on_disk)
+
+
+class User(Record):
+    """A person who may answer."""
+
+    id: str
+    name: str = ""
+
+
+class Question(Record):
+    """question.json. `options` are the digests that each answer allows, `default` is the answer
+    that counts without one.
+
+    `digest` is that of the only plan, or of all digests together; earlier versions have none. Only
+    those in `assigned` may answer; if it is empty, everybody who may edit the DAG's runs. `told`
+    are the notifiers that were called.
+    """
+
+    options: dict[str, list[str]]
+    plans: list[Plan] = []
+    asked_ms: NonNegativeInt
+    until_ms: NonNegativeInt
+    dag_id: str = ""
+    run_id: str = ""
+    digest: str = ""
+    default: str = ""
+    assigned: list[User] = []
+    told: list[str] = []
+    task_id: str = ""
+    started: Started = Started()
+
+    def allowed(self, option: str) -> list[Plan]:
+        """Return the plans that an answer lets be applied."""
+        digests = self.options.get(option, [])
+        plans = [one for one in self.plans if one.digest in digests]
+        return plans or (self.plans if digests else [])  # the digests of RUNs name no plan
+
+    def does(self, option: str) -> str:
+        """Return what follows an answer."""
+        plans = self.allowed(option)
+        unknown = bool(self.options.get(option)) and not plans
+        done = together([plan.stake() for plan in plans])
+        return done or ("the plan is applied" if unknown else "nothing is written")
+
+    def asks(self) -> str:
+        """Return what is asked: whether what the first answer lets happen may happen."""
+        yes = next((option for option, digests in self.options.items() if digests), "")
+        return self.does(yes) if yes else "nothing would be written"
+
+    def silence(self) -> str:
+        """Return what counts without an answer, "" where an earlier version did not tell."""
+        return f"{self.default}: {self.does(self.default)}" if self.default else ""
+
+
+class CanaryQuestion(Record):
+    """canary-question.json: whether the other brokers may follow, asked until when. `answered_ms`
+    None: nobody has answered. `by` is "" where nobody answered in time. Earlier versions wrote no
+    `task_id`, and no answer.
+    """
+
+    digest: str = ""
+    asked_ms: NonNegativeInt
+    until_ms: NonNegativeInt
+    task_id: str = ""
+    answered_ms: NonNegativeInt | None = None
+    option: str = ""
+    by: str = ""
+
+    def silence(self) -> str:
+        """Return what counts without an answer."""
+        return "Reject: the other brokers wait"
