@@ -38,7 +38,7 @@ from kafkats_airflow import checks
 from kafkats_airflow.failing import UNFINISHED, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.forms.wording import in_form
-from kafkats_airflow.reports import common, overview, unreachable
+from kafkats_airflow.reports import common, holes, overview, unreachable
 from kafkats_airflow.reports.common import Plans
 from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, PurgeResult, Work
@@ -200,11 +200,12 @@ def _remarks(segments: pa.Table, params: RunParams, plans: Plans, operation: str
 
 
 def _verdicts(folder: Path, plans: Plans) -> pa.Table:
-    """Write and return the verdicts of the plans."""
+    """Write and return the verdicts of the plans, with bytes on the disk."""
     from kafkats.plans.facts import write_table
     from kafkats.retention.plan import RETENTION
 
     verdicts = common.rows_of((Path(p["plan"]) / "retention.parquet" for p in plans), RETENTION)
+    verdicts = holes.without(verdicts, overview.holes_of(plans))
     write_table(folder / "retention.parquet", verdicts)
     return verdicts
 
