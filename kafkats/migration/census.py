@@ -68,7 +68,7 @@ _FLAGS: Final = (
     "producer_batches",
     "delete_horizon_batches",
 )
-_CONVERTED: Final = (
+CONVERTED: Final = (
     "bytes",
     "fetch_0_1_converted",
     "fetch_0_1_beside",
@@ -257,7 +257,7 @@ def zero_copy(census: pa.Table) -> list[Row]:
     """
     topics: dict[tuple[str, str], dict[str, int]] = {}
     for (log_dir, topic, _, _), segment in _segments(_where_at_least(census, "magic", 0)).items():
-        counts = topics.setdefault((log_dir, topic), dict.fromkeys(_CONVERTED, 0))
+        counts = topics.setdefault((log_dir, topic), dict.fromkeys(CONVERTED, 0))
         counts["bytes"] += sum(segment.sizes)
         counts["zstd_bytes"] += segment.zstd
         for name, magic in (("fetch_0_1", 0), ("fetch_2_3", 1)):

@@ -167,7 +167,7 @@ def _next(start: BrokerStart) -> Iterator[str]:
     log_dirs = " ".join(shlex.quote(root.log_dir) for root in start.roots)
     if start.outcome == "stops":
         yield f"{_NEXT}mend what stops the broker, and predict again"
-    elif any(one.log_bytes for p in start.partitions for one in p.recovered):
+    elif any(one.log_bytes for p in start.partitions if not _lacks(p) for one in p.recovered):
         if any(p.cut_bytes > sum(_zeros(p)) for p in start.partitions):
             yield "A recovery by kafkats keeps what it cuts until purge, the broker's keeps nothing"
         yield f"{_NEXT}kafkats plan recover {log_dirs} -o PLAN, or start the broker"
@@ -180,6 +180,11 @@ def _next(start: BrokerStart) -> Iterator[str]:
             f"{_NEXT}kafkats help preflight explains each line; start the broker only if what it"
             " loses may be lost"
         )
+
+
+def _lacks(one: PartitionStart) -> bool:
+    """Return whether records are missing, so that no plan changes the partition unasked."""
+    return any(finding.kind == "missing-records" for finding in one.findings)
 
 
 def _own(start: BrokerStart, root: RootStart) -> Sequence[PartitionStart]:

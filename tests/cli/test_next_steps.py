@@ -119,6 +119,21 @@ def test_the_step_after_a_kill_makes_the_directory_sound(
     assert (code, "next: " in out) == (0, False)
 
 
+def test_a_partition_that_a_plan_leaves_alone_does_not_lead_to_that_plan_again(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The recovery point is above the log's end: records that were flushed are missing."""
+    torn(root)
+    (root / paths.CLEAN_SHUTDOWN).unlink()
+    recover = f"next: kafkats plan recover {root} -o PLAN"
+    assert recover in run(capsys, "preflight", root, "--kafka", "4.3")[1]
+    assert run(capsys, "plan", "recover", root, "-o", tmp_path / "plan")[0] == 1
+    assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 1
+    code, out, _ = run(capsys, "preflight", root, "--kafka", "4.3")
+    assert (code, recover in out) == (1, False)
+    assert "next: kafkats help preflight explains each line" in out
+
+
 def steps_after(**summary: Any) -> list[str]:
     header: dict[str, Any] = {"operation": summary.pop("operation", "rebuild")}
     items = pa.table({"log_dir": ["/data/a"], "action": ["update"]})
