@@ -73,7 +73,7 @@ def test_what_cannot_be_searched_fails_unless_the_request_goes_on(
         ({"Times": {"times": ["0"]}, "Lookup": {"margin": 5}}, "--margin is for --how safe"),
         ({"Times": {"times": ["0"]}, "Lookup": {"around": 5}}, "--around goes with"),
         ({"Times": {"times": ["0"]}, "Logs": {"logs": ["/l"]}}, "--logs goes with a TABLE"),
-        (interval(Path("/t"), Lookup={"rule": "0.8"}), "--generation: a table has the exact"),
+        (interval(Path("/t"), Lookup={"rule": "0.8"}), "--kafka: a table has the exact"),
         (interval(Path("/t"), Lookup={"depth": "deep"}), "--depth deep is for --at"),
         (interval(Path("/t"), Dialect={"dialect": "enriched"}), "--dialect is for --at"),
     ],
