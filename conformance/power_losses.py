@@ -160,7 +160,7 @@ def _names_a_loss(root: Path, one: Damaged, plan: Planned) -> bool:
 
 def _plan(root: Path, one: Damaged, *, like_kafka: bool) -> Planned:
     accept = ("offsets",) if like_kafka else ()
-    options = RecoverOptions("last-offset", "*", like_kafka, accept)
+    options = RecoverOptions(like_kafka=like_kafka, accept_loss=accept)
     policy = Policy.model_validate({"defaults": {"index.interval.bytes": one.interval}})
     return look_and_plan(LogStages(LocalExecutor(1)), list(list_units([root])), policy, options)
 

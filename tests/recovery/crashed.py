@@ -43,7 +43,11 @@ def plan_of(
     rules = (r for r in RULES.values() if r.for_brokers)
     rule = next(r.name for r in rules if r.first_offset == of.first_offset_rule())
     options = RecoverOptions(
-        rule, "*", like_kafka, ("offsets",) if accept else (), str(copies or ""), mend_magic
+        rule,
+        like_kafka=like_kafka,
+        accept_loss=("offsets",) if accept else (),
+        copy_readable=str(copies or ""),
+        mend_magic=mend_magic,
     )
     stages = LogStages(LocalExecutor(1))
     policy = policy_of(of, cleanup)

@@ -91,7 +91,7 @@ def judged(of: Scene) -> Judged:
     """Verify, predict the start of the newest release, and plan."""
     rows = verified(of.root, policy=of.policy).to_pylist()
     broker = predict_start(LocalExecutor(1), [of.root], "4.3", interval=of.interval)
-    options = RecoverOptions("last-offset", "*", False, ())
+    options = RecoverOptions()
     units = list(list_units([of.root]))
     planned = look_and_plan(LogStages(LocalExecutor(1)), units, of.policy, options)
     return Judged([f for row in rows for f in row["findings"]], broker, planned)

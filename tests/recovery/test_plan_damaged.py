@@ -59,7 +59,7 @@ def started(root: Path, version: str, interval: int) -> PartitionStart:
 
 def planned_of(root: Path, interval: int, *, accept: bool = True) -> Planned:
     policy = Policy.model_validate({"topics": {"p": {"index.interval.bytes": interval}}})
-    options = RecoverOptions("last-offset", "*", True, ("offsets",) if accept else ())
+    options = RecoverOptions(like_kafka=True, accept_loss=("offsets",) if accept else ())
     return look_and_plan(LogStages(LocalExecutor(1)), list(list_units([root])), policy, options)
 
 
