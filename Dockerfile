@@ -24,19 +24,17 @@ RUN python3.11 -m venv .venv \
 COPY --chown=airflow:kafka pyproject.toml hatch_build.py README.md LICENSE ./
 COPY --chown=airflow:kafka kafkats kafkats
 COPY --chown=airflow:kafka pyspark_kafkats pyspark_kafkats
-RUN .venv/bin/uv pip install --quiet --no-cache --python .venv/bin/python --no-build-isolation --no-deps .
 COPY --chown=airflow:kafka spark_jobs spark_jobs
 COPY --chown=airflow:kafka dags dags
 COPY --chown=airflow:kafka plugins plugins
+RUN .venv/bin/uv pip install --quiet --no-cache --python .venv/bin/python --no-build-isolation --no-deps .
 
 ENV PATH=/opt/kafkats/.venv/bin:$PATH \
     PYTHONPATH= \
     PYSPARK_PYTHON=/opt/kafkats/.venv/bin/python \
     NUMBA_CACHE_DIR=/opt/kafkats/.numba \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/kafkats/dags \
-    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/kafkats/plugins \
-    AIRFLOW__CORE__LOAD_EXAMPLES=False \
-    KAFKATS_SPARK_JOBS=/opt/kafkats/spark_jobs
+    AIRFLOW__CORE__LOAD_EXAMPLES=False
 
 # The base image's entry point takes every command for an Airflow command; ours are complete commands.
 ENTRYPOINT []

@@ -174,16 +174,6 @@ class ReservationMade(Fields):
         }
 
 
-class Approved(Fields):
-    """The answer that let the work begin, as its record had it (kafkats.plans.approval)."""
-
-    option: str
-    digests: list[str]
-    by: str
-    why: str
-    answered_ms: int
-
-
 class Rate(Fields):
     """The progress of a stage: units and bytes that are done."""
 
@@ -238,7 +228,7 @@ class Result(Fields):
     unreachable: list[Unreachable] = []
     remarks: list[str] = []
     rates: dict[str, Rate] = {}
-    approval: Approved | None = None
+    approval: Approval | None = None
     parts: dict[str, list[Part]] = {}
     error: Failure | None = None
 
@@ -261,11 +251,6 @@ class Result(Fields):
     def end_with(self, exit_code: int) -> None:
         """Note how a part of the work ended; the largest exit code counts."""
         self.ended = _ENDS[max(exit_code, self.exit_code)]
-
-    def note_approval(self, answer: Approval | None) -> None:
-        """Note the answer that let the work begin; None: it needed none."""
-        if answer is not None:
-            self.approval = Approved.model_validate(asdict(answer))
 
     def leave_out(self, log_dir: str, error: KafkatsError) -> None:
         """Note a log directory that is left out."""

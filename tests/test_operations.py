@@ -27,7 +27,8 @@ NEW: Final = ROOT / "tests" / "project" / "new_operation"
 PRODUCT: Final = ("kafkats", "pyspark_kafkats", "spark_jobs", "plugins", "dags")
 PARSED: Final = """
 import json
-from prune_time_indexes import dag
+from kafkats_airflow.dags import kafkats_dags
+dag = kafkats_dags()["prune_time_indexes"]
 params = {name: dag.params.get_param(name).dump()["value"] for name in dag.params}
 print(json.dumps([sorted(dag.task_ids), params]))
 """
@@ -62,7 +63,7 @@ def product(tmp_path: Path) -> Path:
     room.mkdir()
     (room / "__init__.py").touch()
     shutil.copy(NEW / "operation.py", room)
-    shutil.copy(NEW / "prune_time_indexes.py", to / "dags")
+    shutil.copy(NEW / "prune_time_indexes.py", to / "plugins" / "kafkats_airflow" / "dags")
     registry = to / "kafkats" / "operations.py"
     text = registry.read_text()
     (line,) = (line for line in text.splitlines() if line.endswith(" as REBUILD"))
@@ -74,7 +75,7 @@ def product(tmp_path: Path) -> Path:
 
 def ran(product: Path, *words: object, code: int = 0, env: dict[str, str] | None = None) -> str:
     """Run Python in the copy. Return the last line that it prints."""
-    paths = [product, product / "plugins", product / "dags"]
+    paths = [product, product / "plugins"]
     given = (env or os.environ) | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
     command = [sys.executable, *map(str, words)]
     end = subprocess.run(command, cwd=product, env=given, capture_output=True, text=True)

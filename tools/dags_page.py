@@ -1,4 +1,4 @@
-"""Makes docs/DAGs.md from the docstrings of dags/ and the forms of the DAGs. With --check only compares.
+"""Makes docs/DAGs.md from the docstrings of kafkats_airflow.dags and the forms of the DAGs. With --check only compares.
 
 python tools/dags_page.py [--check]
 """
@@ -26,7 +26,7 @@ HEAD = """\
 # The DAGs
 
 For operators who deploy, trigger and supervise the DAGs: settings, permissions, and a runbook with
-the params of each DAG. The runbooks are made from the docstrings of `dags/` by `tools/dags_page.py`;
+the params of each DAG. The runbooks are made from the docstrings of `kafkats_airflow.dags` by `tools/dags_page.py`;
 change those, then run `scripts/lint --fix`.
 
 ## Settings of a deployment
@@ -51,7 +51,7 @@ value.
 | `KAFKATS_POOL` | `default_pool` | the pool of every task that submits to Spark. Its slots limit how many run at once; an open question takes none. Create it first: `airflow pools set NAME SLOTS TEXT` |
 | `KAFKATS_APPROVERS` |  | who approves, such as `alice,bob`; see below |
 | `KAFKATS_UNDO_DAYS_FLOOR` | `7` | with approvers: the smallest allowed `undo_days` |
-| `KAFKATS_SPARK_JOBS` | `spark_jobs/` beside `plugins/` | folder of the scripts that are submitted to Spark; the image sets it |
+| `KAFKATS_SPARK_JOBS` | those of the package | folder of the scripts that are submitted to Spark, if workers do not see the package at the same path |
 
 After a job's time limit its JVM, its driver and their Python processes are killed. Clear the task
 to continue with the rest.
@@ -109,7 +109,13 @@ or the DAGs, or change Airflow's connections and database. Values that tasks pas
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([HEAD, *(section(path) for path in sorted((ROOT / "dags").glob("*.py")))])
+    return "\n".join([
+        HEAD,
+        *(
+            section(path)
+            for path in sorted((ROOT / "plugins/kafkats_airflow/dags").glob("[!_]*.py"))
+        ),
+    ])
 
 
 def section(path: Path) -> str:
@@ -119,13 +125,12 @@ def section(path: Path) -> str:
     calls = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "dags.dag"
     ]
-    dag = next(call for call in calls if call.func.id == "DAG")
+    [dag] = calls
     given = {keyword.arg: keyword.value for keyword in dag.keywords}
-    facts = f"DAG `{ast.literal_eval(dag.args[0])}`, schedule `{ast.unparse(given['schedule'])}`, `dags/{path.name}`"
-    shared = next(call for call in calls if call.func.id == "dag_of")
-    form = ast.literal_eval(shared.args[1])
+    facts = f"DAG `{ast.literal_eval(dag.args[0])}`, schedule `{ast.unparse(given['schedule'])}`, `{path.relative_to(ROOT)}`"
+    form = ast.literal_eval(dag.args[1])
     rows = [row(name, box) for name, box in boxes(form_of(form)).items()]
     return "\n".join([
         prose,
@@ -149,7 +154,8 @@ def row(name: str, box: Box) -> str:
 
 def main() -> int:
     return write_or_compare(
-        {PAGE: page()}, "docs/DAGs.md is not what dags/ and its forms say: run scripts/lint --fix"
+        {PAGE: page()},
+        "docs/DAGs.md is not what the DAGs and their forms say: run scripts/lint --fix",
     )
 
 

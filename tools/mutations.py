@@ -95,15 +95,16 @@ def _become_pytest(tree: Path, tests: list[str], output: int) -> None:
         sys.stdout = sys.stderr = os.fdopen(1, "w", closefd=False)
         os.chdir(tree)
         os.environ |= {
-            "PYTHONPATH": f"{tree}:{tree / 'model'}",
+            "PYTHONPATH": f"{tree}:{tree / 'model'}:{tree / 'plugins'}",
             "KAFKATS_STEADY": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         sys.dont_write_bytecode = True
-        left_out = {ROOT, ROOT / "model"}
+        left_out = {ROOT, ROOT / "model", ROOT / "plugins"}
         sys.path[:] = [
             str(tree),
             str(tree / "model"),
+            str(tree / "plugins"),
             *(path for path in sys.path if Path(path) not in left_out),
         ]
         sys.argv = ["pytest"]

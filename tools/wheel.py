@@ -31,15 +31,36 @@ spark.stop()
 assert rows, "no records"
 print(rows, "records")
 """
+DAG_FILE: Final = """
+from kafkats_airflow.dags import kafkats_dags
+kafkats_dags()
+kafkats_dags("rebuild_time_indexes", prefix="west_", params={"policy": "/etc/kafkats/west.yaml"})
+"""
+"""Of somebody who has an Airflow: one set of DAGs, and one DAG for another policy."""
+BUNDLES: Final = """[
+    {"name": "dags-folder", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {}},
+    {"name": "kafkats", "classpath": "kafkats_airflow.bundle.KafkatsDagBundle", "kwargs": {}}
+]"""
 DAGS: Final = """
 from airflow.utils.db import initdb
 initdb()
-from airflow.configuration import conf
+from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.dag_processing.dagbag import BundleDagBag
-folder = conf.get("core", "dags_folder")
-bag = BundleDagBag(dag_folder=folder, bundle_path=folder, bundle_name="dags-folder")
-assert not bag.import_errors, bag.import_errors
-print(len(bag.dags), "DAGs")
+from airflow import plugins_manager
+from airflow.providers_manager import ProvidersManager
+from kafkats_airflow import shipped
+
+found = {}
+for bundle in DagBundlesManager().get_all_dag_bundles():
+    bag = BundleDagBag(dag_folder=bundle.path, bundle_path=bundle.path, bundle_name=bundle.name)
+    assert not bag.import_errors, bag.import_errors
+    found[bundle.name] = {*bag.dags}
+assert found["dags-folder"] == found["kafkats"] | {"west_rebuild_time_indexes"}, found
+plugins, errors = plugins_manager._get_plugins()
+assert not errors and [one.name for one in plugins].count("kafkats") == 1, errors
+assert "kafkats" in ProvidersManager().providers
+assert (shipped.JOBS / "plan.py").is_file(), shipped.JOBS
+print(len(found["kafkats"]), "DAGs, and the plugin;", shipped.JOBS)
 """
 
 
@@ -52,7 +73,8 @@ SCRIPT: Final = """\
 
 def run(*words: object, cwd: Path = Path("/"), code: int = 0, **environment: str) -> str:
     """The last line that a command prints. Ends with its errors when it does not exit with `code`."""
-    keep = {k: v for k, v in os.environ.items() if k not in {"VIRTUAL_ENV", "PYTHONPATH"}}
+    ours = ("AIRFLOW_", "KAFKATS_", "VIRTUAL_ENV", "PYTHONPATH")
+    keep = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     command = [str(word) for word in words]
     ended = subprocess.run(
         command, env=keep | environment, cwd=cwd, capture_output=True, text=True, check=False
@@ -124,10 +146,14 @@ def try_out(wheel: Path, extra: str, *, folder: Path, logs: Path, constraints: P
     if extra:
         results.append(run(bin_ / "python", "-c", COUNT, logs, PYSPARK_PYTHON=str(bin_ / "python")))
     if extra == "[airflow]":
-        places = {"DAGS_FOLDER": "dags", "PLUGINS_FOLDER": "plugins"}
-        told = {f"AIRFLOW__CORE__{key}": str(ROOT / value) for key, value in places.items()}
-        told |= {"AIRFLOW_HOME": str(folder / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
-        results.append(run(bin_ / "python", "-c", DAGS, PYTHONPATH=str(ROOT / "plugins"), **told))
+        (dags := folder / "airflow" / "dags").mkdir(parents=True)
+        (dags / "ours.py").write_text(DAG_FILE)
+        told = {"AIRFLOW_HOME": str(dags.parent), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+        told["AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"] = BUNDLES
+        said, _, jobs = run(bin_ / "python", "-c", DAGS, **told).partition("; ")
+        results.append(said)
+        submit = (bin_ / "spark-submit", "--master", "local[1]", f"{jobs}/verify.py", logs)
+        run(*submit, PYSPARK_PYTHON=str(bin_ / "python"))
     return f"kafkats{extra}: {'; '.join(results)} ({time.monotonic() - began:.0f} s)"
 
 

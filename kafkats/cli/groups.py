@@ -132,9 +132,8 @@ def diff(
 
     if begins is not None and until is not None and begins >= until:
         raise UsageError("--from must be before --until")
-    one, other = (
-        read(path, from_ms=_before(begins, margin or 0), to_ms=until) for path in (first, second)
-    )
+    from_ms = None if begins is None else begins - (margin or 0)
+    one, other = (read(path, from_ms=from_ms, to_ms=until) for path in (first, second))
     if one.step_ms != other.step_ms:
         raise UsageError(
             f"the tables have different steps ({one.step_ms} ms, {other.step_ms} ms): build both"
@@ -168,10 +167,6 @@ def diff(
     ]
     say_summary(summary, sentences)
     return int(any(total[name] for name in ("only_first", "only_second", "unreadable")))
-
-
-def _before(time_ms: int | None, margin: int) -> int | None:
-    return None if time_ms is None else time_ms - margin
 
 
 def _of_topics(rows: pa.Table, glob: str) -> pa.Table:

@@ -93,12 +93,18 @@ def formats_sentence(summary: Mapping[str, Any]) -> str:
 
 def problem_sentences(problems: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the first of the problems."""
-    sentences = []
-    for p in problems[:20]:
-        start = "" if p["base_offset"] < 0 else f" from offset {p['base_offset']}"
-        where = f"{Path(p['log_dir'], p['partition_dir'])}{start}"
-        sentences.append(f"{p['problem']}: {where}: {p['reason']}")
-    return sentences + ([f"and {len(problems) - 20} more"] if len(problems) > 20 else [])
+    return _first([
+        f"{p['problem']}: {Path(p['log_dir'], p['partition_dir'])}"
+        + ("" if p["base_offset"] < 0 else f" from offset {p['base_offset']}")
+        + f": {p['reason']}"
+        for p in problems
+    ])
+
+
+def _first(sentences: Sequence[str], most: int = 20, what: str = "") -> list[str]:
+    """Return the first of many sentences, and how many more there are."""
+    more = len(sentences) - most
+    return [*sentences[:most], *([f"and {more} more{what}"] if more > 0 else [])]
 
 
 def _looked_at(summary: Mapping[str, Any]) -> str:
@@ -112,12 +118,11 @@ def _looked_at(summary: Mapping[str, Any]) -> str:
 def unread_sentences(segments: pa.Table) -> list[str]:
     from kafkats.plans.facts import all_findings
 
-    unread = [f for f in all_findings(segments) if f["kind"] == "unreadable"]
-    sentences = [
+    return _first([
         f"not read: {Path(f['log_dir'], f['partition_dir'], f['file'])}: {f['reason']}"
-        for f in unread[:20]
-    ]
-    return sentences + ([f"and {len(unread) - 20} more"] if len(unread) > 20 else [])
+        for f in all_findings(segments)
+        if f["kind"] == "unreadable"
+    ])
 
 
 def plan_sentences(made: Plan, folder: Path, room: Sequence[Room] = ()) -> list[str]:
@@ -216,8 +221,7 @@ def export_sentences(made: Export, output: Path | None) -> list[str]:
         f" {words.get(n.wrote, f'offset {n.wrote}')}"
         for n in made.notes
     ]
-    more = [f"and {len(notes) - _NOTES} more without an answer"] if len(notes) > _NOTES else []
-    return first + notes[:_NOTES] + more
+    return first + _first(notes, _NOTES, " without an answer")
 
 
 def certificate_sentences(certified: Certified | None) -> list[str]:

@@ -11,7 +11,7 @@ can work.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -113,6 +113,11 @@ Millis = Annotated[int, Field(ge=0, le=LONG_MAX), DIGITS]
 SomeMillis = Annotated[int, Field(ge=1, le=LONG_MAX), DIGITS]
 
 
+def unset(description: str) -> Any:
+    """Return a field that is None unless it is given."""
+    return Field(None, description=description)
+
+
 class TopicSettings(BaseModel):
     """The settings given for a topic; None means not given.
 
@@ -127,89 +132,70 @@ class TopicSettings(BaseModel):
         json_schema_extra={"title": "Settings of topics"},
     )
 
-    cleanup_policy: Policies | None = Field(
-        None, description="delete, compact or both; nothing is deleted without delete."
+    cleanup_policy: Policies | None = unset(
+        "delete, compact or both; nothing is deleted without delete."
     )
-    retention_ms: Annotated[int, Field(ge=-1, le=LONG_MAX), DIGITS] | None = Field(
-        None, description="Delete segments older than this; -1 never."
+    retention_ms: Annotated[int, Field(ge=-1, le=LONG_MAX), DIGITS] | None = unset(
+        "Delete segments older than this; -1 never."
     )
-    retention_bytes: Annotated[int, Field(ge=LONG_MIN, le=LONG_MAX), DIGITS] | None = Field(
-        None,
-        description="Delete the oldest segments as long as the rest of the partition has at"
-        " least this size; negative never.",
+    retention_bytes: Annotated[int, Field(ge=LONG_MIN, le=LONG_MAX), DIGITS] | None = unset(
+        "Delete the oldest segments as long as the rest of the partition has at"
+        " least this size; negative never."
     )
-    segment_bytes: Annotated[int, Field(ge=14, le=INT_MAX), DIGITS] | None = Field(
-        None, description="Roll before a segment would be larger."
+    segment_bytes: Annotated[int, Field(ge=14, le=INT_MAX), DIGITS] | None = unset(
+        "Roll before a segment would be larger."
     )
-    segment_ms: SomeMillis | None = Field(
-        None, description="Roll a segment once its records span this time."
+    segment_ms: SomeMillis | None = unset("Roll a segment once its records span this time.")
+    segment_jitter_ms: Millis | None = unset("Roll up to this much earlier, at random.")
+    segment_index_bytes: Annotated[int, Field(ge=4, le=INT_MAX), DIGITS] | None = unset(
+        "Maximum size of each index file."
     )
-    segment_jitter_ms: Millis | None = Field(
-        None, description="Roll up to this much earlier, at random."
+    index_interval_bytes: Annotated[int, Field(ge=0, le=INT_MAX), DIGITS] | None = unset(
+        "Bytes of log between two index entries."
     )
-    segment_index_bytes: Annotated[int, Field(ge=4, le=INT_MAX), DIGITS] | None = Field(
-        None, description="Maximum size of each index file."
+    message_timestamp_type: TimestampType | None = unset(
+        "Timestamps are the producer's (CreateTime) or the broker's (LogAppendTime)."
     )
-    index_interval_bytes: Annotated[int, Field(ge=0, le=INT_MAX), DIGITS] | None = Field(
-        None, description="Bytes of log between two index entries."
+    message_timestamp_before_max_ms: Millis | None = unset(
+        "How far in the past a CreateTime may lie (3.6 and later)."
     )
-    message_timestamp_type: TimestampType | None = Field(
-        None,
-        description="Timestamps are the producer's (CreateTime) or the broker's (LogAppendTime).",
+    message_timestamp_after_max_ms: Millis | None = unset(
+        "How far in the future a CreateTime may lie (3.6 and later)."
     )
-    message_timestamp_before_max_ms: Millis | None = Field(
-        None, description="How far in the past a CreateTime may lie (3.6 and later)."
+    message_timestamp_difference_max_ms: Millis | None = unset(
+        "How far from the broker's clock a CreateTime may lie (0.10.0 to 3.9)."
     )
-    message_timestamp_after_max_ms: Millis | None = Field(
-        None, description="How far in the future a CreateTime may lie (3.6 and later)."
+    file_delete_delay_ms: Millis | None = unset(
+        "How long a broker keeps .deleted files on the disk."
     )
-    message_timestamp_difference_max_ms: Millis | None = Field(
-        None, description="How far from the broker's clock a CreateTime may lie (0.10.0 to 3.9)."
+    delete_retention_ms: Millis | None = unset("How long compaction keeps tombstones.")
+    max_compaction_lag_ms: SomeMillis | None = unset(
+        "A compacted topic rolls after this time, if segment.ms is longer (2.3 and later)."
     )
-    file_delete_delay_ms: Millis | None = Field(
-        None, description="How long a broker keeps .deleted files on the disk."
+    remote_storage_enable: Boolean | None = unset(
+        "Tiered storage. If true, nothing is deleted: a segment may not be uploaded yet."
     )
-    delete_retention_ms: Millis | None = Field(
-        None, description="How long compaction keeps tombstones."
+    message_format_version: Release | None = unset("A magic (0, 1, 2) or a release such as 0.10.2.")
+    compression_type: CompressionType | None = unset(
+        "The topic's codec; producer keeps that of each batch."
     )
-    max_compaction_lag_ms: SomeMillis | None = Field(
-        None,
-        description="A compacted topic rolls after this time, if segment.ms is longer (2.3"
-        " and later).",
+    kafkats_legal_hold: Boolean | None = unset(
+        "If true, nothing of the topic is deleted, whatever the retention limits are."
     )
-    remote_storage_enable: Boolean | None = Field(
-        None,
-        description="Tiered storage. If true, nothing is deleted: a segment may not be"
-        " uploaded yet.",
+    kafkats_guard_max_share: Share | None = unset(
+        "One run deletes at most this share of a partition's bytes, 0 to 1."
     )
-    message_format_version: Release | None = Field(
-        None, description="A magic (0, 1, 2) or a release such as 0.10.2."
+    kafkats_guard_max_bytes: Size | None = unset(
+        "One run deletes at most this much of a partition, as a number or such as 500GiB."
     )
-    compression_type: CompressionType | None = Field(
-        None, description="The topic's codec; producer keeps that of each batch."
-    )
-    kafkats_legal_hold: Boolean | None = Field(
-        None,
-        description="If true, nothing of the topic is deleted, whatever the retention limits are.",
-    )
-    kafkats_guard_max_share: Share | None = Field(
-        None, description="One run deletes at most this share of a partition's bytes, 0 to 1."
-    )
-    kafkats_guard_max_bytes: Size | None = Field(
-        None,
-        description="One run deletes at most this much of a partition, as a number or such"
-        " as 500GiB.",
-    )
-    kafkats_implausible_timestamps: Bogus | None = Field(
-        None,
-        description="What retention uses instead of an impossible timestamp: report uses it and"
+    kafkats_implausible_timestamps: Bogus | None = unset(
+        "What retention uses instead of an impossible timestamp: report uses it and"
         " reports it; ignore takes the largest plausible index entry, mtime the file's mtime,"
-        " clamp the timestamp in the unit it seems to be in.",
+        " clamp the timestamp in the unit it seems to be in."
     )
-    kafkats_keep_segments: Annotated[int, Field(ge=1, le=INT_MAX), DIGITS] | None = Field(
-        None,
-        description="Keep at least this many segments of each partition. A given value overrides"
-        " --last-segment; without one, --last-segment keeps none.",
+    kafkats_keep_segments: Annotated[int, Field(ge=1, le=INT_MAX), DIGITS] | None = unset(
+        "Keep at least this many segments of each partition. A given value overrides"
+        " --last-segment; without one, --last-segment keeps none."
     )
 
     @model_validator(mode="before")

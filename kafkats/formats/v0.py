@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafkats.compression import compress
 from kafkats.formats import message_set
@@ -36,16 +36,6 @@ from kafkats.primitives import Buffer, view
 MAGIC: Final = 0
 
 
-class MessageHeader(NamedTuple):
-    """The fields before the key."""
-
-    offset: int
-    size: int
-    crc: int
-    magic: int
-    attributes: int
-
-
 HEADER: Final = struct.Struct(
     ">"
     "q"  # offset
@@ -54,6 +44,7 @@ HEADER: Final = struct.Struct(
     "b"  # magic
     "B"  # attributes
 )
+"""The fields before the key."""
 assert HEADER.size == message_set.KEY_AT[MAGIC] == 18
 
 
@@ -63,10 +54,8 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
     Raises CorruptBatch for an offset out of range.
     """
     check_offsets(frame)
-    header = MessageHeader._make(HEADER.unpack_from(view(buf), frame.position))
-    return message_set.batch_of(
-        frame, header.offset, header.crc, header.attributes, TimestampType.NONE, NO_TIMESTAMP
-    )
+    offset, _, crc, _, attributes = HEADER.unpack_from(view(buf), frame.position)
+    return message_set.batch_of(frame, offset, crc, attributes, TimestampType.NONE, NO_TIMESTAMP)
 
 
 def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:

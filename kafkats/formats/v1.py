@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafkats.compression import compress
 from kafkats.errors import BadInput, CorruptBatch
@@ -49,17 +49,6 @@ MIN_FRAME_BYTES: Final = 34
 """12 bytes of offset and size, and 22 of a message with null key and null value."""
 
 
-class MessageHeader(NamedTuple):
-    """The fields before the key."""
-
-    offset: int
-    size: int
-    crc: int
-    magic: int
-    attributes: int
-    timestamp: int
-
-
 HEADER: Final = struct.Struct(
     ">"
     "q"  # offset
@@ -69,6 +58,7 @@ HEADER: Final = struct.Struct(
     "B"  # attributes
     "q"  # timestamp
 )
+"""The fields before the key."""
 assert HEADER.size == message_set.KEY_AT[MAGIC] == 26
 
 
@@ -83,12 +73,10 @@ def decode_batch(buf: Buffer, frame: Frame) -> Batch:
             position=frame.position,
         )
     check_offsets(frame)
-    header = MessageHeader._make(HEADER.unpack_from(view(buf), frame.position))
-    appended = header.attributes & LOG_APPEND_TIME_BIT
+    offset, _, crc, _, attributes, timestamp = HEADER.unpack_from(view(buf), frame.position)
+    appended = attributes & LOG_APPEND_TIME_BIT
     kind = TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME
-    return message_set.batch_of(
-        frame, header.offset, header.crc, header.attributes, kind, header.timestamp
-    )
+    return message_set.batch_of(frame, offset, crc, attributes, kind, timestamp)
 
 
 def _absolute_offsets(offsets: list[int], wrapper_offset: int) -> list[int]:

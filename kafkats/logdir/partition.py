@@ -34,7 +34,10 @@ _OTHERS: Final = frozenset(name + end for name in PARTITION_FILES for end in (""
 
 
 class FileFacts(NamedTuple):
-    """The result of `lstat` for one regular file. Times are in ns since the epoch."""
+    """The result of `lstat` for one regular file. Times are in ns since the epoch.
+
+    `hole` are the bytes of its size that have no block on the disk.
+    """
 
     name: str
     size: int
@@ -44,6 +47,7 @@ class FileFacts(NamedTuple):
     mode: int
     uid: int
     gid: int
+    hole: int
 
 
 class SegmentFiles(NamedTuple):
@@ -185,6 +189,7 @@ def file_facts(name: str, st: os.stat_result) -> FileFacts:
         st.st_mode,
         st.st_uid,
         st.st_gid,
+        max(st.st_size - 512 * st.st_blocks, 0),
     )
 
 

@@ -6,14 +6,13 @@ They need matplotlib (the extra `plot`), which is imported only when a picture i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.clock import DAY_MS
+from kafkats.clock import DAY_MS, utc_text
 from kafkats.counts import counted
 from kafkats.lookup.marks import Mark
 from kafkats.lookup.record_scatter import LATE, Cloud
@@ -37,7 +36,6 @@ _NAMED: Final = 6
 _FEW_OFFSETS: Final = 4
 """A panel shows at least so many offsets, or its ticks would be fractions."""
 _NONE: Final = np.empty(0, np.int64)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_MS: Final = -62_135_596_800_000
 _LATEST_MS: Final = 253_402_300_799_000
 """The years 1 to 9999, the range of a calendar."""
@@ -219,7 +217,7 @@ def plot_calendar(
         day, rest = divmod(at - first, DAY_MS)
         if 0 <= day < len(days):
             axes.plot([rest / HOUR_MS], [day + 0.5], "o", color="black", fillstyle="none")
-    names = [f"{_moment(first + n * DAY_MS):%Y-%m-%d}" for n in range(len(days))]
+    names = [f"{_day(first + n * DAY_MS)}" for n in range(len(days))]
     axes.set_yticks(np.arange(len(days)) + 0.5, names, fontsize=7)
     axes.set_xticks(range(0, 25, 3), [f"{hour:02}:00" for hour in range(0, 25, 3)], fontsize=7)
     axes.set_xlim(0, 24)
@@ -238,12 +236,12 @@ def _shown_of(manifest: Manifest, first: int, days: int) -> str:
     if not manifest.covered:
         return "the table has no hour"
     begin, end = manifest.covered[0][0], manifest.covered[-1][1] - 1
-    whole = f"the table begins on {_moment(begin):%Y-%m-%d} and ends on {_moment(end):%Y-%m-%d}"
-    return f"{whole}; shown: {counted(days, 'day')} from {_moment(first):%Y-%m-%d} on"
+    whole = f"the table begins on {_day(begin)} and ends on {_day(end)}"
+    return f"{whole}; shown: {counted(days, 'day')} from {_day(first)} on"
 
 
-def _moment(ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=min(max(ms, _EARLIEST_MS), _LATEST_MS))
+def _day(ms: int) -> str:
+    return utc_text(min(max(ms, _EARLIEST_MS), _LATEST_MS))[:10]
 
 
 def _moments(times: Ints) -> NDArray[np.datetime64]:

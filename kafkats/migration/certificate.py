@@ -16,16 +16,15 @@ from typing import Any, Final, TypedDict, TypeGuard
 import pyarrow as pa
 
 from kafkats import __version__
-from kafkats.errors import CorruptPlan, UsageError, is_file, storage
+from kafkats.errors import CorruptPlan, UsageError
 from kafkats.logdir.strict_json import Json
 from kafkats.plans.columns import schema_of
-from kafkats.plans.facts import read_table, write_table
-from kafkats.plans.files import make_folder, read_json, write_json
-from kafkats.plans.plan import digest_of
+from kafkats.plans.facts import write_table
+from kafkats.plans.files import write_json
+from kafkats.plans.plan import FORMAT, digest_of, make_sealed, read_sealed
 from kafkats.plans.rows import ByMagic, KeyRow, LocatedFinding
 from kafkats.text import Flag
 
-FORMAT: Final = 1
 MAGICS: Final = range(3)
 
 
@@ -167,10 +166,7 @@ def write_certificate(certificate: Certificate, folder: Path, *, at: str) -> Non
     """
     if not certificate.certified:
         raise UsageError(certificate.statement, path=folder)
-    make_folder(folder, "the certificate")
-    with storage(folder, "writing the certificate"):
-        if any(folder.iterdir()) and not (folder / "certificate.json").exists():
-            raise UsageError("exists and is no certificate", path=folder)
+    make_sealed(folder, "certificate")
     write_table(folder / "segments.parquet", certificate.segments)
     write_json(
         folder / "certificate.json",
@@ -183,23 +179,10 @@ def read_certificate(folder: Path) -> Certificate:
 
     Raises CorruptPlan when it is incomplete, of another format, or was edited; StorageFailed.
     """
-    if not is_file(folder / "certificate.json", "looking for the certificate"):
-        raise CorruptPlan("no certificate here: certificate.json is missing", path=folder)
-    header = read_json(folder / "certificate.json")
-    digest, _ = header.pop("digest", None), header.pop("at", None)
-    if header.get("format") != FORMAT:
-        raise CorruptPlan(
-            f"a certificate of format {header.get('format')}; this kafkats reads {FORMAT}",
-            path=folder,
-        )
-    segments = read_table(folder / "segments.parquet", ROWS)
-    if digest_of(header, segments) != digest:
-        raise CorruptPlan(
-            "the digest does not match: the certificate was edited or damaged", path=folder
-        )
+    header, segments, digest = read_sealed(folder, "certificate", ("segments", ROWS), ("at",))
     if not _is_header(header):
         raise CorruptPlan("no options in it", path=folder)
-    certificate = Certificate(header, segments, str(digest))
+    certificate = Certificate(header, segments, digest)
     try:
         options = certificate.options
     except (KeyError, TypeError, ValueError, UsageError) as e:

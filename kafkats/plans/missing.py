@@ -10,7 +10,7 @@ blocked row tells that the plan is not of the whole log directory.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
@@ -42,13 +42,21 @@ Missing: TypeAlias = Mapping[PartitionKey, str]
 """Why a partition is left unchanged."""
 
 
-def check_accepted(accepted: Collection[str]) -> None:
-    """Raise UsageError for a loss other than missing records."""
-    unknown = sorted(set(accepted) - {OFFSETS_LOSS})
-    if unknown:
-        raise UsageError(
-            Flag("--accept-loss"), f" takes only {OFFSETS_LOSS} here, not {unknown[0]!r}"
-        )
+@dataclass(frozen=True, kw_only=True)
+class Accepting:
+    """Options of an operation that leaves partitions with missing records alone.
+
+    With the loss `offsets` it changes them, too. Raises UsageError for another loss.
+    """
+
+    accept_loss: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.accept_loss) - {OFFSETS_LOSS})
+        if unknown:
+            raise UsageError(
+                Flag("--accept-loss"), f" takes only {OFFSETS_LOSS} here, not {unknown[0]!r}"
+            )
 
 
 def missing_records(segments: pa.Table, accepted: Collection[str] = ()) -> Missing:

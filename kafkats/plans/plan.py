@@ -200,10 +200,7 @@ def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
     Raises UsageError when `folder` exists and is no plan, or lies in a log directory;
     StorageFailed.
     """
-    make_folder(folder, "the plan")
-    with storage(folder, "writing the plan"):
-        if any(folder.iterdir()) and not (folder / "plan.json").exists():
-            raise UsageError("exists and is no plan", path=folder)
+    make_sealed(folder, "plan")
     for name, table in beside.items():
         write_table(folder / f"{name}.parquet", table)
     write_table(folder / "items.parquet", plan.items)
@@ -217,23 +214,50 @@ def read_plan(folder: Path) -> Plan:
 
     Raises CorruptPlan when it is incomplete, of another format, or was edited; StorageFailed.
     """
-    if not is_file(folder / "plan.json", "looking for the plan"):
-        raise CorruptPlan("no plan here: plan.json is missing", path=folder)
-    header = read_json(folder / "plan.json")
-    digest = header.pop("digest", None)
-    if header.get("format") != FORMAT:
-        raise CorruptPlan(
-            f"a plan of format {header.get('format')}; this kafkats reads {FORMAT}", path=folder
-        )
-    items = read_table(folder / "items.parquet", ITEMS)
-    if digest_of(header, items) != digest:
-        raise CorruptPlan("the digest does not match: the plan was edited or damaged", path=folder)
+    header, items, digest = read_sealed(folder, "plan", ("items", ITEMS))
     if not is_header(header):
         raise CorruptPlan("plan.json lacks operation, options or totals", path=folder)
     for name in ITEMS.names:
         if name not in ("before", "log") and items[name].null_count:
             raise CorruptPlan(f"an item has no {name}", path=folder)
     return Plan(header, items, digest)
+
+
+def make_sealed(folder: Path, what: str) -> None:
+    """Create a folder for a plan or a certificate, or take one that is of `what`.
+
+    Raises UsageError when it is anything else, or lies in a log directory; StorageFailed.
+    """
+    make_folder(folder, f"the {what}")
+    with storage(folder, f"writing the {what}"):
+        if any(folder.iterdir()) and not (folder / f"{what}.json").exists():
+            raise UsageError(f"exists and is no {what}", path=folder)
+
+
+def read_sealed(
+    folder: Path, what: str, table: tuple[str, pa.Schema], unsealed: tuple[str, ...] = ()
+) -> tuple[dict[str, Json], pa.Table, str]:
+    """Return the header, the table (of that name and schema) and the digest of a plan or another
+    document, `what`. Its digest covers both, but not the header's fields `unsealed`.
+
+    Raises CorruptPlan when it is incomplete, of another format, or was edited; StorageFailed.
+    """
+    file = folder / f"{what}.json"
+    if not is_file(file, f"looking for the {what}"):
+        raise CorruptPlan(f"no {what} here: {file.name} is missing", path=folder)
+    header = read_json(file)
+    digest, *_ = (header.pop(name, None) for name in ("digest", *unsealed))
+    if header.get("format") != FORMAT:
+        raise CorruptPlan(
+            f"a {what} of format {header.get('format')}; this kafkats reads {FORMAT}", path=folder
+        )
+    name, schema = table
+    rows = read_table(folder / f"{name}.parquet", schema)
+    if digest_of(header, rows) != digest:
+        raise CorruptPlan(
+            f"the digest does not match: the {what} was edited or damaged", path=folder
+        )
+    return header, rows, str(digest)
 
 
 def is_header(content: Mapping[str, Json]) -> TypeGuard[Header]:

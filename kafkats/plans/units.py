@@ -22,7 +22,7 @@ from kafkats.findings import Finding, failure
 from kafkats.logdir.identity import FileIdentity, file_row
 from kafkats.logdir.location import Place, locate
 from kafkats.logdir.lock import lock_state
-from kafkats.logdir.partition import FileFacts, PartitionDir, scan_at_rest
+from kafkats.logdir.partition import FileFacts, PartitionDir, SegmentFiles, scan_at_rest
 from kafkats.logdir.root import LogDir, RootNames, list_root, read_root, recovered_segments
 from kafkats.plans.rows import SegmentKey, SegmentRow
 
@@ -46,6 +46,8 @@ class Unit:
     directory_ctime_ns: int = -1
     files: tuple[FileIdentity | None, ...] = (None,) * len(paths.SEGMENT_KINDS)
     """The listed file of each of paths.SEGMENT_KINDS. A later change of the file is detectable."""
+    holes: tuple[int, ...] = ()
+    """The bytes of these files that have no block on the disk, () without any."""
     log_start_offset: int = -1
     """The partition's entry in the root's checkpoints, -1 without one."""
     high_watermark: int = -1
@@ -186,6 +188,7 @@ def _partition_units(
             time_index_expected=expected,
             directory_ctime_ns=partition.ctime_ns,
             files=tuple(_identity(segment.files.get(kind)) for kind in paths.SEGMENT_KINDS),
+            holes=_holes(segment),
             log_start_offset=claims.log_start,
             high_watermark=claims.high_watermark,
             claims=claims,
@@ -219,6 +222,13 @@ def _linked(directory: Path) -> StorageFailed:
 
 def _identity(facts: FileFacts | None) -> FileIdentity | None:
     return facts and FileIdentity(facts.size, facts.mtime_ns, facts.ctime_ns, facts.inode)
+
+
+def _holes(segment: SegmentFiles) -> tuple[int, ...]:
+    found = tuple(
+        file.hole if (file := segment.files.get(kind)) else 0 for kind in paths.SEGMENT_KINDS
+    )
+    return found if any(found) else ()
 
 
 def _has_time_indexes(partition: PartitionDir) -> bool:

@@ -28,9 +28,9 @@ from kafkats.paths import OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plans.depths import depth_totals
 from kafkats.plans.facts import damaged
 from kafkats.plans.missing import (
+    Accepting,
     Missing,
     blocked_row,
-    check_accepted,
     missing_records,
     options_of,
     with_blocked,
@@ -66,7 +66,7 @@ _DEFAULT: Final = Rebuild.model_construct()
 
 
 @dataclass(frozen=True)
-class RebuildOptions:
+class RebuildOptions(Accepting):
     """Options of a rebuild.
 
     `topics` is a filter; `not_for_a_broker` allows a rule that would mislead one.
@@ -78,11 +78,6 @@ class RebuildOptions:
     valid_prefix: bool = _DEFAULT.valid_prefix
     only_after_unclean_stop: bool = _DEFAULT.only_after_unclean_stop
     not_for_a_broker: bool = _DEFAULT.not_for_a_broker
-    accept_loss: tuple[str, ...] = ()
-    """`offsets`: rebuild partitions with missing records too."""
-
-    def __post_init__(self) -> None:
-        check_accepted(self.accept_loss)
 
 
 def check_options(options: RebuildOptions) -> None:

@@ -22,7 +22,7 @@ from kafkats.evidence.claims import Claims
 from kafkats.evidence.looking import epochs_of, was_compacted
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.partition import PartitionDir, scan_partition
-from kafkats.plans.missing import GAP_CURE, blocked_row, check_accepted
+from kafkats.plans.missing import GAP_CURE, Accepting, blocked_row
 from kafkats.plans.plan import ITEMS
 from kafkats.plans.rows import Item, PartitionKey, SegmentRow
 from kafkats.recovery.ahead import recoveries
@@ -98,21 +98,16 @@ FOUND: Final = pa.schema([*RECOVERY, ("items", pa.list_(pa.struct(list(ITEMS))))
 
 
 @dataclass(frozen=True)
-class RecoverOptions:
+class RecoverOptions(Accepting):
     """Options of a recovery. `topics` is a filter; `like_kafka` loses what Kafka loses."""
 
     rule: str = "last-offset"
     topics: str = "*"
     like_kafka: bool = False
-    accept_loss: tuple[str, ...] = ()
-    """`offsets`: recover partitions with missing records too."""
     copy_readable: str = ""
     """The folder for copies of good batches behind a corrupt place, "" for no copies."""
     mend_magic: bool = False
     """Write magic 2 into whole batches with a magic above 2."""
-
-    def __post_init__(self) -> None:
-        check_accepted(self.accept_loss)
 
 
 class Partition(NamedTuple):

@@ -15,7 +15,7 @@ from kafkats.errors import UsageError
 from kafkats.generations import RETENTION_RULES, RetentionRule
 from kafkats.plans.columns import schema_of
 from kafkats.plans.facts import swapping, unseen_logs
-from kafkats.plans.missing import Missing, check_accepted, missing_records, options_of, with_blocked
+from kafkats.plans.missing import Accepting, Missing, missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
 from kafkats.plans.rows import PartitionKey, PartitionRow, Totals
 from kafkats.retention.columns import Limits, Verdicts, decide
@@ -63,7 +63,7 @@ _DEFAULT: Final = Retain.model_construct()
 
 
 @dataclass(frozen=True)
-class RetainOptions:
+class RetainOptions(Accepting):
     """Options of a retention.
 
     `now_ms` is the moment to decide for. `before_ms` deletes what is older, instead of applying the
@@ -78,11 +78,6 @@ class RetainOptions:
     free_bytes: int | None = _DEFAULT.free_bytes
     over_guard: bool = _DEFAULT.over_guard
     last_segment: bool = _DEFAULT.last_segment
-    accept_loss: tuple[str, ...] = ()
-    """`offsets`: delete in partitions with missing records too."""
-
-    def __post_init__(self) -> None:
-        check_accepted(self.accept_loss)
 
 
 def plan_retain(

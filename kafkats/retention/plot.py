@@ -6,13 +6,12 @@ They need matplotlib (the extra `plot`), which is imported only when a picture i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats.clock import DAY_MS
+from kafkats.clock import DAY_MS, utc_text
 from kafkats.counts import counted
 from kafkats.plans.figure import (
     begin_figure,
@@ -44,7 +43,6 @@ STATES: Final = {
 _BARS: Final = 60
 _PANELS: Final = 12
 _ROWS: Final = 40
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_MS: Final = 253_402_300_799_000
 """The last time that a calendar can show."""
 
@@ -253,14 +251,12 @@ def _span(row: VerdictRow) -> tuple[int, int]:
     return (last if first is None or first < 0 else min(first, last)), last
 
 
-def _moment(ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=min(max(ms, 0), _LATEST_MS))
-
-
 def _days(ms: int) -> float:
     """Return a time as matplotlib counts it: in days since 1970."""
     return min(max(ms, 0), _LATEST_MS) / DAY_MS
 
 
 def _shown(ms: int) -> str:
-    return f"{_moment(ms):%Y-%m-%d %H:%M}" if ms <= _LATEST_MS else "after the year 9999"
+    if ms > _LATEST_MS:
+        return "after the year 9999"
+    return utc_text(max(ms, 0))[:16].replace("T", " ")

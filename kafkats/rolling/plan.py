@@ -38,7 +38,7 @@ from kafkats.logdir.producers import snapshot_at
 from kafkats.plans.columns import schema_of
 from kafkats.plans.facts import swapping, unseen_logs
 from kafkats.plans.missing import KIND as MISSING_RECORDS
-from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
+from kafkats.plans.missing import Accepting, missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, item_of, kind_of, make_plan, sum_of, totals_of
 from kafkats.plans.rows import (
     FindingRow,
@@ -85,16 +85,11 @@ DUE: Final = schema_of(DueRow)
 
 
 @dataclass(frozen=True)
-class RollOptions:
+class RollOptions(Accepting):
     """`now_ms` is the timestamp of the assumed append, `rule` a word of generations.ROLL_RULES."""
 
     now_ms: int
     rule: str = Roll.model_construct().rule
-    accept_loss: tuple[str, ...] = ()
-    """`offsets`: roll partitions with missing records too."""
-
-    def __post_init__(self) -> None:
-        check_accepted(self.accept_loss)
 
 
 def plan_roll(

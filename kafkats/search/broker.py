@@ -240,7 +240,7 @@ def _latest(partition: Partition, rule: SearchRule) -> Answer:
     if partition.high_watermark is not None:
         end = min(end, partition.high_watermark)
     epoch = partition.epochs[-1].epoch if partition.epochs else -1
-    return Answer(Word.LATEST, end, -1, epoch, "exact", _active(partition), "log end")
+    return Answer(Word.LATEST, end, -1, epoch, "exact", partition.active_offset, "log end")
 
 
 def _earliest(partition: Partition, rule: SearchRule) -> Answer:
@@ -305,10 +305,6 @@ _SPECIALS: Final = {
     Word.EARLIEST_LOCAL: _earliest_local,
     Word.LATEST_TIERED: _latest_tiered,
 }
-
-
-def _active(partition: Partition) -> int:
-    return partition.segments[-1].base_offset if partition.segments else -1
 
 
 def _broker_log_end(partition: Partition) -> int:

@@ -50,7 +50,7 @@ def find_exact(partition: Partition, target_ms: Target, *, depth: str = "full") 
             Word.LATEST,
             partition.log_end_offset,
             reason="exact",
-            segment=_last(partition),
+            segment=partition.active_offset,
             evidence="log end",
         )
     if target_ms in (Word.EARLIEST, Word.EARLIEST_LOCAL):
@@ -177,7 +177,3 @@ def served(partition: Partition) -> list[Segment]:
     return [
         s for s in partition.segments if not 0 <= s.next_base_offset <= partition.log_start_offset
     ]
-
-
-def _last(partition: Partition) -> int:
-    return partition.segments[-1].base_offset if partition.segments else -1

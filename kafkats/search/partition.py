@@ -66,6 +66,7 @@ class Partition:
             Segment(self, base, following)
             for base, following in zip(bases, [*bases[1:], -1], strict=False)
         )
+        self.active_offset: Final = bases[-1] if bases else -1
         self.log_start_offset: Final = max(log_start_offset, bases[0] if bases else 0)
         self._open: OrderedDict[int, Segment] = OrderedDict()
 
@@ -127,11 +128,8 @@ class Partition:
         active = self.segments[-1]
         facts = active.walked_from(2**62)
         _check_end(active, facts)
-        return (
-            max(facts.next_offset, self.log_start_offset)
-            if facts.batches
-            else max(active.base_offset, self.log_start_offset)
-        )
+        end = facts.next_offset if facts.batches else active.base_offset
+        return max(end, self.log_start_offset)
 
 
 def _check_end(segment: Segment, facts: SegmentFacts) -> None:

@@ -293,20 +293,18 @@ def _searcher() -> Searcher:
 def _last_entry(path: str) -> tuple[int, int]:
     """Return the last whole entry of a time index file, (-1, 0) without one."""
 
+    entry = time_index.STRUCT
+
     def read(fd: int) -> bytes:
         size = os.fstat(fd).st_size
-        whole = size - size % time_index.STRUCT.size
-        return (
-            os.pread(fd, time_index.STRUCT.size, whole - time_index.STRUCT.size) if whole else b""
-        )
+        whole = size - size % entry.size
+        return os.pread(fd, entry.size, whole - entry.size) if whole else b""
 
     try:
         data = _reading(path, read)
     except Vanished:
         return -1, 0
-    timestamp, relative = (
-        time_index.STRUCT.unpack(data) if len(data) == time_index.STRUCT.size else (-1, 0)
-    )
+    timestamp, relative = entry.unpack(data) if len(data) == entry.size else (-1, 0)
     return timestamp, relative
 
 

@@ -22,6 +22,7 @@ from kafkats.errors import KafkatsError, Refused, UsageError
 from kafkats.generations import RULES
 from kafkats.logdir.families import Part, aborted_in
 from kafkats.plans.columns import schema_of
+from kafkats.plans.missing import Accepting
 from kafkats.plans.rows import KeyRow
 from kafkats.plans.units import Unit
 from kafkats.segment.reader import Source, open_source
@@ -49,7 +50,7 @@ _DEFAULT: Final = Split.model_construct(where=SPLITS[0])
 
 
 @dataclass(frozen=True)
-class SplitOptions:
+class SplitOptions(Accepting):
     """Options of a split: `split` is a word of SPLITS.
 
     `segment_bytes` and `segment_ms` are for `rolled`. For `mixed` a timestamp is plausible from
@@ -63,8 +64,6 @@ class SplitOptions:
     latest_ms: int = 2**63 - 1
     expired_before_ms: int | None = _DEFAULT.before
     rule: str = IndexSettings.model_construct().rule
-    accept_loss: tuple[str, ...] = ()
-    """`offsets`: cut partitions with missing records too."""
 
 
 def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:

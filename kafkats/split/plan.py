@@ -29,7 +29,7 @@ from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import refuse_unfinished_swaps, scan_partition
 from kafkats.logdir.staging import Change
 from kafkats.plans.facts import swapping
-from kafkats.plans.missing import check_accepted, missing_records, options_of, with_blocked
+from kafkats.plans.missing import missing_records, options_of, with_blocked
 from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
 from kafkats.plans.rows import (
     Item,
@@ -54,7 +54,6 @@ def plan_split(segments: pa.Table, parts: pa.Table, options: SplitOptions) -> Pl
     Raises UsageError for incomplete options.
     """
     check_options(options)
-    check_accepted(options.accept_loss)
     by_segment: dict[SegmentKey, list[PartRow]] = {}
     for row in parts.to_pylist():
         by_segment.setdefault(key_of(row), []).append(row)

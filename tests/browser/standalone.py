@@ -144,7 +144,8 @@ class Standalone:
                     signal.SIGINT, signal.SIG_DFL
                 ),  # its way to be stopped
             )
-        dags = {path.stem for path in (self.root / "dags").glob("*.py")}
+        home = self.root / "plugins" / "kafkats_airflow" / "dags"
+        dags = {path.stem for path in home.glob("[!_]*.py")}
         self.until(lambda: self._healthy() and dags <= self.dags(), "is not up", timeout)
 
     def stop(self) -> list[str]:

@@ -23,8 +23,9 @@ from tests.browser.volumes import Volumes
 from tests.golden import Unpacked
 from tests.ui import golden_runs
 from tests.ui.folders import HOSTILE, ended, volume
+from tests.ui.harness import OURS
 
-DAGS = sorted(path.stem for path in (Path(__file__).parents[2] / "dags").glob("*.py"))
+DAGS = sorted(OURS)
 NEVER_BY_ITSELF = "export_offsets"
 """Its time has to be given."""
 UNSCHEDULED = {NEVER_BY_ITSELF, "recover_log_dirs", "end_run"}

@@ -37,7 +37,6 @@ os.environ |= {
     **patience.AIRFLOW,
 }
 sys.path.insert(0, str(ROOT / "plugins"))
-sys.path.insert(0, str(ROOT / "dags"))
 
 
 @pytest.fixture(autouse=True, scope="module")

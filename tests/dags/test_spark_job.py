@@ -20,10 +20,10 @@ import psutil
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk.exceptions import AirflowTaskTimeout
-from kafkats_airflow import sentences
+from kafkats_airflow import sentences, shipped
 from kafkats_airflow.failing import FAILURE, Held
-from kafkats_airflow.jobs import spark_job
-from kafkats_airflow.jobs.spark_job import JOBS, KafkatsJobOperator, SparkUiLink
+from kafkats_airflow.jobs.spark_job import KafkatsJobOperator, SparkUiLink
+from kafkats_airflow.shipped import JOBS
 
 from kafkats.errors import Holder, KafkatsError, Locked, Reserved, UsageError
 from kafkats.progress import Progress, Teller
@@ -332,7 +332,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder with the processes of a job that hangs."""
     (folder := tmp_path / "pids").mkdir()
     (tmp_path / "release.py").write_text(HANGING.format(folder=str(folder)))
-    monkeypatch.setattr(spark_job, "JOBS", tmp_path)
+    monkeypatch.setattr(shipped, "JOBS", tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(JOBS), prepend=os.pathsep)
     return folder
 

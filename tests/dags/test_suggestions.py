@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kafkats_airflow.dag_set import NAMES
 from kafkats_airflow.forms import suggestions as module
 from kafkats_airflow.forms.boxes import boxes
 from kafkats_airflow.forms.catalogue import FORMS
@@ -126,10 +127,10 @@ def test_work_grows_as_the_text_does() -> None:
 
 IMPORTED = """
 import json, sys
-from importlib import import_module
+from kafkats_airflow.dags import kafkats_dags
 from kafkats_airflow.forms import suggestions
-suggestions.SECONDS = float(sys.argv.pop(1))
-found = {name: import_module(name).dag for name in sys.argv[1:]}
+suggestions.SECONDS = float(sys.argv[1])
+found = kafkats_dags()
 shown = {name: len(dag.params) for name, dag in found.items()}
 topics = found["apply_retention"].params.get_param("topics").schema
 volumes = found["apply_retention"].params.get_param("volumes")
@@ -141,17 +142,16 @@ print(json.dumps([shown, topics.get("examples"), volumes.schema.get("examples"),
 @pytest.mark.parametrize("make", [hangs, nested, lambda path: path.write_text(POLICY)])
 def test_every_dag_is_imported(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "policy.yaml")
-    names = sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
-    paths = os.pathsep.join([str(ROOT / "dags"), str(ROOT / "plugins"), str(ROOT)])
+    paths = os.pathsep.join([str(ROOT / "plugins"), str(ROOT)])
     ran = subprocess.run(
-        [sys.executable, "-c", IMPORTED, "1" if make is hangs else "60", *names],
+        [sys.executable, "-c", IMPORTED, "1" if make is hangs else "60"],
         env=os.environ | {"PYTHONPATH": paths, "KAFKATS_POLICY": str(tmp_path / "policy.yaml")},
         capture_output=True,
         text=True,
         check=True,
     )
     shown, topics, volumes, description = json.loads(ran.stdout.splitlines()[-1])
-    assert sorted(shown) == names and all(shown.values())
+    assert sorted(shown) == sorted(NAMES) and all(shown.values())
     assert volumes is None, "a list with examples takes nothing else"
     if (tmp_path / "policy.yaml").is_fifo() or "[[" in (tmp_path / "policy.yaml").read_text():
         assert topics == ["*", "orders-*", "orders-*,payments"], "those of the option itself"

@@ -31,11 +31,14 @@ def _layout(header: struct.Struct, names: tuple[str, ...]) -> list[tuple[int, st
     return rows
 
 
+MESSAGE = ("offset", "size", "crc", "magic", "attributes")
+
+
 @pytest.mark.parametrize(
     ("page", "layout", "names"),
     [
-        ("message-v0", v0, v0.MessageHeader._fields),
-        ("message-v1", v1, v1.MessageHeader._fields),
+        ("message-v0", v0, MESSAGE),
+        ("message-v1", v1, (*MESSAGE, "timestamp")),
         ("batch-v2", v2, v2.BatchHeader._fields),
     ],
 )

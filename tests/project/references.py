@@ -182,5 +182,5 @@ class _Search:
             self.values.add(text)
         elif text.isidentifier():
             self.attributes.add(text)
-        elif text.startswith("kafkats.") and text.endswith("."):
+        elif text.startswith(("kafkats.", "kafkats_airflow.")) and text.endswith("."):
             self.values |= {name for name in self.every if name.startswith(text)}

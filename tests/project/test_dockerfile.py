@@ -34,17 +34,16 @@ from airflow.dag_processing.dagbag import BundleDagBag
 from airflow.configuration import conf
 folder = conf.get("core", "dags_folder")
 bag = BundleDagBag(dag_folder=folder, bundle_path=folder, bundle_name="dags-folder")
-from kafkats_airflow.jobs.spark_job import JOBS
+from kafkats_airflow.shipped import JOBS
 print("FOUND", json.dumps({
     "dags": sorted(bag.dags), "errors": bag.import_errors, "jobs": sorted(path.stem for path in JOBS.glob("*.py")),
     "files": sorted({getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}),
 }))
 """
 SPARK = """
-import importlib, json, os, sys
-from pathlib import Path
+import importlib, json, sys
+from kafkats_airflow.shipped import JOBS as jobs
 from pyspark.sql import SparkSession
-jobs = Path(os.environ["KAFKATS_SPARK_JOBS"])
 sys.path.insert(0, str(jobs))
 modules = [importlib.import_module(path.stem) for path in sorted(jobs.glob("*.py"))]
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -131,7 +130,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
 def test_the_dags_are_read_from_the_copied_files(image: Image) -> None:
     found = image.found(DAGS)
     assert found["errors"] == {}
-    assert found["dags"] == sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
+    assert found["dags"] == sorted(
+        path.stem for path in (ROOT / "plugins/kafkats_airflow/dags").glob("[!_]*.py")
+    )
     assert found["jobs"] == sorted(path.stem for path in (ROOT / "spark_jobs").glob("*.py"))
 
 
@@ -154,7 +155,7 @@ def test_the_wheel_has_every_file_of_the_packages(image: Image, tmp_path: Path) 
     first, again = (wheel(image.home, tmp_path / name) for name in ("first", "again"))
     inside = {name for name in zipfile.ZipFile(first).namelist() if ".dist-info/" not in name}
     listed = subprocess.run(
-        ["git", "ls-files", "kafkats", "pyspark_kafkats"],
+        ["git", "ls-files", "kafkats", "pyspark_kafkats", "plugins", "dags", "spark_jobs"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -162,7 +163,13 @@ def test_the_wheel_has_every_file_of_the_packages(image: Image, tmp_path: Path) 
     )
     if listed.returncode:
         pytest.skip("not a git clone")
-    assert inside == set(listed.stdout.split())
+    packed = {
+        f"kafkats_airflow/files/{path}"
+        if path.startswith(("dags/", "spark_jobs/"))
+        else path.removeprefix("plugins/")
+        for path in listed.stdout.split()
+    }
+    assert inside == packed
     assert first.read_bytes() == again.read_bytes()
 
 

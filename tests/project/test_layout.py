@@ -15,7 +15,16 @@ TESTED: Final = {
         "dags",
         *(
             f"plugins/kafkats_airflow{part}"
-            for part in ("", "/approvals", "/forms", "/jobs", "/reports", "/runs", "/tasks")
+            for part in (
+                "",
+                "/approvals",
+                "/dags",
+                "/forms",
+                "/jobs",
+                "/reports",
+                "/runs",
+                "/tasks",
+            )
         ),
     ),
     "model/project": ("model", ".", "model/tests/project"),
@@ -33,7 +42,7 @@ share in `tests/X`. `model/X` stands for the folder `model/tests/X`, which tests
 EXCEPTIONS: Final = {
     "browser/test_airflow.py": "all DAGs, in a whole Airflow",
     "dags/test_names.py": "all DAGs, against tests/compat/names.json",
-    "dags/test_policy.py": "what every DAG file keeps to",
+    "dags/test_policy.py": "what every DAG keeps to",
     "dags/test_deploy.py": "the files of deploy/, against the metrics of the plugin",
     "project/test_composition.py": "what commands and jobs have in common",
     "project/test_layout.py": "this file",

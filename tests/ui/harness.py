@@ -24,8 +24,8 @@ if str(ROOT / "plugins") not in sys.path:
     sys.path.insert(0, str(ROOT / "plugins"))
 
 OPERATIONS: Final = {
-    path.stem: re.findall(r'dag_of\("\w+", "(\w+)"', path.read_text())[0]
-    for path in sorted((ROOT / "dags").glob("*.py"))
+    path.stem: re.findall(r'dags\.dag\(\s+"\w+",\s+"(\w+)"', path.read_text())[0]
+    for path in sorted((ROOT / "plugins/kafkats_airflow/dags").glob("[!_]*.py"))
 }
 """DAG -> its operation, by its tag."""
 OURS: Final = frozenset(OPERATIONS)

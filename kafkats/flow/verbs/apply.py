@@ -27,7 +27,7 @@ def perform(work: Work) -> None:
     folder = request.plan.folder
     plan = read_plan(folder)
     check_digest(plan, request.plan.digest)
-    done.note_approval(work.deployment.check_approval(request.record, [plan.digest]))
+    done.approval = work.deployment.check_approval(request.record, [plan.digest])
     work.deployment.check_guards(plan)
     options, place = request.of(Apply), request.of(WorkArea).place
     run = run_of(plan, place=place, owner_stopped=request.of(Vouched).owner_stopped)

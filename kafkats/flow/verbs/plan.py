@@ -26,6 +26,7 @@ from kafkats.operations import OPERATIONS
 from kafkats.plans.dialects import units_in
 from kafkats.plans.disks import keep_disks
 from kafkats.plans.facts import ACTIONS
+from kafkats.plans.holes import keep_holes
 from kafkats.plans.operation import Decide, Planned
 from kafkats.plans.options import PlanFolder
 from kafkats.plans.plan import Plan, sum_of
@@ -73,7 +74,7 @@ def perform(work: Work) -> None:
         if planned is None:
             ours.keep(undone or ())
         else:
-            _write(under_way, planned)
+            _write(under_way, planned, units)
     for root, error in ours.failed.items():
         done.leave_out(root, error)
     done.log_dirs = seen(ours.log_dirs)
@@ -150,7 +151,7 @@ def _only_newer(under_way: _Planning, units: Sequence[Unit]) -> list[Unit]:
     return [unit for unit in units if (unit.log_dir, unit.partition_dir) in newer]
 
 
-def _write(under_way: _Planning, planned: Planned) -> None:
+def _write(under_way: _Planning, planned: Planned, units: Sequence[Unit]) -> None:
     """Write the plan, the one beyond the guards, and the report."""
     work, given, _, ours = under_way
     done, folder = work.done, given.of(PlanFolder)
@@ -162,6 +163,7 @@ def _write(under_way: _Planning, planned: Planned) -> None:
     if folder.report is not None:
         keep_disks(map(Path, ours.log_dirs), folder.report)
         note_volumes(folder.report, map(str, ours.log_dirs))
+        keep_holes(units, folder.report)
 
 
 def _write_plan(

@@ -27,7 +27,7 @@ def perform(work: Work) -> None:
         )
     done = work.done
     digests = [digest_of(run) for run in request.runs]
-    done.note_approval(work.deployment.check_approval(request.record, digests))
+    done.approval = work.deployment.check_approval(request.record, digests)
     for run, digest in zip(request.runs, digests, strict=True):
         ended = undo(work.executor, run.folder, holder=request.holder or "", by=request.by)
         note_end(work, Ran(folder=str(run.folder), digest=digest), ended)

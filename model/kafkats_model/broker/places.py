@@ -60,7 +60,8 @@ def _last(head: bytes, offset: int, magic: int) -> tuple[int, int]:
         header = v2.BatchHeader._make(v2.HEADER.unpack(head))
         return offset + header.last_offset_delta, header.max_timestamp
     if magic == v1.MAGIC and len(head) >= v1.HEADER.size:
-        return offset, v1.MessageHeader._make(v1.HEADER.unpack_from(head)).timestamp
+        *_, timestamp = v1.HEADER.unpack_from(head)
+        return offset, timestamp
     return offset, NO_TIMESTAMP
 
 

@@ -128,7 +128,8 @@ def _first_timestamp(path: Path) -> int:
     if magic == v2.MAGIC and len(head) == v2.HEADER_BYTES:
         return v2.BatchHeader._make(v2.HEADER.unpack(head)).max_timestamp
     if magic == v1.MAGIC and len(head) >= v1.HEADER.size:
-        return v1.MessageHeader._make(v1.HEADER.unpack_from(head)).timestamp
+        *_, timestamp = v1.HEADER.unpack_from(head)
+        return int(timestamp)
     return NO_TIMESTAMP
 
 

@@ -4,18 +4,26 @@ here alone they are made.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from airflow.sdk import Param
 
 from kafkats.config.option import REQUIRED
+from kafkats_airflow import settings
 from kafkats_airflow.forms.boxes import Box, boxes, default_in_words
 from kafkats_airflow.forms.catalogue import form_of
 from kafkats_airflow.forms.suggestions import Suggestions, suggestions
 
 
-def form(name: str) -> dict[str, Param]:
-    """Return the Params of a form (kafkats_airflow.forms.catalogue.form_of)."""
-    known = suggestions()
-    return {one: _param(with_known(one, box, known)) for one, box in boxes(form_of(name)).items()}
+def form(name: str, defaults: Mapping[str, object] = MappingProxyType({})) -> dict[str, Param]:
+    """Return the Params of a form (kafkats_airflow.forms.catalogue.form_of). `defaults` are those
+    of a set of DAGs, instead of the form's own.
+    """
+    known = suggestions(str(defaults.get("policy", settings.POLICY)))
+    found = boxes(form_of(name))
+    own = {one: found[one]._replace(default=defaults[one]) for one in defaults.keys() & found}
+    return {one: _param(with_known(one, box, known)) for one, box in {**found, **own}.items()}
 
 
 def with_known(name: str, box: Box, known: Suggestions) -> Box:

@@ -15,8 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkats_airflow import settings
-
 LARGEST_BYTES: Final = 256 * 1024
 SECONDS: Final = 1.0
 MOST: Final = 20
@@ -40,7 +38,7 @@ class Suggestions(NamedTuple):
 
 
 @cache
-def suggestions(path: str = settings.POLICY) -> Suggestions:
+def suggestions(path: str) -> Suggestions:
     """Return the suggestions of a policy file. Never raises."""
     found: list[Suggestions] = []
 

@@ -10,10 +10,8 @@ the default, or a local master), where the task can end it.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -26,7 +24,7 @@ from kafkats.plans.files import read_document
 from kafkats.progress import Progress
 from kafkats.request import PolicyContent, Request, made_of
 from kafkats.result import Result
-from kafkats_airflow import checks, deployment, sentences, settings
+from kafkats_airflow import checks, deployment, sentences, settings, shipped
 from kafkats_airflow.failing import failed, in_our_words, keep
 from kafkats_airflow.forms.values import params_of
 from kafkats_airflow.jobs.job_files import JobFiles, write_files
@@ -39,7 +37,6 @@ from kafkats_airflow.settings import SUBMITTING
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
-JOBS: Final = Path(os.environ.get("KAFKATS_SPARK_JOBS", Path(__file__).parents[3] / "spark_jobs"))
 SECONDS: Final = 0.5
 """How often the progress is looked at."""
 _PARTS: Final = frozenset({"operation", "log_dirs", "options", "runs"})
@@ -147,7 +144,7 @@ class KafkatsJobOperator(BaseOperator):
         hook = SparkSubmitHook(
             conn_id=self.connection, name=f"kafkats {self.job}", application_args=files.words
         )
-        return Submit(hook, str(JOBS / f"{self.job}.py"))
+        return Submit(hook, str(shipped.JOBS / f"{self.job}.py"))
 
     def _submitted(self, files: JobFiles, context: Context, teller: Teller) -> Exception | None:
         """Run the job, and return what the provider raised. Only this thread talks to Airflow."""

@@ -113,7 +113,7 @@ def begin(context: Context, asked: Sequence[object] | None, looks: Sized) -> Pat
     Raises the failure of a run without any plan, after a report that has no figures; UsageError,
     StorageFailed.
     """
-    if not looks and asked != []:
+    if not looks and (asked is None or asked):
         raise unfinished(failed_reports.write(context, failures(context)))
     folder = folder_of(context)
     checks.writable(folder)

@@ -20,7 +20,7 @@ from kafkats.errors import KafkatsError
 from kafkats.logdir.volume import Volume as Identity
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.metrics import text_file
-from kafkats_airflow.reports import unreachable
+from kafkats_airflow.reports import holes, unreachable
 from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.overview import FORMAT, NAME, Overview, Reclaimable, Undo, Volume
 from kafkats_airflow.runs.started import started_of
@@ -80,6 +80,7 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from kafkats.plans.holes import read_holes
     from kafkats.plans.rows import grouped
     from kafkats.plans.run import ended_ms, read_actions, read_run
 
@@ -99,7 +100,10 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
             )
         )
         sums = grouped(kept, "log_dir", [("before_bytes", "sum")]).to_pylist()
-        freed = {row["log_dir"]: row["before_bytes_sum"] for row in sums}
+        less = holes.of_kept(read_holes(one.run.parent / "before"), kept)
+        freed = {
+            row["log_dir"]: row["before_bytes_sum"] - less.get(row["log_dir"], 0) for row in sums
+        }
         labels = labels_at(one.run)
         until = ended + undo_days * clock.DAY_MS if undo_days is not None else None
         found.append(
@@ -163,6 +167,16 @@ def _reports(looks: Sequence[FormatResult]) -> Iterator[tuple[FormatResult, Path
             yield one, Path(kept["report"])
 
 
+def holes_of(looks: Sequence[FormatResult]) -> pa.Table:
+    """Return kafkats.plans.holes.HOLES of the reports of plans."""
+    import pyarrow as pa
+
+    from kafkats.plans.holes import HOLES, read_holes
+
+    tables = [labelled(read_holes(report), report) for _, report in _reports(looks)]
+    return pa.concat_tables([HOLES.empty_table(), *tables])
+
+
 def _places(params: RunParams | None, looks: Sequence[FormatResult]) -> dict[str, _Place]:
     """Return which volumes the looks were at, by label."""
     from kafkats.plans.volumes import read_volumes
@@ -196,6 +210,9 @@ def volumes_of(
     `census` is migration.census.CENSUS. The reports of `looks` say how full the disks were.
     """
     facts = _of_segments(segments) if segments is not None else {}
+    less = holes.by_log_dir(holes_of(looks), segments) if segments is not None else {}
+    for log_dir, size in less.items():
+        facts[log_dir]["bytes"] -= size
     magics = _of_census(census) if census is not None else {}
     deleted = _of_verdicts(verdicts) if verdicts is not None else {}
     disks, places = _of_disks(looks), _places(params, looks)
@@ -229,7 +246,7 @@ def _of_disks(looks: Sequence[FormatResult]) -> dict[str, dict[str, object]]:
     return found
 
 
-def _of_segments(segments: pa.Table) -> dict[str, dict[str, object]]:
+def _of_segments(segments: pa.Table) -> dict[str, dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -38,16 +38,17 @@ from kafkats_airflow import checks
 from kafkats_airflow.failing import UNFINISHED, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.forms.wording import in_form
-from kafkats_airflow.reports import common, overview, unreachable
+from kafkats_airflow.reports import common, holes, overview, unreachable
 from kafkats_airflow.reports.common import Plans
 from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, PurgeResult, Work
 from kafkats_airflow.runs.moment import moment
-from kafkats_airflow.runs.plans import INVENTORY, chosen, planned_by, unfinished
+from kafkats_airflow.runs.plans import chosen, planned_by, unfinished
 from kafkats_airflow.runs.volumes import listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from airflow.sdk import Asset
 
     from kafkats.plans.facts import Summary
     from kafkats.retention.summary import SummaryRow
@@ -115,6 +116,7 @@ class RunReport(common.Common, common.Remarked):
 def report(
     context: Context,
     operation: str,
+    inventory: Asset,
     asked: Sequence[Arguments] | None,
     work: Sequence[Work] | None,
     stages: Stages,
@@ -153,7 +155,7 @@ def report(
     volumes = overview.volumes_of(
         content["volumes"], seen, verdicts=left, looks=plans, params=params
     )
-    common.close(context, {**content, **more}, volumes, INVENTORY, "as_of")
+    common.close(context, {**content, **more}, volumes, inventory, "as_of")
     return common.part_of(RunSummary, {**content, **(deleted or {})})
 
 
@@ -198,11 +200,12 @@ def _remarks(segments: pa.Table, params: RunParams, plans: Plans, operation: str
 
 
 def _verdicts(folder: Path, plans: Plans) -> pa.Table:
-    """Write and return the verdicts of the plans."""
+    """Write and return the verdicts of the plans, with bytes on the disk."""
     from kafkats.plans.facts import write_table
     from kafkats.retention.plan import RETENTION
 
     verdicts = common.rows_of((Path(p["plan"]) / "retention.parquet" for p in plans), RETENTION)
+    verdicts = holes.without(verdicts, overview.holes_of(plans))
     write_table(folder / "retention.parquet", verdicts)
     return verdicts
 

@@ -34,7 +34,8 @@ class Reclaimable(_Model):
 class Volume(_Model):
     """A log directory at the end of a run. None: the run did not look at it.
 
-    `bytes` are those of segments on this disk, of one replica: logs, indexes, snapshots.
+    `bytes` are those of segments on this disk, of one replica: logs, indexes, snapshots; of
+    preallocated files those that have blocks.
     `magic_bytes` are bytes of logs by magic (0, 1, 2), of the segments that were read whole;
     `log_bytes` those of all logs. `kinds` counts findings: {severity: {kind: count}}. `disk_bytes`
     is the size of its file system, `disk_free_bytes` what of it was free when the run planned.

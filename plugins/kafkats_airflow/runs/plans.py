@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
-
-from airflow.providers.common.compat.sdk import Asset
 
 from kafkats_airflow.forms.values import RunParams
 from kafkats_airflow.results import Arguments, PlanResult, Work
-
-INVENTORY: Final = Asset(name="kafka_inventory", uri="kafkats://inventory", group="kafkats")
-"""What is on the disks, as the last of these runs saw it; its events name the report."""
 
 
 def planned_by(operation: str, params: RunParams) -> str:

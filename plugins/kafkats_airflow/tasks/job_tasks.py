@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import TriggerRule, get_current_context, task
 
-from kafkats_airflow import alerts, links
-from kafkats_airflow.forms.params import form
-from kafkats_airflow.forms.tags import TAG, tag_of
+from kafkats_airflow import links
 from kafkats_airflow.jobs.applications import changing, planning, starting
 from kafkats_airflow.jobs.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
 from kafkats_airflow.runs import tries
-from kafkats_airflow.settings import OWNED, SUBMITTING
+from kafkats_airflow.settings import SUBMITTING
 from kafkats_airflow.tasks import end_run
 
 if TYPE_CHECKING:
@@ -28,17 +26,6 @@ if TYPE_CHECKING:
 NAMED: Final = SUBMITTING | {"map_index_template": "{{ task.about }}"}
 AFTER: Final = NAMED | {"trigger_rule": TriggerRule.NONE_FAILED}
 ALWAYS: Final = NAMED | {"trigger_rule": TriggerRule.ALL_DONE}
-
-
-def dag_of(dag_id: str, operation: str, subject: str, *, retries: int = 1) -> dict[str, Any]:
-    """Return the arguments that every DAG has: its form, its tags, its alerts, retries of tasks."""
-    return {
-        "catchup": False,
-        "default_args": {**OWNED, "retries": retries},
-        "tags": [TAG, tag_of(operation), subject],
-        "params": form(operation),
-        **alerts.of(dag_id),
-    }
 
 
 def step(

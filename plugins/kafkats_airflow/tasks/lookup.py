@@ -14,8 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Required, TypedDict
 
-from airflow.providers.common.compat.sdk import Asset, Context
-from airflow.sdk import AssetAlias
+from airflow.providers.common.compat.sdk import Context
 
 from kafkats.config.topics import topic_filter
 from kafkats.config.values import parse_duration
@@ -34,15 +33,13 @@ from kafkats_airflow.runs.moment import by_schedule, time_of
 from kafkats_airflow.runs.volumes import Group, groups_of
 
 if TYPE_CHECKING:
+    from airflow.sdk import AssetAlias
     from pydantic import JsonValue
 
     from kafkats.lookup.marks import Mark
     from kafkats.search.answers import Target
+    from kafkats_airflow.dag_set import DagSet
 
-TABLES: Final = AssetAlias("kafka_lookup_tables", group="kafkats")
-"""Stands for one asset per table, kafkats://lookup/NAME; an event's extra names the folder, the
-interval and what was written.
-"""
 HOUR: Final = timedelta(hours=1)
 AROUND: Final = timedelta(minutes=30)
 """The time that a picture of an export shows before and after its own."""
@@ -137,11 +134,14 @@ def _searching(params: RunParams) -> Given:
 @with_report
 def built(
     context: Context,
+    dags: DagSet,
+    alias: AssetAlias,
     asked: Sequence[Arguments] | None,
     results: Sequence[TableResult] | None,
 ) -> dict[str, Any]:
     """Report every table that was written, with pictures, and in its asset's event. The numbers of
-    cells are those of all tables, `from` and `to` the times that the run adds.
+    cells are those of all tables, `from` and `to` the times that the run adds. `alias` stands for
+    one asset per table, kafkats://lookup/NAME; its event names the table's folder.
 
     Fails when not all of `asked` were. Both are None after tasks that failed.
     """
@@ -155,9 +155,9 @@ def built(
         one.pop("rates", None)
         one["pictures"] = lookup_reports.of_table(Path(one["report"]), one)
         name = Path(one["table"]).name
-        asset = Asset(name=f"kafka_lookup_{name}", uri=f"kafkats://lookup/{name}", group="kafkats")
+        asset = dags.asset(f"kafka_lookup_{name}", f"lookup/{name}")
         extra: dict[str, JsonValue] = json.loads(json.dumps(one))
-        context["outlet_events"][TABLES].add(asset, extra=extra)
+        context["outlet_events"][alias].add(asset, extra=extra)
     whole = asked is not None and len(written) == len(asked)
     dead = unreachable.words(written)
     seen = any(one["partitions"] for one in written)

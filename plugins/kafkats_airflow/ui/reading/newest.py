@@ -31,10 +31,13 @@ def runs_with(runs: Sequence[Found], file: str) -> list[Found]:
 
 
 def _read_nothing(folder: Path) -> bool:
-    """Return whether a run failed before it read anything: its report, of an earlier version, has
-    tables without facts.
+    """Return whether a run failed before it read anything, or could read none of its volumes: its
+    tables have no facts.
     """
     found = overview_of(folder)
     if not isinstance(found, Overview):
         return False
-    return found.failed and not found.volumes and found.outcome == UNFINISHED
+    if not found.volumes:
+        return found.failed and found.outcome == UNFINISHED
+    every = len(found.volumes) >= len(found.started.volumes)
+    return every and all(one.error for one in found.volumes)

@@ -38,30 +38,37 @@ has started; `kafkats purge RUN` deletes the old files and frees their space.
 from __future__ import annotations
 
 from airflow.sdk import DAG
+
 from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.reports import recovery as reports
 from kafkats_airflow.tasks import job_tasks
-from kafkats_airflow.tasks.job_tasks import dag_of, reporting
+from kafkats_airflow.tasks.job_tasks import reporting
 
-with DAG(
-    "recover_log_dirs",
-    description="Recover log directories after an unclean stop, so that brokers start at once",
-    doc_md=__doc__,
-    schedule=None,
-    max_active_runs=4,
-    **dag_of("recover_log_dirs", "recover", "repair"),
-) as dag:
-    asked = job_tasks.applications("recover")
-    preflight = job_tasks.preflight(job_tasks.starts())
-    plan = job_tasks.plan(asked)
-    work = job_tasks.changes(asked, plan.output)
-    approve = PlanApproval(
-        task_id="approve", subject="Recover the log directories?", question=questions.of_recover
-    )
-    apply = job_tasks.apply(work)
-    verify = job_tasks.verify(work)
-    release = job_tasks.release(asked)
-    stages = {one.task_id: one.output for one in (plan, apply, verify)}
-    preflight >> plan
-    work >> approve >> apply >> verify >> release >> reporting(reports.report)(asked, stages)
+
+def build(dags: DagSet) -> DAG:
+    """Build the DAG."""
+    with dags.dag(
+        "recover_log_dirs",
+        "recover",
+        "repair",
+        description="Recover log directories after an unclean stop, so that brokers start at once",
+        doc_md=__doc__,
+        schedule=None,
+        max_active_runs=4,
+    ) as dag:
+        asked = job_tasks.applications("recover")
+        preflight = job_tasks.preflight(job_tasks.starts())
+        plan = job_tasks.plan(asked)
+        work = job_tasks.changes(asked, plan.output)
+        approve = PlanApproval(
+            task_id="approve", subject="Recover the log directories?", question=questions.of_recover
+        )
+        apply = job_tasks.apply(work)
+        verify = job_tasks.verify(work)
+        release = job_tasks.release(asked)
+        stages = {one.task_id: one.output for one in (plan, apply, verify)}
+        preflight >> plan
+        work >> approve >> apply >> verify >> release >> reporting(reports.report)(asked, stages)
+    return dag

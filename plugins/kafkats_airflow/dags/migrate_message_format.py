@@ -26,46 +26,50 @@ continue. Segments that cannot be converted are kept and named. `kafkats purge R
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Asset, TriggerRule
+from airflow.sdk import DAG, TriggerRule
+
 from kafkats_airflow.approvals import canary, questions
 from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.jobs.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
 from kafkats_airflow.reports import migration as reports
-from kafkats_airflow.tasks import job_tasks, migration
-from kafkats_airflow.tasks.job_tasks import dag_of, reporting, short_circuit, step
+from kafkats_airflow.tasks import migration
+from kafkats_airflow.tasks.job_tasks import AFTER, ALWAYS, NAMED, reporting, short_circuit, step
 from kafkats_airflow.tasks.migration import to_certify, to_convert, to_look
 
-FORMATS = Asset(name="kafka_message_formats", uri="kafkats://message-formats", group="kafkats")
 
-with DAG(
-    "migrate_message_format",
-    description="Count, forecast, convert and certify message formats, phase by phase",
-    doc_md=__doc__,
-    schedule="30 3 * * 0",
-    max_active_runs=1,
-    **dag_of("migrate_message_format", "migrate", "formats"),
-) as dag:
-    asked = step("gate", migration.gate)()
-    look = PlanJobOperator.partial(task_id="look", **job_tasks.NAMED).expand_kwargs(
-        asked.map(to_look)
-    )
-    work = short_circuit("changes", migration.changing)(asked, look.output)
-    approve = PlanApproval(
-        task_id="approve", subject="Convert the segments?", question=questions.of_migration
-    )
-    converting = WriteJobOperator.partial(task_id="convert", **job_tasks.NAMED)
-    convert = converting.expand_kwargs(work.map(to_convert))
-    proved = step("parity", migration.parity, trigger_rule=TriggerRule.NONE_FAILED)(work)
-    certifying = KafkatsJobOperator.partial(task_id="certify", **job_tasks.AFTER)
-    certify = certifying.expand_kwargs(work.map(to_certify))
-    record = step("record", migration.record, trigger_rule=TriggerRule.NONE_FAILED)
-    brokers = record(work, convert.output, certify.output)
-    stages = {one.task_id: one.output for one in (look, convert, certify)} | {"parity": proved}
-    said = reporting(reports.report, FORMATS, outlets=[FORMATS])(asked, brokers, stages)
-    approve_canary = canary.CanaryApproval(task_id="approve_canary")
-    work >> approve >> [convert, proved, certify, brokers]
-    convert >> proved >> certify
-    release = ReleaseJobOperator.partial(task_id="release", looks="look", **job_tasks.ALWAYS)
-    brokers >> release.expand_kwargs(asked.map(to_release)) >> said >> approve_canary
+def build(dags: DagSet) -> DAG:
+    """Build the DAG."""
+    formats = dags.asset("kafka_message_formats", "message-formats")
+    with dags.dag(
+        "migrate_message_format",
+        "migrate",
+        "formats",
+        description="Count, forecast, convert and certify message formats, phase by phase",
+        doc_md=__doc__,
+        schedule="30 3 * * 0",
+        max_active_runs=1,
+    ) as dag:
+        asked = step("gate", migration.gate)()
+        look = PlanJobOperator.partial(task_id="look", **NAMED).expand_kwargs(asked.map(to_look))
+        work = short_circuit("changes", migration.changing)(asked, look.output)
+        approve = PlanApproval(
+            task_id="approve", subject="Convert the segments?", question=questions.of_migration
+        )
+        converting = WriteJobOperator.partial(task_id="convert", **NAMED)
+        convert = converting.expand_kwargs(work.map(to_convert))
+        proved = step("parity", migration.parity, trigger_rule=TriggerRule.NONE_FAILED)(work)
+        certifying = KafkatsJobOperator.partial(task_id="certify", **AFTER)
+        certify = certifying.expand_kwargs(work.map(to_certify))
+        record = step("record", migration.record, trigger_rule=TriggerRule.NONE_FAILED)
+        brokers = record(work, convert.output, certify.output)
+        stages = {one.task_id: one.output for one in (look, convert, certify)} | {"parity": proved}
+        said = reporting(reports.report, formats, outlets=[formats])(asked, brokers, stages)
+        approve_canary = canary.CanaryApproval(task_id="approve_canary")
+        work >> approve >> [convert, proved, certify, brokers]
+        convert >> proved >> certify
+        release = ReleaseJobOperator.partial(task_id="release", looks="look", **ALWAYS)
+        brokers >> release.expand_kwargs(asked.map(to_release)) >> said >> approve_canary
+    return dag

@@ -41,34 +41,41 @@ done. Another run skips these volumes; if it names them, it refuses at once and 
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
+
 from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.reports import retention as reports
-from kafkats_airflow.runs.plans import INVENTORY
 from kafkats_airflow.tasks import job_tasks, retention
-from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
+from kafkats_airflow.tasks.job_tasks import reporting, step
 
-with DAG(
-    "roll_segments",
-    description="Close active segments that are due by message time",
-    doc_md=__doc__,
-    schedule=CronDataIntervalTimetable("0 1 * * *", timezone="UTC"),
-    max_active_runs=4,
-    **dag_of("roll_segments", "roll", "retention"),
-) as dag:
-    asked = step("applications", retention.planning, "roll")()
-    plan = job_tasks.plan(asked)
-    work = step("changes", retention.changing)(asked, plan.output)
-    approve = PlanApproval(
-        task_id="approve", subject="Close or split the segments?", question=questions.of_roll
-    )
-    apply = job_tasks.apply(work)
-    verify = job_tasks.verify(work)
-    release = job_tasks.release(asked)
-    due = step("due", retention.due, "roll", trigger_rule=TriggerRule.NONE_FAILED)
-    ended = due()
-    purge = job_tasks.purge(ended)
-    work >> approve >> apply >> verify >> ended
-    stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
-    report = reporting(reports.report, "roll", outlets=[INVENTORY])
-    verify >> release >> report(asked, work, stages)
+
+def build(dags: DagSet) -> DAG:
+    """Build the DAG."""
+    inventory = dags.asset("kafka_inventory", "inventory")
+    with dags.dag(
+        "roll_segments",
+        "roll",
+        "retention",
+        description="Close active segments that are due by message time",
+        doc_md=__doc__,
+        schedule=CronDataIntervalTimetable("0 1 * * *", timezone="UTC"),
+        max_active_runs=4,
+    ) as dag:
+        asked = step("applications", retention.planning, "roll")()
+        plan = job_tasks.plan(asked)
+        work = step("changes", retention.changing)(asked, plan.output)
+        approve = PlanApproval(
+            task_id="approve", subject="Close or split the segments?", question=questions.of_roll
+        )
+        apply = job_tasks.apply(work)
+        verify = job_tasks.verify(work)
+        release = job_tasks.release(asked)
+        due = step("due", retention.due, "roll", trigger_rule=TriggerRule.NONE_FAILED)
+        ended = due()
+        purge = job_tasks.purge(ended)
+        work >> approve >> apply >> verify >> ended
+        stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
+        report = reporting(reports.report, "roll", inventory, outlets=[inventory])
+        verify >> release >> report(asked, work, stages)
+    return dag

@@ -41,34 +41,40 @@ from __future__ import annotations
 
 from functools import partial
 
-from airflow.sdk import DAG, Asset, TriggerRule
+from airflow.sdk import DAG, TriggerRule
+
 from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.reports import common
 from kafkats_airflow.tasks import job_tasks
-from kafkats_airflow.tasks.job_tasks import dag_of, reporting
+from kafkats_airflow.tasks.job_tasks import reporting
 from kafkats_airflow.tasks.recovery import RecoverOperator
 
-INDEXES = Asset(name="kafka_time_indexes", uri="kafkats://time-indexes", group="kafkats")
 
-with DAG(
-    "rebuild_time_indexes",
-    description="Find wrong time indexes, rebuild only those, prove it",
-    doc_md=__doc__,
-    schedule="30 2 * * *",
-    max_active_runs=4,
-    **dag_of("rebuild_time_indexes", "rebuild", "repair"),
-) as dag:
-    asked = job_tasks.applications("rebuild")
-    plan = job_tasks.plan(asked)
-    work = job_tasks.changes(asked, plan.output)
-    approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes?")
-    apply = job_tasks.apply(work)
-    verify = job_tasks.verify(work)
-    release = job_tasks.release(asked)
-    stages = {one.task_id: one.output for one in (plan, apply, verify)}
-    told = partial(common.report, asset=INDEXES, picture=common.health)
-    report = reporting(told, "rebuild", outlets=[INDEXES])
-    work >> approve >> apply >> verify >> release >> report(asked, stages)
-    # Not after the report: the last task of a run says whether it failed.
-    recover = RecoverOperator(task_id="recover", trigger_rule=TriggerRule.NONE_FAILED)
-    [plan, approve, apply, verify, release] >> recover
+def build(dags: DagSet) -> DAG:
+    """Build the DAG."""
+    indexes = dags.asset("kafka_time_indexes", "time-indexes")
+    with dags.dag(
+        "rebuild_time_indexes",
+        "rebuild",
+        "repair",
+        description="Find wrong time indexes, rebuild only those, prove it",
+        doc_md=__doc__,
+        schedule="30 2 * * *",
+        max_active_runs=4,
+    ) as dag:
+        asked = job_tasks.applications("rebuild")
+        plan = job_tasks.plan(asked)
+        work = job_tasks.changes(asked, plan.output)
+        approve = PlanApproval(task_id="approve", subject="Rebuild the time indexes?")
+        apply = job_tasks.apply(work)
+        verify = job_tasks.verify(work)
+        release = job_tasks.release(asked)
+        stages = {one.task_id: one.output for one in (plan, apply, verify)}
+        told = partial(common.report, asset=indexes, picture=common.health)
+        report = reporting(told, "rebuild", outlets=[indexes])
+        work >> approve >> apply >> verify >> release >> report(asked, stages)
+        # Not after the report: the last task of a run says whether it failed.
+        recover = RecoverOperator(task_id="recover", trigger_rule=TriggerRule.NONE_FAILED)
+        [plan, approve, apply, verify, release] >> recover
+    return dag

@@ -30,18 +30,25 @@ docs/exports.md describes each format.
 from __future__ import annotations
 
 from airflow.sdk import DAG
+
+from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.tasks import lookup
-from kafkats_airflow.tasks.job_tasks import NAMED, dag_of, reporting, step
+from kafkats_airflow.tasks.job_tasks import NAMED, reporting, step
 
-with DAG(
-    "export_offsets",
-    description="Offsets of a time, for Spark, consumer groups and programs",
-    doc_md=__doc__,
-    schedule=None,
-    max_active_runs=1,
-    **dag_of("export_offsets", "export", "lookup"),
-) as dag:
-    look = KafkatsJobOperator.partial(task_id="look", job="lookup", **NAMED)
-    looked = look.expand_kwargs(step("applications", lookup.looking)())
-    reporting(lookup.export, task_id="write")(looked.output)
+
+def build(dags: DagSet) -> DAG:
+    """Build the DAG."""
+    with dags.dag(
+        "export_offsets",
+        "export",
+        "lookup",
+        description="Offsets of a time, for Spark, consumer groups and programs",
+        doc_md=__doc__,
+        schedule=None,
+        max_active_runs=1,
+    ) as dag:
+        look = KafkatsJobOperator.partial(task_id="look", job="lookup", **NAMED)
+        looked = look.expand_kwargs(step("applications", lookup.looking)())
+        reporting(lookup.export, task_id="write")(looked.output)
+    return dag

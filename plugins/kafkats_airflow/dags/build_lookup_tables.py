@@ -44,20 +44,29 @@ for Spark and Kafka's own tools.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable
+
+from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.tasks import lookup
-from kafkats_airflow.tasks.job_tasks import NAMED, dag_of, reporting, step
+from kafkats_airflow.tasks.job_tasks import NAMED, reporting, step
 
-with DAG(
-    "build_lookup_tables",
-    description="Add an hour to the tables that tell which offset it was when",
-    doc_md=__doc__,
-    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
-    max_active_runs=1,
-    **dag_of("build_lookup_tables", "table", "lookup", retries=3),
-) as dag:
-    build = KafkatsJobOperator.partial(task_id="build", job="lookup", **NAMED)
-    asked = step("tables", lookup.building)()
-    written = build.expand_kwargs(asked)
-    reporting(lookup.built, outlets=[lookup.TABLES])(asked, written.output)
+
+def build(dags: DagSet) -> DAG:
+    """Build the DAG."""
+    tables = AssetAlias(f"{dags.prefix}kafka_lookup_tables", group="kafkats")
+    with dags.dag(
+        "build_lookup_tables",
+        "table",
+        "lookup",
+        description="Add an hour to the tables that tell which offset it was when",
+        doc_md=__doc__,
+        schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+        max_active_runs=1,
+        retries=3,
+    ) as dag:
+        build = KafkatsJobOperator.partial(task_id="build", job="lookup", **NAMED)
+        asked = step("tables", lookup.building)()
+        written = build.expand_kwargs(asked)
+        reporting(lookup.built, dags, tables, outlets=[tables])(asked, written.output)
+    return dag

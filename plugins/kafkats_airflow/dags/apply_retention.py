@@ -43,32 +43,39 @@ done; other runs skip them, or refuse and say who holds them.
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
-from kafkats_airflow.approvals.guards import GuardApproval
-from kafkats_airflow.reports import retention as reports
-from kafkats_airflow.runs.plans import INVENTORY
-from kafkats_airflow.tasks import job_tasks, retention
-from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
 
-with DAG(
-    "apply_retention",
-    description="Delete expired segments, forecast the others, name what pins them",
-    doc_md=__doc__,
-    schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"),
-    max_active_runs=4,
-    **dag_of("apply_retention", "retain", "retention"),
-) as dag:
-    asked = step("applications", retention.planning, "retain")()
-    plan = job_tasks.plan(asked)
-    approve = GuardApproval(task_id="approve", subject="Delete more than the guards let?")
-    work = step("changes", retention.changing)(asked, plan.output, approve.output)
-    apply = job_tasks.apply(work)
-    verify = job_tasks.verify(work)
-    release = job_tasks.release(asked)
-    due = step("due", retention.due, "retain", trigger_rule=TriggerRule.NONE_FAILED)
-    ended = due()
-    purge = job_tasks.purge(ended)
-    plan >> approve
-    apply >> verify >> ended
-    stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
-    report = reporting(reports.report, "retain", outlets=[INVENTORY])
-    verify >> release >> report(asked, work, stages)
+from kafkats_airflow.approvals.guards import GuardApproval
+from kafkats_airflow.dag_set import DagSet
+from kafkats_airflow.reports import retention as reports
+from kafkats_airflow.tasks import job_tasks, retention
+from kafkats_airflow.tasks.job_tasks import reporting, step
+
+
+def build(dags: DagSet) -> DAG:
+    """Build the DAG."""
+    inventory = dags.asset("kafka_inventory", "inventory")
+    with dags.dag(
+        "apply_retention",
+        "retain",
+        "retention",
+        description="Delete expired segments, forecast the others, name what pins them",
+        doc_md=__doc__,
+        schedule=CronDataIntervalTimetable("0 2 * * *", timezone="UTC"),
+        max_active_runs=4,
+    ) as dag:
+        asked = step("applications", retention.planning, "retain")()
+        plan = job_tasks.plan(asked)
+        approve = GuardApproval(task_id="approve", subject="Delete more than the guards let?")
+        work = step("changes", retention.changing)(asked, plan.output, approve.output)
+        apply = job_tasks.apply(work)
+        verify = job_tasks.verify(work)
+        release = job_tasks.release(asked)
+        due = step("due", retention.due, "retain", trigger_rule=TriggerRule.NONE_FAILED)
+        ended = due()
+        purge = job_tasks.purge(ended)
+        plan >> approve
+        apply >> verify >> ended
+        stages = {one.task_id: one.output for one in (plan, apply, verify, purge)}
+        report = reporting(reports.report, "retain", inventory, outlets=[inventory])
+        verify >> release >> report(asked, work, stages)
+    return dag

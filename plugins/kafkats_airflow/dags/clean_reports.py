@@ -28,16 +28,23 @@ If it was killed, the next run ends what was begun.
 from __future__ import annotations
 
 from airflow.sdk import DAG, CronTriggerTimetable
-from kafkats_airflow import links
-from kafkats_airflow.tasks import cleaning
-from kafkats_airflow.tasks.job_tasks import dag_of, step
 
-with DAG(
-    "clean_reports",
-    description="Remove the folders of old runs that nothing needs any more",
-    doc_md=__doc__,
-    schedule=CronTriggerTimetable("0 5 * * 0", timezone="UTC"),
-    max_active_runs=1,
-    **dag_of("clean_reports", "clean", "reports"),
-) as dag:
-    step("choose", cleaning.choose)() >> links.with_results(step("remove", cleaning.remove)())
+from kafkats_airflow import links
+from kafkats_airflow.dag_set import DagSet
+from kafkats_airflow.tasks import cleaning
+from kafkats_airflow.tasks.job_tasks import step
+
+
+def build(dags: DagSet) -> DAG:
+    """Build the DAG."""
+    with dags.dag(
+        "clean_reports",
+        "clean",
+        "reports",
+        description="Remove the folders of old runs that nothing needs any more",
+        doc_md=__doc__,
+        schedule=CronTriggerTimetable("0 5 * * 0", timezone="UTC"),
+        max_active_runs=1,
+    ) as dag:
+        step("choose", cleaning.choose)() >> links.with_results(step("remove", cleaning.remove)())
+    return dag

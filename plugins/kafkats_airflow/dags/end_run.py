@@ -31,26 +31,33 @@ is not done twice.
 from __future__ import annotations
 
 from airflow.sdk import DAG
+
 from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
+from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.tasks import end_run, job_tasks
-from kafkats_airflow.tasks.job_tasks import dag_of, reporting, step
+from kafkats_airflow.tasks.job_tasks import reporting, step
 
-with DAG(
-    "end_run",
-    description="Undo what a run wrote, or free the space of its old files",
-    doc_md=__doc__,
-    schedule=None,
-    max_active_runs=4,
-    **dag_of("end_run", "end", "undo"),
-) as dag:
-    work = step("changes", end_run.changing)()
-    approve = PlanApproval(
-        task_id="approve",
-        subject="Undo or purge what this run wrote?",
-        question=questions.of_ending,
-    )
-    undo = job_tasks.undo(work)
-    purge = job_tasks.purge(work.map(end_run.to_purge))
-    stages = {one.task_id: one.output for one in (undo, purge)}
-    work >> approve >> [undo, purge] >> reporting(end_run.report)(work, stages)
+
+def build(dags: DagSet) -> DAG:
+    """Build the DAG."""
+    with dags.dag(
+        "end_run",
+        "end",
+        "undo",
+        description="Undo what a run wrote, or free the space of its old files",
+        doc_md=__doc__,
+        schedule=None,
+        max_active_runs=4,
+    ) as dag:
+        work = step("changes", end_run.changing)()
+        approve = PlanApproval(
+            task_id="approve",
+            subject="Undo or purge what this run wrote?",
+            question=questions.of_ending,
+        )
+        undo = job_tasks.undo(work)
+        purge = job_tasks.purge(work.map(end_run.to_purge))
+        stages = {one.task_id: one.output for one in (undo, purge)}
+        work >> approve >> [undo, purge] >> reporting(end_run.report)(work, stages)
+    return dag
