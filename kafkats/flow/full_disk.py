@@ -33,8 +33,10 @@ class Kept(NamedTuple):
 
 def told_full(error: DiskFull, request: Request, seen: Iterable[LogDirectory]) -> DiskFull:
     """Return an error of a full disk with `what_frees`. `seen` are log directories of the work
-    beside those that the request names.
+    beside those that the request names. A disk that is not seen from here is another machine's.
     """
+    if not Path(error.path or ".").parent.exists():
+        return error
     log_dirs = dict.fromkeys(one.path for one in (*request.log_dirs, *seen))
     more = what_frees(Path(error.path or "."), log_dirs, place_of(request))
     return DiskFull(Text(error.reason, ": ", more), **error.where_and_what())

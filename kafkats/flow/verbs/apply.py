@@ -57,7 +57,8 @@ def _on_full_disks(actions: pa.Table, place: Path | None) -> list[str]:
     """Return what frees space on the disks that had no room for a partition."""
     rows = actions.select(["log_dir", "error"]).to_pylist()
     full = dict.fromkeys(Path(row["log_dir"]) for row in rows if says_full(row["error"]))
-    return [f"{one}: {what_frees(one, [one], place)}" for one in full]
+    here = (one for one in full if one.exists())  # tasks may have run on other machines
+    return [f"{one}: {what_frees(one, [one], place)}" for one in here]
 
 
 def _ran(applied: Applied, folder: Path, digest: str) -> Ran:
