@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafkats_airflow.approvals import stakes
 
 from tests.dags.runs import rebuild, retain
 
@@ -44,6 +45,8 @@ def test_a_preallocated_index_counts_by_its_blocks(bag: Any, damaged: Path) -> N
     retain(bag, damaged, dry_run=True)
     [volume] = overview(damaged)["volumes"]
     assert volume["bytes"] == before
+    plan = next(overview(damaged)["folder"].glob("*/before"))
+    assert stakes.on_disk(plan) == before, "of a plan beside it"
     board = json.loads((overview(damaged)["folder"] / "board.json").read_text())
     assert sum(row["bytes"] for row in board["partitions"]) < PREALLOCATED // 2
     assert str(rebuild(bag, damaged, need_approval=False).state) == "success"

@@ -140,7 +140,14 @@ class Story:
         """The figures of a log directory, as the report of a run has them."""
         from kafkats_airflow.reports import overview
 
-        volumes = overview.volumes_of([str(root)], inventoried(root), **more)
+        from kafkats.plans.holes import keep_holes
+        from kafkats.plans.units import list_units
+
+        report = self.place / f"holes-{root.name}"
+        report.mkdir(exist_ok=True)
+        keep_holes(list_units([root]), report)
+        looks: list[Any] = [{"seen": {"report": str(report)}}]
+        volumes = overview.volumes_of([str(root)], inventoried(root), looks=looks, **more)
         return [one.model_dump(mode="json") for one in volumes]
 
     def planned(self, run: Path, root: Path, planned_ms: int) -> Path:

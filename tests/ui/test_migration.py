@@ -84,6 +84,8 @@ def test_files_that_cannot_be_read_are_said(client: Any, run: Path, content: str
 def test_the_burn_down_draws(seen: Seen, site: str, run: Path) -> None:
     page = seen.open(f"{site}/run-migration?{RUN}")
     expect(page.locator("#burn-down .scatterlayer .trace")).to_have_count(3)
+    shapes = page.evaluate("document.querySelector('#burn-down').data.map((one) => one.line.shape)")
+    assert shapes == ["hv"] * 3, "between two counts nothing is known but the first"
     expect(page.locator("#points tbody tr").first).to_contain_text("3.0 KiB")
     expect(page.locator("main")).to_contain_text(HOSTILE)
     assert seen.axe() == []

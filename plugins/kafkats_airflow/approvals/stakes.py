@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkats.counts import counted, size_text
+from kafkats.errors import KafkatsError
 from kafkats.operations import OPERATIONS
 
 UNDO: Final = "undo"
@@ -98,22 +99,26 @@ def _stake(operation: str, totals: Mapping[str, int], on_disk: int | None) -> st
 
 def on_disk(plan: Path) -> int | None:
     """Return the bytes of segments of a plan's log directories, of one replica: logs, indexes and
-    snapshots. None if the plan has no readable report beside it.
+    snapshots; of preallocated files those that have blocks. None if the plan has no readable report
+    beside it.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import parquet
+
+    from kafkats.plans.holes import read_holes
 
     path = plan.parent / "before" / "segments.parquet"
     columns = ["base_offset", *(f"{name}.size" for name in _SIZES)]
     try:
         with path.open("rb") as file:
             table = parquet.ParquetFile(file).read(columns, use_threads=False)
-    except (OSError, pa.ArrowException):
+        holes = pc.sum(read_holes(path.parent)["bytes"]).as_py() or 0
+    except (OSError, pa.ArrowException, KafkatsError):
         return None
     real = table.filter(pc.greater_equal(table["base_offset"], 0))
     sums = [pc.sum(pc.struct_field(real[name], "size")).as_py() for name in _SIZES]
-    return sum(one or 0 for one in sums)
+    return sum(one or 0 for one in sums) - int(holes)
 
 
 def _number(totals: Mapping[str, object], name: str) -> int:

@@ -21,7 +21,7 @@ try {
   if (points.length) await draw("burn-down", (isDark) => ({
     traces: LOOKS.map(([colour, symbol, dash], magic) => ({
       type: "scatter", mode: "lines+markers", name: `magic ${magic}`, x: points.map((one) => new Date(one.at_ms).toISOString()), y: points.map((one) => one.bytes[magic]),
-      line: { color: isDark ? LIGHT[magic] : colour, width: 2, dash }, marker: { symbol, size: 8, line: { color: "#5b5b66", width: 0.5 } },
+      line: { color: isDark ? LIGHT[magic] : colour, width: 2, dash, shape: "hv" }, marker: { symbol, size: 8, line: { color: "#5b5b66", width: 0.5 } },
       text: points.map((one) => size(one.bytes[magic])), hovertemplate: `%{x}<br>magic ${magic}: %{text}<extra></extra>`,
     })),
     layout: { xaxis: { type: "date" }, yaxis: bytesAxis(most) },
