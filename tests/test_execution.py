@@ -84,6 +84,7 @@ def two() -> Iterator[LocalExecutor]:
         yield executor
 
 
+@pytest.mark.slow(2)
 def test_rows_are_in_the_order_of_the_units(two: LocalExecutor) -> None:
     units = [f"unit-{n}" for n in range(1200)]
     table = two.map(
@@ -97,6 +98,7 @@ def test_rows_are_in_the_order_of_the_units(two: LocalExecutor) -> None:
     assert set(again["pid"].to_pylist()) <= pids, "workers are kept from stage to stage"
 
 
+@pytest.mark.slow(2)
 def test_rows_do_not_depend_on_the_number_of_workers(two: LocalExecutor) -> None:
     units = list(range(700))
     alone = LocalExecutor(1).map("x", units, two_rows_or_none, SCHEMA, size=lambda _: LARGE)
@@ -123,6 +125,7 @@ def test_jobs_that_are_not_given_go_by_processors_and_bytes() -> None:
     assert LocalExecutor(8)._workers_for([1000]) == 1
 
 
+@pytest.mark.slow(2)
 def test_the_limit_of_a_batch_holds_in_workers_too(two: LocalExecutor) -> None:
     try:
         limit.allow(12345)
@@ -135,6 +138,7 @@ def test_the_limit_of_a_batch_holds_in_workers_too(two: LocalExecutor) -> None:
         limit.allow(limit.MAX_OUTPUT_BYTES)
 
 
+@pytest.mark.slow(3)
 def test_a_killed_worker_is_an_error_that_names_the_unit(two: LocalExecutor) -> None:
     units = [("/data", name) for name in ("good-0", "bad-0", "good-1")]
     with pytest.raises(
@@ -152,6 +156,7 @@ def test_a_worker_that_ends_by_itself(two: LocalExecutor) -> None:
         two.map("x", ["a", "b"], leaves, SCHEMA, size=lambda _: LARGE)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("do", [out_of_memory, no_library])
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_memory_that_ends(jobs: int, do: Callable[[object], pa.RecordBatch]) -> None:
@@ -167,6 +172,7 @@ def test_memory_that_ends_before_a_worker_begins(two: LocalExecutor) -> None:
         two.map("x", [Unloadable()] * 2, no_library, SCHEMA, size=lambda _: LARGE)
 
 
+@pytest.mark.slow(2)
 def test_arrow_starts_no_threads_of_its_own_to_group() -> None:
     """Arrow waits forever for a thread for which there is no memory."""
     calls = [
@@ -183,6 +189,7 @@ def test_arrow_starts_no_threads_of_its_own_to_group() -> None:
     assert calls and threaded == []
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("jobs", "threads"), [(1, False), (2, False), (2, True)])
 def test_the_error_is_that_of_the_first_unit_that_has_one(jobs: int, threads: bool) -> None:
     with (
@@ -234,6 +241,7 @@ def test_one_unit_or_one_job_waits_in_this_thread(jobs: int, units: int) -> None
     assert seen == [threading.get_ident()] * units
 
 
+@pytest.mark.slow(1)
 def test_small_units_get_processes(two: LocalExecutor) -> None:
     size = local.THREAD_BYTES // 2
     units = [str(n) for n in range(20)]
@@ -342,6 +350,7 @@ def test_no_process_is_left_behind(tmp_path: Path, how: signal.Signals, whole_gr
         parent.kill()
 
 
+@pytest.mark.slow(2)
 def test_the_threshold_of_a_command_is_one_of_bytes_and_units() -> None:
     """Where many small files are opened that counts, too."""
     few, many = 900, 1100
@@ -389,6 +398,7 @@ def none_for_the_last(unit: int) -> pa.RecordBatch:
     return row(str(unit)) if unit < 2 else row(str(unit)).slice(0, 0)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("size", [1, LARGE])
 def test_fewer_rows_than_units_are_an_error(two: LocalExecutor, size: int) -> None:
     units = [0, 1, 2]

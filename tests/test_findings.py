@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from kafkats.findings import KINDS, REMEDIES, missing_index, remedy_of, severity_word
 
 PAGE = Path(__file__).parent.parent / "docs" / "findings.md"
@@ -28,6 +30,7 @@ def test_every_defect_has_one_remedy_and_the_page_has_its_words() -> None:
     assert remedy_of("sound") is None
 
 
+@pytest.mark.slow(2)
 def test_no_other_module_repeats_a_text_of_this_one() -> None:
     """What several modules find has its text here: a text in two places says two things one day."""
     assert missing_index("0.index").reason == KINDS["missing-index"][1]

@@ -268,7 +268,7 @@ def test_words_that_lead_nowhere(
     run(capsys, *table(root, tmp_path / "table"))
     every = ("--every", "1s", "--from", FROM, "--until", UNTIL)
     of_brokers = (
-        ("--generation", "3.0"),
+        ("--kafka", "3.0"),
         ("--config", "index.interval.bytes=7"),
         ("--policy", tmp_path / "policy.yaml"),
         ("--now", TARGET),

@@ -82,6 +82,7 @@ def test_commands_without_tables_load_no_pyarrow(golden: Unpacked, tmp_path: Pat
         assert (code, loaded) == (0, "[]"), words
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("case", "state"), [("matrix-2.8.2-v1", "data"), ("matrix-4.3.1-v2", "data")]
 )

@@ -30,6 +30,7 @@ def test_a_full_output_is_an_error(root: Path, words: str) -> None:
     assert (full.returncode, full.stderr) == (2, FULL)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("to", ["2>&-", "2> /dev/full"])
 @pytest.mark.parametrize(
     ("words", "code"), [("inventory $ROOT", 0), ("inventory $ROOT/gone", 2), ("inventory", 2)]
@@ -40,6 +41,7 @@ def test_errors_that_nobody_can_be_told(root: Path, words: str, code: int, to: s
     assert bool(ended.stdout) == (code == 0)
 
 
+@pytest.mark.slow(2)
 def test_no_stream_at_all(root: Path, tmp_path: Path) -> None:
     assert in_shell(root, "$KAFKATS verify $ROOT <&- >&- 2>&-").returncode == 0
     plan = tmp_path / "plan"

@@ -97,6 +97,7 @@ finally:
 """
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_bomb_takes_no_more_than_twice_the_limit(codec: Codec, tmp_path: Path) -> None:
     packed = tmp_path / "packed"

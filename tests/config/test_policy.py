@@ -221,6 +221,7 @@ def test_work_grows_as_a_file_does_whatever_refers_to_what(
     assert spent[1] < 20 * spent[0]
 
 
+@pytest.mark.slow(1)
 def test_wide_files_are_refused_with_what_is_wrong_first(tmp_path: Path) -> None:
     wide = f"a: &a {{{', '.join(f'k{n}: 1' for n in range(2000))}}}\nb: {{<<: [{', '.join(['*a'] * 2000)}]}}"
     assert "more than 100000 keys come by merging" in refused(tmp_path, wide)
@@ -229,6 +230,7 @@ def test_wide_files_are_refused_with_what_is_wrong_first(tmp_path: Path) -> None
     ).endswith("and 19990 more")
 
 
+@pytest.mark.slow(4)
 def test_of_many_globs_the_first_that_matches_is_found_without_trying_all(tmp_path: Path) -> None:
     globs = [f"team-{n:05}-*" for n in range(10_000)] + [f"topic-{n}" for n in range(10_000)]
     found = policy(tmp_path, "topics:\n" + "".join(f'  "{glob}": {{}}\n' for glob in [*globs, "*"]))

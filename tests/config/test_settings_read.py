@@ -140,6 +140,7 @@ def test_what_is_read_is_in_the_table(
     assert seen == READS[operation]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(3)
 @pytest.mark.parametrize("operation", READS)
 def test_what_is_not_read_changes_nothing_and_is_said(

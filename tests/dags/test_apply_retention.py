@@ -157,6 +157,7 @@ def batches(partition: Path) -> list[tuple[int, int, bytes]]:
     return found
 
 
+@pytest.mark.slow(10)
 def test_expired_heads(bag: Any, volume: Path, here: list[str]) -> None:
     """What is left of each partition begins with the first batch that has not expired, and so does its log; undo brings all back."""
     limit = int(dt.datetime.fromisoformat(LIMIT).timestamp() * 1000)
@@ -225,6 +226,7 @@ GUARDED = {
 }
 
 
+@pytest.mark.slow(2)
 @pytest.mark.examples(1)
 @pytest.mark.parametrize(
     ("answer", "need_approval", "left", "outcome"),

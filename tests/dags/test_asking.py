@@ -256,6 +256,7 @@ def cells(body: str) -> list[list[str]]:
     return rows
 
 
+@pytest.mark.slow(2)
 def test_a_question_shows_rows_with_their_reasons(
     bag: Any, damaged: Path, here: list[str], answering: dict[str, Any]
 ) -> None:

@@ -107,6 +107,7 @@ def test_an_approver_is_asked_whatever_the_params_say(
     assert json.loads(record.read_text())["by"] == "alice"
 
 
+@pytest.mark.slow(2)
 @pytest.mark.examples(1)
 @pytest.mark.parametrize("dag", WRITING)
 def test_an_answer_of_somebody_else_writes_nothing(
@@ -134,6 +135,7 @@ def test_marking_the_approval_as_a_success_writes_nothing(
         assert tree(volume) == before
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(1)
 @pytest.mark.parametrize("by", ["mallory", "", "nobody", None])
 def test_the_job_itself_wants_the_record_of_an_approver(
@@ -166,6 +168,7 @@ def test_the_job_itself_wants_the_record_of_an_approver(
     assert tree(volume) == before
 
 
+@pytest.mark.slow(2)
 def test_no_job_applies_what_goes_over_a_guard(
     run: Callable[..., Any], answering: dict[str, Any], executor: Any, volume: Path, tmp_path: Path
 ) -> None:
@@ -192,6 +195,7 @@ def test_no_job_applies_what_goes_over_a_guard(
     assert tree(volume) == before
 
 
+@pytest.mark.slow(2)
 def test_no_answer_writes_nothing(
     run: Callable[..., Any], answering: dict[str, Any], volume: Path
 ) -> None:

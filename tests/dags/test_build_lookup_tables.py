@@ -305,6 +305,7 @@ def test_one_table_per_broker_and_connection(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow(2)
 def test_a_run_says_what_waits_for_the_high_watermark(
     bag: Any, volume: Path, here: list[str]
 ) -> None:

@@ -102,6 +102,7 @@ def test_without_any_need_it_may_go(scene: Scene) -> None:
     assert scene() is None
 
 
+@pytest.mark.slow(2)
 def test_an_undo_is_possible(scene: Scene) -> None:
     kept = scene()
     assert kept is not None and kept.why == "undo"

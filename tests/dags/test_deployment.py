@@ -402,6 +402,7 @@ def test_a_forged_connection(volume: Path) -> None:
         deployment.check_request("mine", Request(verb="verify", made_ms=0), {})
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(1)
 @pytest.mark.usefixtures("hardened")
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ def test_without_one_the_plan_says_what_to_name(
     assert data(damaged) == before
 
 
+@pytest.mark.slow(2)
 def test_what_is_replaced_lies_in_the_named_one(
     bag: Any, damaged: Path, here: list[str], place: Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_no_releases_the_reservation_there(
     assert list(place.rglob("reservation.lock")), "it was there"
 
 
+@pytest.mark.slow(2)
 def test_old_files_are_purged_from_it(bag: Any, volume: Path, here: list[str], place: Path) -> None:
     limits = {"topics": {"time-*": {"cleanup.policy": "delete", "retention.ms": 86400000}}}
     named = {"policy": policy(in_a_log_directory(volume), place, **limits)}

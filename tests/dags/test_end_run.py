@@ -116,6 +116,7 @@ def test_a_purge_frees_the_old_files_for_good(
     assert files(damaged) == after
 
 
+@pytest.mark.slow(2)
 @pytest.mark.examples(1)
 @pytest.mark.parametrize(
     ("more", "says"),

@@ -205,6 +205,7 @@ def test_the_first_task_refuses_a_wrong_value_in_one_line(
     assert said[0].endswith("another try fails again until then")
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(1)
 @pytest.mark.parametrize("dag", TOPICS)
 def test_a_glob_that_matches_nothing_is_a_remark(

@@ -69,6 +69,7 @@ def another(bag: Any, root: Path, day: int = 2, **params: Any) -> Any:
 # Two runs, one volume
 
 
+@pytest.mark.slow(3)
 def test_of_two_runs_the_second_ends_at_once_and_names_the_first(
     bag: Any,
     damaged: Path,
@@ -118,6 +119,7 @@ def test_a_question_whose_deadline_has_passed_releases(
     assert str(second.state) == "success"
 
 
+@pytest.mark.slow(2)
 def test_volumes_of_others_are_left_out_and_the_rest_goes_on(
     bag: Any, damaged: Path, here: list[str], tmp_path: Path
 ) -> None:

@@ -250,6 +250,7 @@ def test_types_and_names_are_those_of_open_metrics(folder: Path) -> None:
     assert found == {one.name: ("gauge", one.text) for one in METRICS}
 
 
+@pytest.mark.slow(1)
 def test_work_grows_as_the_runs_do_and_is_done_once(folder: Path) -> None:
     """Runs of 8 DAGs on 10 log directories, with their RUNs: what was read once is not read again."""
     few, many = 40, 400
@@ -369,6 +370,7 @@ def test_what_is_no_file_holds_no_token(
         assert client.metrics("Bearer ").status_code == 404
 
 
+@pytest.mark.slow(2)
 def test_it_is_registered_and_loads_little() -> None:
     """Every component of Airflow loads plugins."""
     import subprocess

@@ -500,6 +500,7 @@ def test_looking_needs_no_ledger_and_leaves_none(
     assert not (tmp_path / "r" / "ledger.jsonl").exists()
 
 
+@pytest.mark.slow(1)
 def test_a_scheduled_run_only_counts(bag: Any, tmp_path: Path, pretended: Pretended) -> None:
     done = run(bag, tmp_path, "census")
     assert str(done.state) == "success"
@@ -642,6 +643,7 @@ def test_a_yes_counts_only_for_the_canary_that_was_shown(
     answer("Approve", None)  # an earlier version asked: it recorded no digest
 
 
+@pytest.mark.slow(1)
 def test_a_no_to_the_plan_writes_nothing(
     bag: Any, tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:

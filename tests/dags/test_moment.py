@@ -60,6 +60,7 @@ def test_a_time_needs_its_offset(text: str) -> None:
         time_of(text, "as_of")
 
 
+@pytest.mark.slow(1)
 def test_by_hand_with_a_logical_date(bag: Any, tmp_path: Path, here: list[str]) -> None:
     volume = tmp_path / "broker" / "data"
     volume.mkdir(parents=True)

@@ -66,6 +66,7 @@ def test_retention_before_and_after(bag: Any, volume: Path, here: list[str]) -> 
     assert seen.reclaimable.pinned_bytes == said["pinned_bytes"]
 
 
+@pytest.mark.slow(1)
 def test_some_topics_are_not_the_volume(bag: Any, volume: Path, here: list[str]) -> None:
     conf = RETAIN | places(volume) | {"dry_run": True, "topics": "time-*"}
     bag.dags["apply_retention"].test(run_conf=conf, logical_date=None)
@@ -74,6 +75,7 @@ def test_some_topics_are_not_the_volume(bag: Any, volume: Path, here: list[str])
     assert (seen.partitions or 0) < on_disk(volume)["partitions"]
 
 
+@pytest.mark.slow(3)
 def test_defects_are_gone_after_a_rebuild(bag: Any, damaged: Path, here: list[str]) -> None:
     rebuild(bag, damaged, need_approval=False, dry_run=True)
     _, seen = told(damaged)

@@ -42,6 +42,7 @@ def test_the_reservation_of_a_run_that_is_over_is_taken_over(
     assert holder(damaged) == ""
 
 
+@pytest.mark.slow(2)
 @pytest.mark.examples(1)
 @pytest.mark.parametrize("volumes", [[], ["1"]])
 def test_what_somebody_else_holds_is_refused_at_once_by_name(

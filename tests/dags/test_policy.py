@@ -65,6 +65,7 @@ def test_every_param_says_what_it_is(bag: Any) -> None:
             assert dag.params.get_param(name).description, name
 
 
+@pytest.mark.slow(3)
 def test_parsing_loads_nothing_heavy() -> None:
     code = f"import sys, kafkats_dags; print(*{HEAVY - {'kafkats'}!r} & {{*sys.modules}})"
     ran = subprocess.run(

@@ -154,6 +154,7 @@ def test_from_damage_to_proof_and_again(
     assert here == ["plan", "apply", "verify", "plan"]
 
 
+@pytest.mark.slow(1)
 def test_a_corrupt_log_is_blocked_and_the_other_partitions_are_asked_about(
     bag: Any,
     policy: Callable[..., Path],
@@ -276,6 +277,7 @@ def test_one_application_per_connection_and_only_where_needed(
     ]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(1)
 @pytest.mark.parametrize(
     ("conf", "outcome"),
@@ -299,6 +301,7 @@ def test_straight_to_the_report(
     assert states(run)["approve"] == "skipped"
 
 
+@pytest.mark.slow(2)
 def test_a_job_that_fails_fails_the_run_but_not_the_report(
     bag: Any, tmp_path: Path, pretended: list[tuple[str, Request]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,6 +321,7 @@ def test_a_job_that_fails_fails_the_run_but_not_the_report(
     assert reports(tmp_path / "r")[-1]["outcome"] == "not finished"
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("conf", [{"volumes": ["1", "3"]}, {"dry_run": True}])
 def test_a_volume_that_was_not_looked_at_is_not_fine(
     bag: Any,
@@ -342,6 +346,7 @@ def test_a_volume_that_was_not_looked_at_is_not_fine(
     assert reports(tmp_path / "r")[-1]["outcome"] == "not finished"
 
 
+@pytest.mark.slow(2)
 def test_a_no_is_reported_and_nothing_is_written(
     bag: Any, tmp_path: Path, pretended: list[tuple[str, Request]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

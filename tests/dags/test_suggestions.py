@@ -138,6 +138,7 @@ print(json.dumps([shown, topics.get("examples"), volumes.schema.get("examples"),
 """
 
 
+@pytest.mark.slow(3)
 @pytest.mark.examples(1)
 @pytest.mark.parametrize("make", [hangs, nested, lambda path: path.write_text(POLICY)])
 def test_every_dag_is_imported(tmp_path: Path, make: Callable[[Path], None]) -> None:

@@ -140,6 +140,7 @@ def refused(run: Any, root: Path, before: dict[str, Any]) -> None:
     assert report(root)["outcome"].startswith("not finished")
 
 
+@pytest.mark.slow(3)
 def test_marked_as_success_is_not_a_yes(
     bag: Any,
     damaged: Path,
@@ -262,6 +263,7 @@ def test_a_plan_of_another_run_is_not_asked_about_nor_applied(
     assert len(answering["asked"]) == asked and data(damaged) == before
 
 
+@pytest.mark.slow(2)
 @pytest.mark.examples(1)
 @pytest.mark.parametrize(("says", "left", "outcome"), [
     (NOTHING, [0, 34, 68, 102], "rejected"),

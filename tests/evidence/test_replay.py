@@ -151,6 +151,7 @@ def set_epoch(log: Path, position: int, epoch: int) -> None:
         file.write(struct.pack(">i", epoch))
 
 
+@pytest.mark.slow(1)
 def test_changed_epochs(partition: Path) -> None:
     for log in sorted(partition.glob("*.log")):
         for position, epoch in list(batches(log))[:3]:

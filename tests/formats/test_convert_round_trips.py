@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ MAGICS = st.integers(0, 2)
 CODECS = st.sampled_from(OLD_CODECS)
 
 
+@pytest.mark.slow(2)
 @settings(deadline=4000, max_examples=300)
 @given(log=logs(MAGICS), magic=MAGICS, codec=CODECS)
 def test_every_record_comes_through(log: Log, magic: int, codec: Codec) -> None:
@@ -128,6 +130,7 @@ def test_there_and_back_is_identity_without_a_loss(
         assert first > magic
 
 
+@pytest.mark.slow(1)
 @settings(deadline=4000, max_examples=200)
 @given(log=MAGICS.flatmap(lambda m: logs(st.just(m))), magic=MAGICS)
 def test_every_loss_is_said_and_counted(log: Log, magic: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ def test_v1(
     assert _read(log) == _expected(records, append_time)
 
 
+@pytest.mark.slow(1)
 @settings(deadline=2000, max_examples=300)
 @given(
     records=record_lists(),

@@ -280,6 +280,7 @@ class TestEncode:
             v1.encode_batch([Record(0, 2**63, CREATE, None, None)])
 
 
+@pytest.mark.slow(1)
 @settings(deadline=2000, max_examples=600)
 @given(
     magic=st.integers(0, 1),

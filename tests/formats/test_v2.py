@@ -294,6 +294,7 @@ class TestControl:
             decode_coordinator_epoch(value)
 
 
+@pytest.mark.slow(1)
 @settings(deadline=2000, max_examples=800)
 @given(
     codec=st.sampled_from(Codec),

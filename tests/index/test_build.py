@@ -54,6 +54,7 @@ def assert_same(ours: Built, believed: Built) -> None:
         assert (ours.offset_index, ours.time_index) == (believed.offset_index, believed.time_index)
 
 
+@pytest.mark.slow(3)
 @settings(max_examples=250, deadline=None)
 @given(
     damaged_logs(),
@@ -69,6 +70,7 @@ def test_damaged_segments(log: bytes, interval: int, rule: str) -> None:
     )
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=150, deadline=None)
 @given(
     logs(),

@@ -51,6 +51,7 @@ def clean_segments(golden: Unpacked) -> list[Segment]:
     ]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("told", [True, False])
 def test_what_a_broker_left_after_a_clean_stop_never_alarms(golden: Unpacked, told: bool) -> None:
     """Whether the topic's settings and its generation are told or not."""
@@ -109,6 +110,7 @@ def test_reading_changes_nothing(golden: Unpacked) -> None:
     assert tree(root) == before
 
 
+@pytest.mark.slow(4)
 @settings(max_examples=200, deadline=None)
 @given(logs(), st.data())
 def test_truth_of_entries(log: bytes, data: st.DataObject) -> None:

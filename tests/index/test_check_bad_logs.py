@@ -178,6 +178,7 @@ def flips(damaged: Damaged) -> Iterator[tuple[Frame, int]]:
             yield frame, byte
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
 def test_every_header_byte_flipped(damaged: Damaged, mask: int) -> None:
     with damaged.log.open("r+b", buffering=0) as file:

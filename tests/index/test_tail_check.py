@@ -21,6 +21,7 @@ INSIDE = {"not-in-log"}
 """All that only a comparison entry by entry finds in an index that is in order."""
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("kind", ["matrix", "timestamps", "compaction", "follower"])
 def test_a_healthy_segment_is_not_in_doubt(golden: Unpacked, kind: str) -> None:
     seen = 0

@@ -53,6 +53,7 @@ def test_while_committing(scene: str, number: int) -> None:
         finishes(scene, area, failing, before)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("number", NO, ids=lambda n: errno.errorcode[n])
 @pytest.mark.parametrize("scene", SCENES)
 def test_while_undoing(scene: str, number: int) -> None:

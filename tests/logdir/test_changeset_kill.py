@@ -78,6 +78,7 @@ def test_commit(tmp_path: Path, scene: str) -> None:
         check_as_before(area, before, inodes)
 
 
+@pytest.mark.slow(1)
 @scenes
 def test_undo(tmp_path: Path, scene: str) -> None:
     for n, point in enumerate(points(scene, "undo", after=("commit",))):

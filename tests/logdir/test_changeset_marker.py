@@ -83,6 +83,7 @@ def check_each_moment(forward: tuple[Step, ...], back: tuple[Step, ...]) -> None
     assert states > 200
 
 
+@pytest.mark.slow(3)
 @pytest.mark.examples(1)
 def test_a_marker_is_removed_before_a_log_is_cut_and_test_a_marker_is_removed_before_a_log_is_cut_and_restored_after_it() -> (
     None
@@ -90,6 +91,7 @@ def test_a_marker_is_removed_before_a_log_is_cut_and_test_a_marker_is_removed_be
     check_each_moment((remove_marker, cut), (restore_log, restore_marker))
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("forward", "back"),
     [

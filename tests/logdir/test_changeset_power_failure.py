@@ -27,6 +27,7 @@ from tests.crash.scene import (
 scenes = pytest.mark.parametrize("scene", SCENES)
 
 
+@pytest.mark.slow(3)
 @pytest.mark.examples(1)
 @scenes
 def test_while_committing(scene: str) -> None:
@@ -104,6 +105,7 @@ def test_while_purging(scene: str) -> None:
             assert crashed.names(area.path / PARTITION / "runs" / RUN) == ["journal.purged"]
 
 
+@pytest.mark.slow(2)
 @pytest.mark.examples(1)
 @scenes
 def test_killed_resumed_and_then_a_power_failure(scene: str) -> None:
@@ -154,6 +156,7 @@ def test_a_forgotten_wave_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         test_while_undoing("logs")
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(2)
 @pytest.mark.parametrize("scene", ["split", "head"])
 @pytest.mark.parametrize("test", ["test_while_committing", "test_while_undoing"])

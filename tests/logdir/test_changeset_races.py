@@ -24,6 +24,7 @@ pytestmark = pytest.mark.forks
 DISK = WatchedDisk()
 
 
+@pytest.mark.slow(2)
 def test_of_many_processes_one_commits(tmp_path: Path) -> None:
     results: Counter[str] = Counter()
     for turn in range(12):

@@ -129,6 +129,7 @@ def rows_of(side: dict[tuple[str, int], dict[int, int]], random: Random) -> pa.T
     return pa.Table.from_pylist(rows, schema)
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=200, deadline=None)
 @given(
     first=SIDE,

@@ -32,6 +32,7 @@ def table(root: Path, folder: Path, *hours: int) -> tables.View:
 DAY_MS = 24 * HOUR_MS
 
 
+@pytest.mark.slow(1)
 def test_pictures_of_a_real_table(golden: Unpacked, tmp_path: Path, drawn: list[Figure]) -> None:
     root = golden("retention-4.1.0", "after")
     view = table(root, tmp_path / "table", 0, 2)

@@ -194,6 +194,7 @@ def ended(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.slow(3)
 def test_at_any_moment_of_the_real_command(golden: Unpacked, tmp_path: Path) -> None:
     """Several partitions, the run's folder and its report; killed by the clock, finished or taken back by the next one."""
     root = tmp_path / "data"

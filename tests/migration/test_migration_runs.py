@@ -235,6 +235,7 @@ def test_the_disk_fills_while_it_is_written(tmp_path: Path) -> None:
 # Closed doors
 
 
+@pytest.mark.slow(1)
 @pytest.mark.root("becomes another user")
 @pytest.mark.parametrize("what", ["partition", "root", "beside", "log", "work area", "run", "plan"])
 def test_what_this_user_may_not(what: str) -> None:

@@ -67,6 +67,7 @@ def plain(data: bytes) -> list[Row]:
     ]
 
 
+@pytest.mark.slow(3)
 @settings(max_examples=150, deadline=None)
 @given(logs(), st.integers(1, 400), st.integers(BASE - 3, BASE + 60), st.integers(0, 60), st.data())
 def test_any_pieces_are_the_whole(
@@ -108,6 +109,7 @@ def test_an_index_entry_with_too_low_an_offset_hides_no_record(encode: Any, code
     assert [offset for offset, _ in found] == list(range(60, 200))
 
 
+@pytest.mark.slow(4)
 @settings(max_examples=150, deadline=None)
 @given(damaged_logs(), st.integers(1, 400), st.booleans())
 def test_damage_is_an_error_or_is_told(data: bytes, size: int, last: bool) -> None:
@@ -234,6 +236,7 @@ def played(steps: list[tuple[str, int, int]]) -> Log:
     return log
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.integers(0, 25), st.integers(1, 500), st.booleans())
 def test_read_committed(

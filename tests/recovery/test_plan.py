@@ -93,6 +93,7 @@ def test_logs_are_those_of_the_broker(recovered: Recovered) -> None:
     assert compared >= 20
 
 
+@pytest.mark.slow(1)
 def test_indexes_from_the_recovery_point_on_are_those_of_the_broker(recovered: Recovered) -> None:
     kept = {  # true as they are, and a recovery gives other entries
         f"{row['partition_dir']}/{finding['file']}"
@@ -188,6 +189,7 @@ def test_what_was_written_is_proved(recovered: Recovered) -> None:
     assert proof.files > 100
 
 
+@pytest.mark.slow(1)
 def test_a_second_plan_has_nothing_to_do(recovered: Recovered) -> None:
     again = plan_of(recovered.ours, recovered.case, like_kafka=True, accept=True)
     rows = [r for r in again.plan.items.to_pylist() if r["action"] != "blocked"]

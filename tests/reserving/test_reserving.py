@@ -122,6 +122,7 @@ def test_a_second_planner_is_told_whose_it_is(
     assert tree(root) == before
 
 
+@pytest.mark.slow(1)
 def test_of_many_commands_at_once_one_plans(root: Path, tmp_path: Path) -> None:
     for turn in range(5):
         gate, opener = os.pipe()
@@ -330,6 +331,7 @@ def test_every_plan_can_reserve() -> None:
         assert {"--reserve", "--reserve-for", "--work-area"} <= words, name
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     "words",
     [

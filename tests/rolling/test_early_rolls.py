@@ -79,7 +79,7 @@ def test_rolls_after_segment_ms_are_not_early(
 def test_plan_roll_says_it_with_simulate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = written(tmp_path / "t-0", AHEAD, HOUR)
+    root = written(tmp_path / "logs" / "t-0", AHEAD, HOUR)
     words = ("--now", T + HOUR, "--config", "segment.ms=7200000", "-o", tmp_path / "plan")
     code, out, err = run(capsys, "plan", "roll", root, "--simulate", *words)
     assert code in (0, 1), err

@@ -283,6 +283,7 @@ def streams(draw: st.DrawFn) -> list[Append]:
     return found
 
 
+@pytest.mark.slow(1)
 @given(streams(), SETTINGS, st.sampled_from(list(ROLL_RULES.values())), st.integers(0, 9))
 def test_nothing_is_lost_and_no_limit_is_broken(
     appends: list[Append], settings: Settings, rule, seed: int

@@ -178,6 +178,7 @@ def test_special_times_of_real_brokers(case: Case, recorded: Any) -> None:
 # ---------------------------------------------------------------- brute force
 
 
+@pytest.mark.slow(1)
 @settings(deadline=None, max_examples=60)
 @given(partitions())
 def test_exact_answers_are_those_of_brute_force(
@@ -210,6 +211,7 @@ def check_reason(one: Made, target: int, ours: search.Answer) -> None:
         assert ours.reason == "first-after"
 
 
+@pytest.mark.slow(2)
 @settings(deadline=None, max_examples=80)
 @given(
     partitions(),
@@ -257,6 +259,7 @@ BEFORE_1970 = bytes.fromhex(
 """A message without a time, and one whose time is the lowest of all."""
 
 
+@pytest.mark.slow(2)
 @settings(deadline=None, max_examples=60)
 @example(([BEFORE_1970], [1000], 0, 0), 0)
 @given(partitions(), st.integers(0, 10))
@@ -297,6 +300,7 @@ def check_safe(one: Made, target: int, margin: int, safe: search.Answer) -> None
     assert (safe.reason == "out-of-order-window") == (safe.offset != one.first(target)[0])
 
 
+@pytest.mark.slow(2)
 @settings(deadline=None, max_examples=150)
 @given(
     damaged_logs(),

@@ -59,6 +59,7 @@ def largest(one: Made) -> tuple[int, int]:
     return next(((r.offset, r.timestamp) for r in timed if r.timestamp == newest), NONE)
 
 
+@pytest.mark.slow(2)
 @settings(deadline=None, max_examples=150)
 @given(logs(), st.booleans())
 @example(([batch(0, -5000, -3000, -4000)], [0]), True)
@@ -85,6 +86,7 @@ def test_search_and_sweep(parts: tuple[list[bytes], list[int]], clean: bool) -> 
                 assert both == [one.first(target) for target in targets]
 
 
+@pytest.mark.slow(2)
 @settings(deadline=None, max_examples=50)
 @given(logs(), st.integers(-15, 5), st.integers(1, 20))
 def test_tables_and_time_ranges(

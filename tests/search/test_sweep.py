@@ -46,6 +46,7 @@ def at_once(
     return list(zip(*numbers, found.words(), strict=True))
 
 
+@pytest.mark.slow(3)
 @settings(deadline=None, max_examples=120)
 @given(
     made_partitions(),

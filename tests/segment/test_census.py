@@ -64,6 +64,7 @@ def believed_fingerprint(log: bytes) -> int:
     return state
 
 
+@pytest.mark.slow(3)
 @settings(max_examples=200, deadline=None)
 @given(damaged_logs())
 def test_cells_and_fingerprint(log: bytes) -> None:
@@ -73,6 +74,7 @@ def test_cells_and_fingerprint(log: bytes) -> None:
     assert sum(cell.bytes for cell in ours.cells) == ours.facts.valid_bytes
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=100, deadline=None)
 @given(damaged_logs())
 def test_records_in_wrappers(log: bytes) -> None:
@@ -88,6 +90,7 @@ def test_records_in_wrappers(log: bytes) -> None:
     assert look_at_records(source, walk(source, BASE).facts).wrapped == counted
 
 
+@pytest.mark.slow(3)
 @settings(max_examples=200, deadline=None)
 @given(logs(), st.data())
 def test_any_change_behind_a_good_checksum_shows(log: bytes, data: st.DataObject) -> None:

@@ -90,18 +90,21 @@ def mixed_logs(draw: st.DrawFn, max_batches: int = 10) -> bytes:
     return b"".join(parts)
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=120, deadline=None)
 @given(mixed_logs(), st.integers(1, 400), st.integers(1, 600), st.booleans())
 def test_windows_and_chunks_cut_anywhere(log: bytes, window: int, room: int, control: bool) -> None:
     assert_same(log, small_windows(log, window), room=room, control=control)
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=100, deadline=None)
 @given(damaged_logs(), st.integers(1, 400), st.integers(1, 600))
 def test_damaged_segments(log: bytes, window: int, room: int) -> None:
     assert_same(log, small_windows(log, window), room=room)
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=200, deadline=None)
 @given(logs(max_batches=4) | mixed_logs(max_batches=4), st.data())
 def test_damaged_records_with_a_good_checksum(log: bytes, data: st.DataObject) -> None:
@@ -155,6 +158,7 @@ def odd_wrappers(draw: st.DrawFn) -> bytes:
     )
 
 
+@pytest.mark.slow(1)
 @settings(max_examples=300, deadline=None)
 @given(st.lists(odd_wrappers(), min_size=1, max_size=2).map(b"".join))
 def test_odd_wrappers(log: bytes) -> None:

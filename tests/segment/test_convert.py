@@ -173,6 +173,7 @@ def test_segments_that_have_everything(log: bytes, target: Target, log_end: bool
     assert_same(log, target, log_end=log_end)
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=100, deadline=None)
 @given(
     logs(), st.sampled_from([*TARGETS, Target(0, Codec.ZSTD), Target(1, Codec.ZSTD)]), st.booleans()
@@ -181,6 +182,7 @@ def test_other_segments(log: bytes, target: Target, log_end: bool) -> None:
     assert_same(log, target, log_end=log_end)
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=100, deadline=None)
 @given(damaged_logs(), st.sampled_from(TARGETS), st.booleans())
 def test_damaged_segments(log: bytes, target: Target, log_end: bool) -> None:
@@ -206,6 +208,7 @@ def test_windows_and_buffers_of_any_size(
         assert_same(log, target, source=cut_anywhere(log, sizes))
 
 
+@pytest.mark.slow(4)
 @settings(max_examples=120, deadline=None)
 @given(mixed(), st.sampled_from(TARGETS), st.data())
 def test_turned_bytes_under_a_good_checksum(

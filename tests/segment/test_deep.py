@@ -62,12 +62,14 @@ def assert_same(log: bytes) -> None:
     assert ours.facts.depth == "deep"
 
 
+@pytest.mark.slow(3)
 @settings(max_examples=150, deadline=None)
 @given(damaged_logs())
 def test_damaged_segments(log: bytes) -> None:
     assert_same(log)
 
 
+@pytest.mark.slow(3)
 @settings(max_examples=250, deadline=None)
 @given(logs(max_batches=4), st.data())
 def test_damaged_records_with_a_good_checksum(log: bytes, data: st.DataObject) -> None:
@@ -114,6 +116,7 @@ def test_one_record_area(name: str, codec: Codec) -> None:
     assert decodes == (name in good)
 
 
+@pytest.mark.slow(1)
 def test_what_real_brokers_wrote_decodes(golden: Unpacked) -> None:
     total = 0
     for segment in golden.segments("matrix", "timestamps", "compaction", "transactions", "upgrade"):

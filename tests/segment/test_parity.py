@@ -74,6 +74,7 @@ def batched(draw: st.DrawFn, records: list[Record], magics: list[int], **fields:
     return b"".join(parts)
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_batches_do_not_matter(data: st.DataObject) -> None:
@@ -83,6 +84,7 @@ def test_batches_do_not_matter(data: st.DataObject) -> None:
     assert digest(old).records == len(records)
 
 
+@pytest.mark.slow(1)
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_formats_do_not_matter(data: st.DataObject) -> None:
@@ -129,6 +131,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=200, deadline=None)
 @given(st.data(), st.sampled_from(sorted(CHANGES)))
 def test_every_change_shows(data: st.DataObject, what: str) -> None:
@@ -142,6 +145,7 @@ def test_every_change_shows(data: st.DataObject, what: str) -> None:
     assert found.old != found.new
 
 
+@pytest.mark.slow(1)
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_two_lists_of_records(data: st.DataObject) -> None:
@@ -303,6 +307,7 @@ def test_the_digest_by_hand() -> None:
     assert digest(v2.encode_batch(records)) == plain_digest(records, EVERYTHING) == expected
 
 
+@pytest.mark.slow(2)
 def test_golden_directories(golden: Unpacked) -> None:
     """The digest of what real brokers left, from columns and from the plain decoders."""
     compared = 0
@@ -317,6 +322,7 @@ def test_golden_directories(golden: Unpacked) -> None:
     assert compared > 50_000
 
 
+@pytest.mark.slow(3)
 @settings(max_examples=150, deadline=None)
 @given(logs(), st.integers(0, 2), st.sampled_from([None, *Codec]))
 def test_a_converted_log_proves_equal(log: bytes, magic: int, codec: Codec | None) -> None:

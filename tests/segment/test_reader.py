@@ -26,6 +26,7 @@ def batch(offset: int, value: bytes, timestamp: int = 5) -> bytes:
     return v2.encode_batch([Record(offset, timestamp, TimestampType.CREATE_TIME, None, value)])
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("mapped", [True, False])
 @pytest.mark.parametrize("size", [1, 64, 4096])
 def test_windows_of_any_size_say_the_same(
@@ -64,6 +65,7 @@ def test_sparse_file_beyond_2_gib(tmp_path: Path) -> None:
     assert reader.read_so_far() - before < 4 * reader.BUFFER
 
 
+@pytest.mark.slow(5)
 def test_size_field_that_claims_a_sparse_file(tmp_path: Path) -> None:
     """2 GiB of hole as one batch: the checksum is computed, memory is not taken."""
     log = tmp_path / "sparse.log"

@@ -82,6 +82,7 @@ def rows_of(*given: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
+@pytest.mark.slow(1)
 def test_the_same_plan_as_the_command(
     executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_missing_records_are_told_and_left_alone_as_by_the_command(
     ) == (1, 0)
 
 
+@pytest.mark.slow(1)
 def test_an_interval_that_the_indexes_contradict_is_a_remark_as_of_the_command(
     executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:

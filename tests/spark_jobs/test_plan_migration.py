@@ -153,6 +153,7 @@ def test_both_parity_digests_are_in_the_report_and_what_was_written_is_proved(
     assert not wrong["certificate"]
 
 
+@pytest.mark.slow(1)
 def test_the_same_certificate_as_the_command_and_its_recheck(
     executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:
@@ -167,6 +168,7 @@ def test_the_same_certificate_as_the_command_and_its_recheck(
     assert certified(executor, volume, max_magic=0)["exit_code"] == 1
 
 
+@pytest.mark.slow(1)
 def test_the_same_census_as_the_command(
     executor: SparkExecutor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -226,6 +226,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(2)
 @pytest.mark.parametrize(
     ("name", "options", "least"), CASES, ids=[f"{one[0]} {one[1].split}" for one in CASES]
@@ -284,6 +285,7 @@ def test_there_and_back(tmp_path: Path, name: str, options: SplitOptions, least:
     assert contents(root) == before
 
 
+@pytest.mark.slow(2)
 def test_snapshots_are_those_of_the_whole_log(tmp_path: Path) -> None:
     """Each new family's snapshot, against a replay from the first batch on."""
     root = unpacked("transactions-4.3.1", tmp_path)

@@ -56,6 +56,7 @@ def opened(table: Path) -> set[tuple[str, int, int]]:
 # ---------------------------------------------------------------- cells
 
 
+@pytest.mark.slow(2)
 @settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_cells_are_those_of_brute_force(data: st.DataObject) -> None:
@@ -88,6 +89,7 @@ def test_cells_are_those_of_brute_force(data: st.DataObject) -> None:
                 assert (row["log_start_offset"], row["log_end_offset"]) == (0, one.end)
 
 
+@pytest.mark.slow(1)
 def test_cells_of_real_partitions(golden: Unpacked) -> None:
     compared = 0
     for case in cases("timestamps", "retention", "transactions"):
@@ -169,6 +171,7 @@ def test_nothing_is_written_beside_the_table(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- runs
 
 
+@pytest.mark.slow(1)
 def test_later_runs_close_the_open_cells_and_nothing_else(tmp_path: Path) -> None:
     table, chance = tmp_path / "t", random.Random(7)
     quiet, busy = grown(tmp_path, "quiet-0"), grown(tmp_path, "busy-3")

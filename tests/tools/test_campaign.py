@@ -56,6 +56,7 @@ def test_every_cell_has_every_verb_in_turn(deck: Deck) -> None:
         assert sorted(seen) == sorted(VERBS)
 
 
+@pytest.mark.slow(20)
 def test_every_cell_has_an_input(deck: Deck) -> None:
     """Also those whose files are one to a log directory: another log directory's comes in their place."""
     for number, cell in enumerate(deck.cells):

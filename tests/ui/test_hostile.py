@@ -53,6 +53,7 @@ def question(**more: Any) -> dict[str, Any]:
     } | more
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(5)
 @pytest.mark.parametrize(
     "name",

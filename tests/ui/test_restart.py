@@ -59,6 +59,7 @@ def test_a_report_without_partitions_counts_nothing(client: Any, run: Path) -> N
     assert "0 partition" not in page
 
 
+@pytest.mark.slow(1)
 def test_the_words_of_preflight_stand_beside_it(client: Any, folder: Path, tmp_path: Path) -> None:
     run = write_restart(folder, tmp_path)
     page = client.get(f"/kafkats/run-restart?{RESTARTED}").text

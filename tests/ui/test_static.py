@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.ui.folders import HOSTILE, HOUR_MS, change, ended, live, reclaimable, volume, write
@@ -103,6 +104,7 @@ def test_a_run_renews_itself_until_it_has_ended(browser: Any, site: str, folder:
         assert seen.complaints == []
 
 
+@pytest.mark.slow(2)
 def test_axe_has_no_serious_findings(seen: Seen, site: str, folder: Path, golden: Any) -> None:
     defects = {"danger": {"bad-offset": 1}, "damage": {"empty-index": 3}}
     run = folder / DAG / "r"
@@ -130,6 +132,7 @@ def test_axe_has_no_serious_findings(seen: Seen, site: str, folder: Path, golden
         assert seen.axe() == [], path
 
 
+@pytest.mark.slow(12)
 def test_axe_finds_what_is_wrong(browser: Any, site: str) -> None:
     with looking(browser) as seen:
         page = seen.open(f"{site}/volumes")

@@ -139,6 +139,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
 @pytest.mark.parametrize(("magic", "codec"), KEPT)
 def test_common_sets_are_left_to_the_kernel(
@@ -166,6 +167,7 @@ def test_common_sets_are_left_to_the_kernel(
     assert judged == (sets[:1] if magic == 2 else [])
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
 def test_sets_that_stay_in_place_between_others(kind: str) -> None:
     """The kernels take turns; small sets and one that finds no room in their buffer."""
@@ -221,6 +223,7 @@ def followed(log: PartitionLog, fetch: bytes, *, kernel: bool) -> int | str:
         return e.reason
 
 
+@pytest.mark.slow(3)
 @given(st.integers(0, 2**32), st.sampled_from(RELEASES))
 @example(2, "2.8.2")
 @example(2097152, "0.8.2")

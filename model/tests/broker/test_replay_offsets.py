@@ -255,6 +255,7 @@ def keyed(codec: str, *keys: str, at: int = BEGIN) -> Step:
     return step("produce", version=2, codec=codec, records=of)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
 def test_the_cleaner_merges_message_sets(codec: str, replay: Replay) -> None:
     """Several wrappers become one with new relative offsets; holes stay, and it has the time of its last message."""

@@ -90,6 +90,7 @@ def compare(topic: Topic, rule: LeaderRule, sets: Sequence[bytes], offset: int =
     return taken
 
 
+@pytest.mark.slow(9)
 @given(st.integers(0, 2**32), st.sampled_from(RULES), st.sampled_from(TARGETS))
 @example(1, RULES[0], Target(2, Codec.ZSTD))
 def test_sets_of_all_kinds(seed: int, rule: LeaderRule, target: Target) -> None:
@@ -216,6 +217,7 @@ def test_headers_and_producers_cannot_be_in_an_older_magic() -> None:
     assert compare(topic_with(Target(2, Codec.GZIP)), rule, [with_producer]) == 1
 
 
+@pytest.mark.slow(1)
 @given(st.integers(0, 2**32), st.integers(1, 400), st.sampled_from(TARGETS))
 def test_small_buffers(seed: int, room: int, target: Target) -> None:
     """Sets that find no room in them have it at the next call, or in larger ones."""

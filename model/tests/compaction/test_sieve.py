@@ -70,6 +70,7 @@ def cleaned(folder: Path, logs: list[list[tuple]], kafka: str, most: int) -> dic
     return found
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=60)
 @given(
     st.lists(st.lists(batches, min_size=1, max_size=8), min_size=1, max_size=3),

@@ -61,6 +61,7 @@ def first(known: list[tuple[int, int]], target: int) -> int:
     return next((offset for offset, time in known if time >= target), -1)
 
 
+@pytest.mark.slow(1)
 @settings(deadline=None, max_examples=60)
 @given(logs(), st.sampled_from([1, 7, 50]), st.sampled_from([0, 100]))
 def test_nothing_is_missed(log: bytes, step: int, interval: int) -> None:

@@ -63,6 +63,7 @@ def estimate(shown: Shown) -> Callable[[str], Row]:
     return of
 
 
+@pytest.mark.slow(1)
 def test_open_files(estimate: Callable[[str], Row]) -> None:
     row = estimate("K33-03")
     assert "1/3" in row["stated"]
@@ -148,6 +149,7 @@ def test_file_times_keep_a_new_replica_for_too_long(pattern: str, played: Played
         assert most(row["new replica"]) < most(row["leader"]) + 3
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("option", LATE)
 @pytest.mark.parametrize("pattern", ["1", "2", "3", "wrong"])
 def test_by_append_time_nothing_is_deleted_early(pattern: str, option: str, played: Played) -> None:

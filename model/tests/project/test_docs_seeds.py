@@ -131,6 +131,7 @@ def test_there_are_248_ids_and_few_are_no_commands() -> None:
     assert not frozenset.intersection(*LISTED.values())
 
 
+@pytest.mark.slow(2)
 def test_parameters_of_tests_exist() -> None:
     """Where a row names one parameter of a test, pytest finds it."""
     nodes = sorted({item.test for one in DOCUMENTS for item in one.item if "[" in item.test})
