@@ -195,12 +195,20 @@ def extend(area: WorkArea, token: str, until_ms: int, *, disk: Disk = DISK) -> b
 
 
 def release(
-    area: WorkArea, *, holder: str | None = None, token: str | None = None, disk: Disk = DISK
+    area: WorkArea,
+    *,
+    holder: str | None = None,
+    token: str | None = None,
+    over: Collection[str] = (),
+    disk: Disk = DISK,
 ) -> Reservation | None:
     """Remove the reservation and return it, None when there is none to remove.
 
     `holder` and `token` restrict this to a matching reservation. Without either, an unreadable one
-    is removed too. Raises CorruptFile, Locked, StorageFailed.
+    is removed too. `over` names holders that are known to have ended: theirs is removed, too.
+
+    Raises Refused while a process still writes for one of `over`; CorruptFile, Locked,
+    StorageFailed.
     """
     if not _has_area(area, disk, "releasing the log directory"):
         return None
@@ -213,11 +221,16 @@ def release(
             standing = Reservation(
                 str(area.root), "somebody (the file could not be read)", 0, 0, ""
             )
-        if (
-            standing is None
-            or holder not in (None, standing.holder)
-            or token not in (None, standing.token)
-        ):
+        if standing is None:
+            return None
+        if standing.holder in over:
+            if _is_written(area):
+                raise Refused(
+                    f"reserved by {in_words(standing)}, and a process still writes for it: wait for"
+                    " its end",
+                    path=area.root,
+                )
+        elif holder not in (None, standing.holder) or token not in (None, standing.token):
             return None
         disk.unlink(_path(area))
         disk.sync_dir(area.path)

@@ -222,7 +222,8 @@ def plot_calendar(
     axes.set_xticks(range(0, 25, 3), [f"{hour:02}:00" for hour in range(0, 25, 3)], fontsize=7)
     axes.set_xlim(0, 24)
     axes.invert_yaxis()
-    state_legend(figure, STATES)
+    drawn = np.unique(days)
+    state_legend(figure, {s: colour for n, (s, colour) in enumerate(STATES.items()) if n in drawn})
     figure.suptitle(
         f"hours of the table, UTC; a cell every {manifest.step_ms / 1000:g} s\n"
         f"{_shown_of(manifest, first, len(days))}",

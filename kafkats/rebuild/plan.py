@@ -246,11 +246,14 @@ def _blocked(row: SegmentRow, later: _Later, options: RebuildOptions) -> str:
     lost = (row["log"]["size"] if row["log"] else 0) - valid_bytes
     beside = later[partition_of(row)]
     deleted = [size for base_offset, size in beside if base_offset > row["base_offset"]]
-    return (
+    said = (
         f"the log itself is corrupt at byte {valid_bytes} ({row['stop']}):"
         f" Kafka's recovery would cut {counted(lost, 'byte')}"
-        f" and delete {counted(len(deleted), 'later segment')} ({counted(sum(deleted), 'byte')})"
     )
+    if not deleted:
+        return said
+    segments, size = counted(len(deleted), "later segment"), counted(sum(deleted), "byte")
+    return f"{said} and delete {segments} ({size})"
 
 
 def _totals(items: pa.Table, segments: pa.Table) -> Totals:

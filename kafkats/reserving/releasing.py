@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +34,13 @@ def release_all(
     log_dirs: Sequence[str | os.PathLike[str]],
     *,
     holder: str | None = None,
+    over: Collection[str] = (),
     place: Path | None = None,
 ) -> list[Released]:
-    """Release every log dir, or only the reservations of `holder`. Errors do not stop it."""
+    """Release every log dir, or only the reservations of `holder` and of holders that are `over`.
+
+    Errors do not stop it.
+    """
     found: list[Released] = []
     for named in dict.fromkeys(os.fspath(one) for one in log_dirs):
         root = named
@@ -47,7 +51,7 @@ def release_all(
             if not exists(Path(root), "looking for the log directory"):
                 raise UsageError("does not exist", path=root)
             area = reservation_area(root, place)
-            released = release(area, holder=holder)
+            released = release(area, holder=holder, over=over)
             known = released or read_reservation(area)
             if known is not None:
                 outcome: Literal["released", "kept"] = "released" if released else "kept"

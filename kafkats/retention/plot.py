@@ -128,8 +128,9 @@ def plot_reclaimable(
         ]
     figure.set_size_inches(9.0, 1.6 + 0.24 * max(len(shown), 5))
     axes = figure.add_subplot()
-    rows = [(short(topic), [sizes[state] for state in STATES]) for topic, sizes in shown]
-    stacked_bars(axes, rows, {label(state): colour for state, colour in STATES.items()})
+    states = [state for state in STATES if any(sizes[state] for _, sizes in shown)]
+    rows = [(short(topic), [sizes[state] for state in states]) for topic, sizes in shown]
+    stacked_bars(axes, rows, {label(state): STATES[state] for state in states})
     size_axis(axes.xaxis)
     side_legend(figure, axes)
     figure.suptitle(
@@ -155,7 +156,8 @@ def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, pat
     for n, (name, bars) in enumerate(panels):
         line_ms = lines.get(bars[0].row["topic"])
         _panel(figure.add_subplot(down, 2, n + 1), name, bars[:_ROWS], line_ms, now_ms)
-    state_legend(figure, {label(state): colour for state, colour in STATES.items()})
+    drawn = {bar.state for _, bars in panels for bar in bars[:_ROWS]}
+    state_legend(figure, {label(state): STATES[state] for state in STATES if state in drawn})
     figure.suptitle(
         f"segments in time, and the retention line; decided for {_shown(now_ms)} UTC", fontsize=10
     )

@@ -64,6 +64,7 @@ def of_result(result: Result, params: Container[str] | None = None) -> dict[str,
 def of_findings(result: Result, params: Container[str] | None = None) -> str:
     """Return the findings of a job's result that fail its task (`params`: as in `of`)."""
     errors = [in_form(result.text(one), params) for run in result.runs for one in run.errors]
+    errors += [in_form(one.error, params) for one in result.released if one.error]
     if result.verb == "apply":
         return _not_applied(result.runs[0], errors)
     if result.proof and result.proof.not_equal:

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 from kafkats_airflow import settings
+from kafkats_airflow.jobs import plan_job
 from kafkats_airflow.tasks import end_run
 
+from kafkats.clock import now_ms
 from kafkats.config.approvers import read_approvers
-from tests.dags.runs import data, places, rebuild, states
-from tests.ui.folders import change
+from kafkats.logdir.reservation import reservation_area, reserve, writing
+from tests.dags.runs import data, holder, places, rebuild, states
+from tests.ui.folders import HOUR_MS, change, live
 
 ALICE, MALLORY = {"id": "alice", "name": "alice"}, {"id": "mallory", "name": "mallory"}
 
@@ -138,6 +141,63 @@ def test_what_is_not_as_it_was_shown_is_left_alone(
     shown = overview(damaged)
     assert shown["failed"] and says in shown["why"], "the first task failed"
     assert files(damaged) == after and "undo" not in here
+
+
+@pytest.fixture
+def left(bag: Any, damaged: Path) -> Callable[[], Any]:
+    """Runs end_run to release what a deleted run of another DAG has left reserved."""
+    name, run = "rebuild_time_indexes", "manual__gone"
+    folder = damaged.parents[1] / "reports" / name / run
+    live(folder, now_ms(), started={"volumes": {str(damaged): "1"}})
+    reserve(reservation_area(damaged), f"airflow {name} {run}", now_ms() + HOUR_MS, now_ms=now_ms())
+
+    def end() -> Any:
+        conf = bag.defaults["end_run"] | places(damaged) | {"verb": "release"}
+        return bag.dags["end_run"].test(
+            run_conf=conf | {"of_dag": name, "of_run": run}, logical_date=None
+        )
+
+    return end
+
+
+def test_a_release_ends_the_reservation_of_a_run_that_is_over(
+    left: Callable[[], Any], damaged: Path, here: list[str]
+) -> None:
+    before = files(damaged)
+    ended = left()
+    assert (str(ended.state), holder(damaged), here) == ("success", "", ["release"])
+    said = report(damaged)
+    assert (said["outcome"], said["runs"], said["volumes"]) == ("released", [], [str(damaged)])
+    assert {states(ended)[one] for one in ("undo", "purge")} == {"skipped"}
+    assert files(damaged) == before
+
+
+def test_nothing_is_released_while_a_process_writes(
+    left: Callable[[], Any], damaged: Path, here: list[str]
+) -> None:
+    with writing(reservation_area(damaged)):
+        left()
+    [told] = report(damaged)["failures"]
+    assert told.startswith("release: ") and "and a process still writes for it" in told
+    assert holder(damaged).endswith(" manual__gone")
+    assert report(damaged)["outcome"] == "not finished"
+
+
+@pytest.mark.parametrize("active", [[True], [False, True]])
+def test_nothing_is_released_of_an_active_run(
+    left: Callable[[], Any],
+    damaged: Path,
+    here: list[str],
+    active: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is asked by the first task, and by that which releases."""
+    told = iter(active)
+    monkeypatch.setattr(plan_job, "is_active", lambda *_: next(told))
+    assert str(left().state) == "failed"
+    assert next(told, None) is None, "both have asked, or the first refused"
+    assert "is queued or running" in overview(damaged)["why"]
+    assert (holder(damaged).endswith(" manual__gone"), here) == (True, [])
 
 
 @pytest.mark.parametrize("linked", ["dag", "run", "group"])

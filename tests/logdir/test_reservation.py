@@ -21,6 +21,7 @@ from kafkats.errors import (
     KafkatsError,
     Locked,
     ReadOnly,
+    Refused,
     Reserved,
     StorageFailed,
     UsageError,
@@ -34,6 +35,7 @@ from kafkats.logdir.reservation import (
     release,
     reservation_area,
     reserve,
+    writing,
 )
 from kafkats.logdir.workarea import WorkArea, work_area
 from tests.crash import memory
@@ -110,6 +112,17 @@ def test_one_whose_run_is_over_is_taken_over(area: WorkArea) -> None:
         reserve(area, "us", NOW + HOUR, now_ms=NOW, take_over=("others",))
     remark = reserve(area, "us", NOW + HOUR, now_ms=NOW, take_over=("others", "them")).remark
     assert "them" in remark and remark.endswith("is over and was taken over")
+
+
+def test_one_whose_run_is_over_is_released_unless_a_process_still_writes(area: WorkArea) -> None:
+    ours(area, "them")
+    assert release(area, holder="us", over=("others",)) is None
+    with writing(area), pytest.raises(Refused, match="a process still writes for it"):
+        release(area, holder="us", over=("them",))
+    assert read_reservation(area) is not None
+    released = release(area, holder="us", over=("them",))
+    assert released is not None and released.holder == "them"
+    assert read_reservation(area) is None
 
 
 def test_a_known_holder_or_token_enters_and_the_holder_stays(area: WorkArea) -> None:

@@ -149,6 +149,8 @@ def test_a_calendar_shows_the_days_that_were_asked_for(tmp_path: Path, drawn: li
     path = tmp_path / "calendar.png"
     plot_calendar(manifest, [], path, around=(asked, asked + 1), asked=[asked])
     [axes] = drawn[0].axes
+    [legend] = drawn[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == ["not built", "closed"]
     assert axes.get_yticklabels()[0].get_text() == "2020-01-01"
     assert [line.get_xydata().tolist() for line in axes.lines] == [[[5, 1.5]]]
     assert "ends on 2022-09-26" in drawn[0].get_suptitle()

@@ -113,6 +113,8 @@ def test_a_corrupt_log_says_what_recovery_would_cut() -> None:
     reason = plan.items["reason"][0].as_py()
     assert "byte 60 (bad-crc)" in reason
     assert "cut 40 bytes and delete 2 later segments (200 bytes)" in reason
+    alone = plan_rebuild(table(broken, elsewhere), RebuildOptions()).items["reason"][0].as_py()
+    assert alone.endswith("would cut 40 bytes"), "it deletes nothing"
 
 
 def test_totals_say_what_the_broker_redoes_by_itself() -> None:

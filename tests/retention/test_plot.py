@@ -104,6 +104,16 @@ def test_a_timeline_can_be_read(tmp_path: Path, drawn: list[Figure]) -> None:
     }, "no label takes a panel's width"
 
 
+def test_a_legend_has_the_states_that_are_drawn(tmp_path: Path, drawn: list[Figure]) -> None:
+    some = TABLE.slice(0, 2)
+    plot_timeline(some, {}, NOW, tmp_path / "timeline.png")
+    plot_reclaimable(reclaimable(some, NOW), NOW, tmp_path / "reclaimable.png")
+    for figure in drawn:
+        [legend] = figure.legends
+        named = [text.get_text() for text in legend.get_texts()]
+        assert named == ["can be deleted now", "expired, kept by kafkats"]
+
+
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed):
         plot_reclaimable(reclaimable(TABLE, NOW), NOW, tmp_path / "nowhere" / "x.png")

@@ -1,4 +1,4 @@
-"""The buttons that undo and purge a run, in a browser; Airflow's REST is played."""
+"""The buttons that undo, purge and release a run, in a browser; Airflow's REST is played."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.ui.folders import change, ended, volume
+from tests.ui.folders import change, ended, live, volume, write
 from tests.ui.looking import Seen
 
 DAG, RUN, DIGEST = "rebuild_time_indexes", "manual__1", "d1e2f3a4" * 8
@@ -87,3 +88,25 @@ def test_a_second_click_makes_no_second_run(seen: Seen, site: str, folder: Path)
     href = page.get_by_role("link", name="Its run in Airflow").get_attribute("href")
     assert href == f"../dags/end_run/runs/undo__{DAG}__{RUN}__{DIGEST[:16]}"
     seen.complaints = [one for one in seen.complaints if "409" not in one]
+
+
+def test_a_release_names_the_run_and_no_digest(
+    seen: Seen, site: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkats_airflow.ui import dags
+
+    monkeypatch.setattr(dags, "over", frozenset)
+    run = folder / DAG / RUN
+    live(run, 1_800_000_000_000, started={"volumes": {"/not/seen/from/here": "1"}})
+    asked = {"options": {"Approve": [DIGEST]}, "run_id": RUN, "asked_ms": 7, "until_ms": 9}
+    write(run / "question.json", asked)
+    page = seen.open(f"{site}/run?dag_id={DAG}&run_id={RUN}")
+    airflow = Airflow(page)
+    page.get_by_role("button", name="Release 1 volume").click()
+    page.locator("#end-dialog .yes").click()
+    expect(page.locator("#ended")).to_contain_text(f"Asked: release of {RUN}.")
+    [made] = airflow.made
+    assert made["dag_run_id"] == f"release__{DAG}__{RUN}__7"
+    assert made["conf"] == {
+        "verb": "release", "of_dag": DAG, "of_run": RUN, "need_approval": False,
+    }  # fmt: skip

@@ -68,6 +68,7 @@ def test_a_severity_has_one_colour_and_each_defect_a_next_step(
     for one in kinds:
         defect = one["severity"] in {"damage", "danger"}
         assert bool(one["consequence"] and one["step"]) == defect
+    assert {one["severity"]: one["word"] for one in kinds}["state"] == "note"
 
 
 def test_after_a_run_its_segments_are_as_the_proof_saw_them(

@@ -119,8 +119,9 @@ def test_each_row_says_why_and_the_question_says_who_and_until_when(
     assert f'data-digest="{asked["digest"]}"' in text
     assert "Ada" in text and "<q>Reject</q> counts" in text
     assert "2 directories compared with the disk: none changed" in text
-    assert 'data-option="Approve" data-confirm' in text
-    assert 'data-option="Reject">Reject: nothing is written</button>' in text
+    assert 'class="primary" data-option="Approve" data-confirm' in text
+    assert 'class="quiet" data-option="Reject">Reject: nothing is written</button>' in text
+    assert '<h2 id="question-head">The question</h2>' in text, "its button says what is asked"
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,8 @@ def test_plots_draw_without_a_complaint_in_both_themes(
     assert colours >= 3
     page = seen.open(f"{site}/run-retention?{RETAINED}&topic=time-some")
     assert page.locator("#topics-plot .barlayer .point").count() > 10
+    named = page.locator("#topics-plot .legendtext").all_text_contents()
+    assert len(named) == 6 and "expired, kept by kafkats" not in named, "the states that are drawn"
     expect(page.locator("#segments-plot .barlayer .point")).to_have_count(4)
     page = seen.open(f"{site}/run-offsets?{LOOKED_UP}")
     assert page.locator("#stairs .scatterlayer .trace").count() == 2

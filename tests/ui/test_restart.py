@@ -102,4 +102,6 @@ def test_hostile_names_and_tables_that_cannot_be_read(client: Any, run: Path) ->
 def test_the_bars_draw(seen: Seen, site: str, run: Path) -> None:
     page = seen.open(f"{site}/run-restart?{RUN}")
     expect(page.locator("#starts .barlayer .trace")).to_have_count(2)
+    tops = [one.bounding_box()["y"] for one in page.locator("#starts .barlayer .point").all()]
+    assert tops == sorted(tops), "bars are in the order of the legend"
     assert seen.axe() == []

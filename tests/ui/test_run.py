@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkats.logdir.reservation import release, reservation_area, reserve
 from tests.ui.folders import DAY_MS, HOUR_MS, change, ended, live, volume, write
 
 NOW = 1_800_000_000_000
@@ -245,9 +246,48 @@ def test_a_run_that_left_something_leads_to_it(client: Any, folder: Path) -> Non
     assert f'<a href="{rows}">2 rows of the plan are blocked</a>: each says why.' in text
 
 
-@pytest.mark.parametrize(("verb", "word"), [("undo", "Undoes"), ("purge", "Purges")])
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_run_that_is_over_and_left_its_reservation_can_be_released(
+    client: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: bool
+) -> None:
+    from kafkats_airflow.ui import dags
+
+    (root := tmp_path / "data").mkdir()
+    (root / "meta.properties").write_text("version=1\n")
+    named = str(root) if seen else "/not/seen/from/here"
+    live(folder / DAG / "r", NOW, started={"volumes": {named: "1"}})
+    content = {"options": {"Approve": [DIGEST]}, "plans": [PLAN], "run_id": "r"}
+    write(folder / DAG / "r" / "question.json", content | {"asked_ms": 7, "until_ms": NOW})
+
+    def page() -> str:
+        return str(client.get(f"/kafkats/run?dag_id={DAG}&run_id=r").text)
+
+    if seen:
+        now = int(time.time() * 1000)
+        area = reservation_area(root)
+        reserve(area, f"airflow {DAG} r", now + HOUR_MS, now_ms=now)
+    assert 'data-verb="release"' not in page(), "Airflow says that it is active"
+    monkeypatch.setattr(dags, "over", frozenset)
+    text = page()
+    assert f"its reservation is left: <code>{named}</code>." in text
+    assert f'data-verb="release" data-key="{now if seen else 7}"' in text
+    assert 'data-digest=""' in text and ">Release 1 volume</button>" in text
+    assert 'data-verb="undo"' not in text
+    if seen:
+        release(area)
+        assert 'data-verb="release"' not in page()
+
+
+@pytest.mark.parametrize(
+    ("verb", "word", "stage"),
+    [
+        ("undo", "Undoes", "Apply"),
+        ("purge", "Purges", "Purge"),
+        ("release", "Releases", "Release"),
+    ],
+)
 def test_the_end_of_a_run_leads_to_that_run(
-    client: Any, folder: Path, verb: str, word: str
+    client: Any, folder: Path, verb: str, word: str, stage: str
 ) -> None:
     run = ended(folder, NOW, dag="end_run", run="e", outcome="undone")
     write(run / "report.json", {"outcome": "undone", "verb": verb, "of": f"/runs/{DAG}/r~1"})
@@ -255,7 +295,6 @@ def test_the_end_of_a_run_leads_to_that_run(
     link = f'<a href="run?dag_id={DAG}&amp;run_id=r~1">the run r~1 of {DAG}</a>'
     assert f"<dt>{word}</dt><dd>{link}</dd>" in text
     live(run, NOW - 1000, task=verb, job=verb, state="done")
-    stage = "Apply" if verb == "undo" else "Purge"
     assert list(stages(run)) == ["Approval", stage, "Report"], (
         "it plans nothing, and proves nothing"
     )

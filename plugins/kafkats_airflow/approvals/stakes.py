@@ -16,6 +16,7 @@ from kafkats.operations import OPERATIONS
 
 UNDO: Final = "undo"
 PURGE: Final = "purge"
+RELEASE: Final = "release"
 _SIZES: Final = ("log", "index", "timeindex", "txnindex", "snapshot")
 
 

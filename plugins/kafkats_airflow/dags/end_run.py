@@ -1,8 +1,9 @@
 """
-### Undo or purge a run
+### Undo, purge or release a run
 
 Ends what one run of another DAG has written. `undo` puts back every old file. `purge` deletes the
-old files and frees their space; nothing can be undone after that.
+old files and frees their space; nothing can be undone after that. `release` ends the reservations
+of a run that was marked or deleted in Airflow before it could end them.
 
 **When.** The page of a run has buttons that trigger this DAG, with the rights of the person who
 clicks. It can also be triggered by hand. There is no schedule.
@@ -15,6 +16,8 @@ clicks. It can also be triggered by hand. There is no schedule.
 - `undo` restores every file of each RUN, the latest RUN first. Where a directory has changed since,
   as when its broker has started, it refuses. `purge` deletes the old files. In a deployment with
   approvers it refuses RUNs that are younger than KAFKATS_UNDO_DAYS_FLOOR days.
+- `release` refuses while Airflow says that the run is active, or while a process writes for it. It
+  asks nobody: no file of Kafka's changes, and the next run would take the reservation over.
 - `report` writes what was ended into `folder`.
 
 A second click makes no second run: the id of the run is made of what it ends, the other run and the
@@ -58,6 +61,7 @@ def build(dags: DagSet) -> DAG:
         )
         undo = job_tasks.undo(work)
         purge = job_tasks.purge(work.map(end_run.to_purge))
-        stages = {one.task_id: one.output for one in (undo, purge)}
-        work >> approve >> [undo, purge] >> reporting(end_run.report)(work, stages)
+        release = job_tasks.release_over(work.map(end_run.to_release_over))
+        stages = {one.task_id: one.output for one in (undo, purge, release)}
+        work >> approve >> [undo, purge, release] >> reporting(end_run.report)(work, stages)
     return dag

@@ -141,11 +141,12 @@ class RetentionRun(RollingRun):
 
 
 class EndingRun(WritingRun):
-    """A run that undoes or purges what another DAG run has written."""
+    """A run that undoes or purges what another DAG run has written, or releases its volumes."""
 
-    verb: Annotated[str, Choice(("undo", "purge"))] = Option(
-        "undo: put back every old file; purge: delete the old files and free their space",
-        title="Undo or purge",
+    verb: Annotated[str, Choice(("undo", "purge", "release"))] = Option(
+        "undo: put back every old file; purge: delete the old files and free their space; release:"
+        " end the reservations of a run that is over",
+        title="Undo, purge or release",
     ).default("undo")
     of_dag: str | None = Option(
         "The DAG whose run is to be undone or purged, such as apply_retention. Never empty",
@@ -158,7 +159,7 @@ class EndingRun(WritingRun):
     ).default(None)
     digest: str | None = Option(
         "The digest of what the run wrote, as its page shows it: at least 8 digits, such as"
-        " 831c517d. Never empty",
+        " 831c517d. A release needs none. Default: none",
         title="Digest of the run",
     ).default(None)
     need_approval: Annotated[

@@ -15,6 +15,7 @@ from typing import Any, Final
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
 from kafkats import clock
+from kafkats.errors import Refused
 from kafkats_airflow.approvals.guards import beyond_guards
 from kafkats_airflow.failing import Held
 from kafkats_airflow.forms.values import params_of
@@ -27,7 +28,7 @@ from kafkats_airflow.results import (
     PhaseApplication,
     PlanResult,
 )
-from kafkats_airflow.runs.folders import holder_of, is_active, run_of
+from kafkats_airflow.runs.folders import holder_named, holder_of, is_active, run_of
 from kafkats_airflow.settings import TIMEOUTS
 
 LONGEST: Final = timedelta(days=365)
@@ -102,6 +103,33 @@ class ReleaseJobOperator(KafkatsJobOperator):
         if self._planned is not None:
             found["log_dirs"] = [{"path": path} for path in self._planned]
         return found
+
+
+class ReleaseOverJobOperator(KafkatsJobOperator):
+    """Releases what the DAG run of the params `of_dag` and `of_run` has left reserved.
+
+    The task refuses while Airflow says that the run is active, the job while a process writes for
+    it.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(job="release", **kwargs)
+
+    def _fields(self, context: Context) -> dict[str, Any]:
+        wish = {"holder": holder_of(context), "take_over": [holder_over(context)]}
+        return super()._fields(context) | {"reservation": wish}
+
+
+def holder_over(context: Context) -> str:
+    """Return the holder of the DAG run that the params name. Raises Refused if it is active."""
+    params = params_of(context)
+    dag_id, run_id = params.get("of_dag") or "", params.get("of_run") or ""
+    if is_active(context, dag_id, run_id):
+        raise Refused(
+            f"{run_id} of {dag_id} is queued or running, and releases its volumes when it ends;"
+            " mark it as failed first if it should not go on"
+        )
+    return holder_named(dag_id, run_id)
 
 
 def to_release(asked: Arguments | PhaseApplication) -> Arguments:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafkats_airflow.approvals.recorded import Plan, Question
 from kafkats_airflow.reading.files import Unreadable, listed, model
 from kafkats_airflow.runs.folders import file_name, run_folder
 from kafkats_airflow.runs.overview import NAME as OVERVIEW
@@ -73,6 +74,20 @@ def progress_of(folder: Path) -> list[Live | Unreadable]:
     read = [model(path, Live) for path in listed(folder, FILES)]
     given: Sequence[Live | Unreadable] = [one for one in read if one is not None]
     return sorted(given, key=lambda one: one.began_ms if isinstance(one, Live) else 0)
+
+
+def chosen_by(folder: Path) -> set[str]:
+    """Return the log directories that a run may have reserved: those that its params chose, and
+    those of the plans that it asks about.
+    """
+    question = model(folder / "question.json", Question)
+    plans = question.plans if isinstance(question, Question) else []
+    told = [one for one in (*progress_of(folder), question) if isinstance(one, Live | Question)]
+    return {log_dir for one in (*plans, *told) for log_dir in _log_dirs(one)}
+
+
+def _log_dirs(one: Plan | Live | Question) -> Iterable[str]:
+    return one.log_dirs if isinstance(one, Plan) else one.started.volumes
 
 
 def run_in(folder: Path, run: str) -> Path:

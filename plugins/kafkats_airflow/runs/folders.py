@@ -39,7 +39,12 @@ def folder_of(context: Context) -> Path:
 
 def holder_of(context: Context) -> str:
     """Return the holder of the DAG run's reservations."""
-    return f"airflow {context['dag'].dag_id} {context['run_id']}"
+    return holder_named(context["dag"].dag_id, context["run_id"])
+
+
+def holder_named(dag_id: str, run_id: str) -> str:
+    """Return the holder of the reservations of a DAG run."""
+    return f"airflow {dag_id} {run_id}"
 
 
 def run_of(plan: PlanResult | PlanName) -> Path:

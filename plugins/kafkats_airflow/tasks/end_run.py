@@ -1,14 +1,14 @@
-"""The tasks of end_run: they undo or purge what one DAG run has written.
+"""The tasks of end_run: they undo or purge what one DAG run has written, or release its volumes.
 
 A page of kafkats triggers it. The digest names the RUNs that the person saw there: if the DAG run
-has other RUNs by now, nothing is done.
+has other RUNs by now, nothing is done. A release is about reservations, which need no digest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 
@@ -16,30 +16,36 @@ from kafkats.clock import DAY_MS, now_ms
 from kafkats.errors import Refused, UsageError
 from kafkats_airflow import checks, deployment, settings
 from kafkats_airflow.approvals.answers import SHORTEST_DIGEST, joined
-from kafkats_airflow.approvals.stakes import PURGE, UNDO
+from kafkats_airflow.approvals.stakes import PURGE, RELEASE, UNDO
 from kafkats_airflow.failing import UNFINISHED, Ended, failures, in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.jobs.applications import work_area
+from kafkats_airflow.jobs.plan_job import holder_over
+from kafkats_airflow.reading.runs import chosen_by
 from kafkats_airflow.reports.common import close, finished
 from kafkats_airflow.reports.failed import with_report
 from kafkats_airflow.results import Arguments, Asked, JobResult, PlanResult, PurgeResult
 from kafkats_airflow.runs import tries
 from kafkats_airflow.runs.folders import folder_of, run_folder
-from kafkats_airflow.runs.volumes import by_group
+from kafkats_airflow.runs.volumes import by_group, named
 
 if TYPE_CHECKING:
     from kafkats.plans.run import Run
 
-DONE: Final = {UNDO: "undone", PURGE: "purged"}
+DONE: Final = {UNDO: "undone", PURGE: "purged", RELEASE: "released"}
 FILES: Final = {UNDO: "undone.json", PURGE: "purge.json"}
 """The file in a RUN's folder that tells of its end."""
 
 
 class Ending(TypedDict):
-    """The work of one application. `plan["undo"]` are the RUNs, the latest first."""
+    """The work of one application. `plan["undo"]` are the RUNs, the latest first. A release has no
+    plan: it has the fields of its `request`.
+    """
 
     conn_id: str
     verb: str
-    plan: PlanResult
+    plan: PlanResult | None
+    request: NotRequired[Asked]
 
 
 class Stages(TypedDict):
@@ -47,6 +53,7 @@ class Stages(TypedDict):
 
     undo: Sequence[JobResult]
     purge: Sequence[PurgeResult]
+    release: Sequence[JobResult]
 
 
 class EndReport(Ended):
@@ -92,6 +99,9 @@ def changing(context: Context) -> list[Ending]:
 
     params = params_of(context)
     folder, verb = _asked(params)
+    if verb == RELEASE:
+        holder_over(context)
+        return _releasing(params, folder)
     paths = _chosen(context, folder, params.get("digest") or "")
     _check_inside(paths, folder)
     if verb == PURGE:
@@ -109,11 +119,32 @@ def changing(context: Context) -> list[Ending]:
     return [_ending(conn_id, verb, runs) for conn_id, runs in by_connection.items()]
 
 
+def _releasing(params: RunParams, folder: Path) -> list[Ending]:
+    """Return the releases of what a DAG run may have reserved. Raises UsageError."""
+    chosen, volumes = chosen_by(folder), checks.policy_of(params).volumes
+    by_area: dict[tuple[str, str], list[str]] = {}
+    for one, volume in zip(named(volumes), volumes, strict=True):
+        if chosen & {one.label, one.path}:
+            key = (one.connection, str(volume.work_area or ""))
+            by_area.setdefault(key, []).append(one.path)
+    if not by_area:
+        raise UsageError("this run names no volume of the policy: nothing is released", path=folder)
+    return [
+        {
+            "conn_id": conn_id,
+            "verb": RELEASE,
+            "plan": None,
+            "request": {"log_dirs": log_dirs, "options": work_area(area)},
+        }
+        for (conn_id, area), log_dirs in by_area.items()
+    ]
+
+
 def _asked(params: RunParams) -> tuple[Path, str]:
     """Return the folder of the DAG run to end, and the verb. Raises UsageError."""
     of_dag, of_run = params.get("of_dag"), params.get("of_run")
     if not of_dag or not of_run:
-        raise UsageError("of_dag and of_run name the DAG run to undo or to purge")
+        raise UsageError("of_dag and of_run name the DAG run to undo, to purge or to release")
     checks.writable(params["folder"])
     folder = run_folder(params["folder"], of_dag, of_run)
     if folder.is_symlink() or folder.parent.is_symlink():
@@ -216,33 +247,49 @@ def _ending(conn_id: str, verb: str, runs: Sequence[tuple[Path, Run]]) -> Ending
 def to_undo(one: Ending) -> Arguments:
     """Return arguments of the job undo; skip a purge."""
     if one["verb"] != UNDO:
-        raise AirflowSkipException("these RUNs are purged")
-    return {"conn_id": one["conn_id"], "request": {"runs": one["plan"]["undo"]}}
+        raise AirflowSkipException("nothing is undone")
+    return {"conn_id": one["conn_id"], "request": {"runs": _runs(one)}}
 
 
 def to_purge(one: Ending) -> Arguments:
     """Return arguments of the job purge; skip an undo."""
     if one["verb"] != PURGE:
-        raise AirflowSkipException("these RUNs are undone")
-    request: Asked = {"runs": one["plan"]["undo"]}
+        raise AirflowSkipException("nothing is purged")
+    request: Asked = {"runs": _runs(one)}
     if deployment.hardened():
         request["options"] = {"Purge": {"older_than": settings.FLOOR_DAYS * DAY_MS}}
     return {"conn_id": one["conn_id"], "request": request}
 
 
+def to_release_over(one: Ending) -> Arguments:
+    """Return arguments of ReleaseOverJobOperator; skip RUNs to end."""
+    if "request" not in one:
+        raise AirflowSkipException("nothing is released")
+    return {"conn_id": one["conn_id"], "request": one["request"]}
+
+
+def _runs(one: Ending) -> list[str]:
+    return one["plan"]["undo"] if one["plan"] else []
+
+
 @in_our_words
 @with_report
 def report(context: Context, work: Sequence[Ending] | None, stages: Stages) -> EndReport:
-    """Write report.json of end_run. Fails unless every RUN is ended, or a person rejected it."""
+    """Write report.json of end_run. Fails unless every RUN is ended and every volume released, or a
+    person rejected it.
+    """
     from kafkats.plans.files import make_folder
 
     folder, params = folder_of(context), params_of(context)
     verb = params["verb"]
-    runs = [Path(run) for one in work or [] for run in one["plan"]["undo"]]
-    left = [run for run in runs if not (run / FILES[verb]).exists()]
-    no = tries.rejected(folder)
-    end = "rejected" if no else DONE[verb] if runs and not left else UNFINISHED
-    stages = finished(stages)
+    stages, work = finished(stages), work or []
+    runs = [Path(run) for one in work for run in _runs(one)]
+    asked = [one["plan"] or one["request"] for one in work]
+    if verb == RELEASE:
+        done = 0 < len(work) == len(stages["release"])
+    else:
+        done = bool(runs) and all((run / FILES[verb]).exists() for run in runs)
+    end = "rejected" if tries.rejected(folder) else DONE[verb] if done else UNFINISHED
     content: EndReport = {
         "outcome": end,
         "failures": failures(context),
@@ -250,7 +297,7 @@ def report(context: Context, work: Sequence[Ending] | None, stages: Stages) -> E
         "of": _of(params),
         "verb": verb,
         "runs": [str(run) for run in runs],
-        "volumes": sorted({log_dir for one in work or [] for log_dir in one["plan"]["log_dirs"]}),
+        "volumes": sorted({log_dir for one in asked for log_dir in one["log_dirs"]}),
         "files": sum(one.get("files", 0) for one in (*stages["undo"], *stages["purge"])),
         "freed_bytes": sum(one["freed_bytes"] for one in stages["purge"]),
     }

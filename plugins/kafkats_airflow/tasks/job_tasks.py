@@ -12,7 +12,12 @@ from airflow.sdk import TriggerRule, get_current_context, task
 
 from kafkats_airflow import links
 from kafkats_airflow.jobs.applications import changing, planning, starting
-from kafkats_airflow.jobs.plan_job import PlanJobOperator, ReleaseJobOperator, to_release
+from kafkats_airflow.jobs.plan_job import (
+    PlanJobOperator,
+    ReleaseJobOperator,
+    ReleaseOverJobOperator,
+    to_release,
+)
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.jobs.write_job import WriteJobOperator
 from kafkats_airflow.runs import tries
@@ -104,6 +109,12 @@ def release(asked: XComArg) -> MappedOperator:
     """End the reservations of `plan`, whatever became of the run."""
     releasing = ReleaseJobOperator.partial(task_id="release", **ALWAYS)
     return releasing.expand_kwargs(asked.map(to_release))
+
+
+def release_over(ended: XComArg) -> MappedOperator:
+    """End the reservations of a DAG run that is over. `ended` yields results.Arguments."""
+    releasing = ReleaseOverJobOperator.partial(task_id="release", **NAMED)
+    return releasing.expand_kwargs(ended)
 
 
 def undo(work: XComArg) -> MappedOperator:

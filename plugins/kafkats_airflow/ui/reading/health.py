@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from kafkats.findings import KINDS, remedy_of
+from kafkats.findings import KINDS, remedy_of, severity_word
 from kafkats.rebuild.health import CELLS, COLUMNS, DAMAGED, Health, health_of, palette
 from kafkats_airflow.reading.files import Unreadable, state_of
 from kafkats_airflow.reading.runs import overview_of
@@ -32,12 +32,13 @@ _TOLD: Final = ("kind", "severity", "file", "reason")
 
 
 class Kind(TypedDict):
-    """A value of cells. `severity` is empty for no segment and no defect. `consequence` and `step`
-    are empty for what is no defect. A severity has one colour.
+    """A value of cells. `severity` is empty for no segment and no defect; `word` is its word for
+    people. `consequence` and `step` are empty for what is no defect. A severity has one colour.
     """
 
     name: str
     severity: str
+    word: str
     means: str
     consequence: str
     step: str
@@ -173,6 +174,7 @@ def _kinds() -> list[Kind]:
         kinds.append({
             "name": kind,
             "severity": severity,
+            "word": severity_word(severity),
             "means": means,
             "consequence": remedy.consequence if remedy else "",
             "step": remedy.step if remedy else "",
@@ -239,7 +241,8 @@ def _findings(table: pa.Table) -> dict[int, list[dict[str, object]]]:
     rows = table.select(["base_offset", "findings"]).to_pylist()
     return {
         row["base_offset"]: [
-            {"base_offset": row["base_offset"], **{name: one[name] or "" for name in _TOLD}}
+            {name: one[name] or "" for name in _TOLD}
+            | {"base_offset": row["base_offset"], "severity": severity_word(one["severity"] or "")}
             for one in row["findings"] or []
         ]
         for row in rows

@@ -7,6 +7,7 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from kafkats import clock
+from kafkats_airflow.runs.folders import holder_named
 from kafkats_airflow.ui import dags, deployed, rendering
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import ending, next_steps
@@ -28,7 +29,10 @@ def page(request: Request, run: Asked) -> Response:
     if run.folder is None:
         return rendering.page(request, "no_run.html", title=run.run_id, run=run)
     detail = reading.known_to(run.folder, run.dag_id, dags.over)
-    now_ms = clock.now_ms()
+    now_ms, run_id = clock.now_ms(), detail.run_id or run.run_id
+    held = ending.held_by(detail, holder_named(run.dag_id, run_id))
+    if held and not (detail.over or dags.over([(run.dag_id, run_id)])):
+        held = None
     stages = reading.stages_of(detail, now_ms)
     known = dags.deployed()
     plans = detail.report.plans if detail.report else []
@@ -36,12 +40,13 @@ def page(request: Request, run: Asked) -> Response:
     return rendering.page(
         request,
         "run.html",
-        title=detail.run_id or run.run_id,
+        title=run_id,
         run=run,
         detail=detail,
         stages=stages,
         running=running,
         open=ending.open_of(detail),
+        held=held,
         end_dag=known.of("end", run.dag_id),
         brokers=deployed.listed().volumes,
         left=next_steps.found_by(detail, known),

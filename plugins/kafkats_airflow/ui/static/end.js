@@ -1,4 +1,4 @@
-// The buttons that undo or purge a run: they trigger the DAG that the page names, with the person's rights.
+// The buttons that undo, purge or release a run: they trigger the DAG that the page names, with the person's rights.
 
 import { airflow, confirmed, refused, runPath } from "./airflow.js";
 
@@ -15,7 +15,7 @@ function say(text, dag, run) {
 }
 
 async function end(button, { end: by, dag, run, name, digest }) {
-  const { verb, what, yes } = button.dataset;
+  const { verb, what, yes, key = digest.slice(0, 16) } = button.dataset, released = verb === "release";
   const sure = await confirmed(document.getElementById("end-dialog"), {
     head: `${button.textContent.trim()}?`,
     what,
@@ -24,11 +24,11 @@ async function end(button, { end: by, dag, run, name, digest }) {
   });
   if (!sure) return say("Nothing was done.");
   // The same click again has the same id, and Airflow makes no second run.
-  const id = `${verb}__${dag}__${name}__${digest.slice(0, 16)}`;
+  const id = `${verb}__${dag}__${name}__${key}`;
   const made = await airflow("POST", `dags/${encodeURIComponent(by)}/dagRuns`, {
     dag_run_id: id,
     logical_date: null,
-    conf: { verb, of_dag: dag, of_run: run, digest, need_approval: false }, // the dialog has asked
+    conf: { verb, of_dag: dag, of_run: run, ...(released ? {} : { digest }), need_approval: false }, // the dialog has asked
   });
   if (made.status === 409) {
     const known = await airflow("GET", runPath(by, id));
@@ -38,7 +38,7 @@ async function end(button, { end: by, dag, run, name, digest }) {
   if (made.status !== 200 && made.status !== 201) return say(refused(made, `trigger ${by}`));
   const known = await airflow("GET", `dags/${encodeURIComponent(by)}`);
   const paused = known.body.is_paused ? ` The DAG ${by} is paused: it begins when somebody unpauses it.` : "";
-  say(`Asked: ${verb} of ${digest.slice(0, 8)}.${paused}`, by, id);
+  say(`Asked: ${verb} of ${released ? run : digest.slice(0, 8)}.${paused}`, by, id);
 }
 
 addEventListener("click", async (event) => {

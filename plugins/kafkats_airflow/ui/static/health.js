@@ -9,7 +9,7 @@ const only = document.getElementById("only"), find = document.getElementById("fi
 let read, cells, rows = [], view, cursor = { y: 0, x: 0 };
 
 const kind = (number) => read.kinds[number];
-const words = (number) => (kind(number).severity ? `${kind(number).name} (${kind(number).severity})` : kind(number).name);
+const words = (number) => (kind(number).word ? `${kind(number).name} (${kind(number).word})` : kind(number).name);
 const cell = (row, x) => cells[read.starts[row] + x] ?? 0;
 const length = (row) => read.starts[row + 1] - read.starts[row];
 const name = (row) => (read.log_dirs.length > 1 ? `${read.log_dirs[read.log_dir[row]]}/${read.names[row]}` : read.names[row]);
@@ -77,32 +77,56 @@ function draw() {
   paper.scale(ratio, ratio);
   paper.imageSmoothingEnabled = false;
   paper.drawImage(small, 0, 0, width, height);
-  letters(paper, width / wide, height / tall);
+  const lettered = letters(paper, width / wide, height / tall);
   labels(height, ratio, tall);
+  axis(width, ratio, wide);
   frame(paper, width / wide, height / tall);
   const bands = [tall > h && `${Math.ceil(tall / h)} rows`, wide > w && `${Math.ceil(wide / w)} segments`].filter(Boolean);
+  document.getElementById("lettered").hidden = !lettered;
   document.getElementById("bands").textContent = bands.length ? `Each point stands for up to ${bands.join(" × ")} and has the colour of the worst of them. Zoom in for single ones.` : "";
+}
+
+/** A canvas for words beside the map, in its size on the page. */
+function margin(box, width, height, ratio) {
+  box.width = Math.round(width * ratio);
+  box.height = Math.round(height * ratio);
+  const paper = box.getContext("2d");
+  paper.scale(ratio, ratio);
+  paper.font = "11px system-ui, sans-serif";
+  paper.fillStyle = getComputedStyle(box).color;
+  return paper;
+}
+
+/** Numbers of segments below the map, at round steps where cells are too narrow for each. */
+function axis(width, ratio, wide) {
+  const box = document.getElementById("axis"), narrow = width / wide, paper = margin(box, width, box.clientHeight, ratio);
+  let step = 1;
+  while (step * narrow < 8 * String(view.right).length + 12) step *= String(step).startsWith("2") ? 2.5 : 2;
+  paper.textAlign = "center";
+  paper.textBaseline = "top";
+  for (let n = Math.ceil((view.left + 1) / step) * step; n <= view.right; n += step) {
+    const middle = (n - view.left - 0.5) * narrow;
+    paper.fillRect(middle, 0, 1, 4);
+    paper.fillText(count(n), clamp(middle, 12, width - 12), 6);
+  }
 }
 
 /** Names of rows beside the map; of every n-th row where rows are too low. */
 function labels(height, ratio, tall) {
   const box = document.getElementById("labels"), width = box.clientWidth, low = height / tall;
   box.style.height = `${height}px`;
-  box.width = Math.round(width * ratio);
-  box.height = Math.round(height * ratio);
-  const paper = box.getContext("2d");
-  paper.scale(ratio, ratio);
-  paper.font = "11px system-ui, sans-serif";
+  const paper = margin(box, width, height, ratio);
   paper.textAlign = "right";
   paper.textBaseline = "middle";
-  paper.fillStyle = getComputedStyle(box).color;
   for (let y = view.top; y < Math.min(view.bottom, rows.length); y += Math.max(Math.ceil(LEAST / low), 1))
     paper.fillText(shorten(read.names[rows[y]], 34), width - 6, (y - view.top + 0.5) * low, width - 8);
 }
 
-/** The defect by its kind, where cells are wide enough; else the severity by a letter. */
+/** The defect by its kind and severity, where cells are wide enough; else the severity by a letter.
+ * Returns whether there are letters. */
 function letters(paper, wide, tall) {
-  if (wide < LEAST || tall < LEAST) return;
+  let lettered = false;
+  if (wide < LEAST || tall < LEAST) return lettered;
   paper.font = "10px system-ui, sans-serif";
   paper.textAlign = "center";
   paper.textBaseline = "middle";
@@ -112,9 +136,11 @@ function letters(paper, wide, tall) {
       if (severity !== "damage" && severity !== "danger") continue;
       const [r, g, b] = rgb(dark() ? other : colour);
       paper.fillStyle = r * 0.3 + g * 0.6 + b * 0.1 > 128 ? "#000" : "#fff";
-      const word = kind(cell(rows[y], x)).name, letter = severity === "danger" ? "X" : "D";
-      paper.fillText(paper.measureText(word).width + 8 < wide ? `${word} ${letter}` : letter, (x - view.left + 0.5) * wide, (y - view.top + 0.5) * tall);
+      const whole = words(cell(rows[y], x)), fits = paper.measureText(whole).width + 8 < wide;
+      lettered ||= !fits;
+      paper.fillText(fits ? whole : severity === "danger" ? "X" : "D", (x - view.left + 0.5) * wide, (y - view.top + 0.5) * tall);
     }
+  return lettered;
 }
 
 function frame(paper, wide, tall) {
@@ -212,7 +238,7 @@ async function details() {
   }
 }
 
-const SEVERITIES = { "": "no defect", state: "state: normal while a broker runs or after it was killed", remark: "remark: harmless", damage: "D damage: a file contradicts the log", danger: "X danger: possible loss of records" };
+const SEVERITIES = { "": "no defect", state: "note: normal while a broker runs or after it was killed", remark: "remark: harmless", damage: "damage: a file contradicts the log", danger: "danger: possible loss of records" };
 
 function legend() {
   const box = document.getElementById("legend");
@@ -238,7 +264,7 @@ function legend() {
 
 const kindColumns = [
   { name: "Finding", of: (one) => one.name },
-  { name: "Severity", of: (one) => one.severity },
+  { name: "Severity", of: (one) => one.word },
   { name: "Segments", of: (one) => one.count, number: true },
   { name: "Meaning", of: (one) => one.means },
   { name: "If nothing is done", of: (one) => one.consequence || "no harm" },

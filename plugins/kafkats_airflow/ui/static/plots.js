@@ -28,7 +28,7 @@ function themed(layout) {
   const all = {
     paper_bgcolor: colour("--bg"), plot_bgcolor: colour("--bg"),
     font: { color: colour("--fg"), family: "system-ui, sans-serif", size: 12 },
-    margin: { l: 60, r: 24, t: 24, b: 84 }, hovermode: "closest",
+    margin: { l: 60, r: 24, t: 24, b: 24 }, hovermode: "closest",
     legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom", traceorder: "normal" }, ...layout,
   };
   for (const name of ["xaxis", "yaxis"]) all[name] = { ...axis, ...layout[name] };

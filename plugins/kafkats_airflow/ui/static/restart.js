@@ -8,7 +8,7 @@ const BARS = 40;
 
 try {
   const { starts } = await data("restart");
-  const rows = starts.slice(0, BARS).reverse(), names = rows.map((one) => plain(shorten(one.log_dir)));
+  const rows = starts.slice(0, BARS), names = rows.map((one) => plain(shorten(one.log_dir)));
   const bar = (name, colour, of) => ({
     type: "bar", orientation: "h", name, y: names, x: rows.map(of), marker: { color: colour, line: { color: "#5b5b66", width: 0.5 } },
     text: rows.map((one) => size(of(one))), textposition: "none", hovertemplate: `%{y}<br>${name}: %{text}<extra></extra>`,
@@ -17,7 +17,7 @@ try {
   const most = Math.max(1, ...rows.map((one) => Math.max(one.bytes, one.lost_bytes)));
   if (rows.length) await draw("starts", (isDark) => ({
     traces: [bar("read", isDark ? "#56b4e9" : "#0072b2", (one) => one.bytes), bar("cut off or dropped", "#d55e00", (one) => one.lost_bytes)],
-    layout: { barmode: "group", xaxis: bytesAxis(most), yaxis: { type: "category" } },
+    layout: { barmode: "group", xaxis: bytesAxis(most), yaxis: { type: "category", autorange: "reversed" } }, // the first on top
   }));
 } catch (error) {
   say("starts", error);

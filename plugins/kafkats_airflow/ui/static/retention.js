@@ -21,7 +21,7 @@ function topicsPlot() {
     marker: { color: colour, line: { color: "#5b5b66", width: 0.5 } },
     text: rows.map((one) => size(read.by_state[one.topic][state] ?? 0)), textposition: "none",
     hovertemplate: `%{y}<br>${read.labels[state]}: %{text}<extra></extra>`,
-  }));
+  })).filter((trace) => trace.x.some(Boolean));
   const box = byId("topics-plot"), most = Math.max(...rows.map((one) => one.bytes), 1);
   box.style.height = `${140 + 22 * rows.length}px`;
   return draw("topics-plot", () => ({ traces, layout: { barmode: "stack", xaxis: bytesAxis(most), yaxis: { type: "category" } } }));

@@ -40,11 +40,11 @@ const trace = (name, isDark, more) => ({
 });
 
 function topicsPlot() {
-  const rows = topics.slice(0, BARS).reverse(), names = rows.map((one) => plain(shorten(one.topic)));
+  const rows = topics.slice(0, BARS), names = rows.map((one) => plain(shorten(one.topic)));
   byId("topics-plot").style.height = `${150 + 34 * rows.length}px`;
   return draw("topics-plot", (isDark) => ({
     traces: Object.entries(LOOKS).map(([name, [key]]) => trace(name, isDark, { orientation: "h", y: names, x: rows.map((one) => one[key]), hovertemplate: `%{y}<br>${name}: %{x} segments<extra></extra>` })),
-    layout: { barmode: "group", xaxis: { title: { text: "segments" }, rangemode: "tozero", tickformat: ",d" }, yaxis: { type: "category" } },
+    layout: { barmode: "group", xaxis: { title: { text: "segments" }, rangemode: "tozero", tickformat: ",d" }, yaxis: { type: "category", autorange: "reversed" } }, // the first on top
   }));
 }
 
