@@ -286,7 +286,7 @@ def test_a_question_shows_rows_with_their_reasons(
     )  # what was on the disk before the rebuild
     said = asked["body"].partition("\n\n")[0].splitlines()
     assert said[0].startswith("- `Approve`: Rebuild 2 files in 2 partitions: ")
-    assert said[0].endswith(f"to write; {size_text(segments)} on disk.")
+    assert said[0].endswith(f"to write; these volumes hold {size_text(segments)}.")
     assert plan["on_disk"] == segments
     assert said[1] == "- `Reject`: nothing is written."
     assert f"Log directories: `{damaged}` of broker" in asked["body"]

@@ -31,7 +31,7 @@ GIB = 1024**3
             "rebuild",
             {"files": 2, "partitions": 2, "write_bytes": 24},
             GIB,
-            "Rebuild 2 files in 2 partitions: 24 B to write; 1.0 GiB on disk",
+            "Rebuild 2 files in 2 partitions: 24 B to write; these volumes hold 1.0 GiB",
         ),
         (
             "recover",
@@ -59,8 +59,8 @@ def test_the_verb_is_that_of_the_operation(
 @pytest.mark.parametrize(
     ("operation", "totals", "said"),
     [
-        ("rebuild", {"files": 3, "partitions": 1}, "Rebuild 3 files in 1 partition; 9 B on disk"),
-        ("retain", {"files": 1, "partitions": 1}, "Delete 1 file in 1 partition; 9 B on disk"),
+        ("rebuild", {"files": 3, "partitions": 1}, "Rebuild 3 files in 1 partition; these volumes hold 9 B"),
+        ("retain", {"files": 1, "partitions": 1}, "Delete 1 file in 1 partition; these volumes hold 9 B"),
         ("retain", {"files": 0, "partitions": 0, "freed_bytes": 0}, ""),
         ("undo", {"files": 0, "partitions": 0}, "Put back every file, as they were before"),
         ("purge", {"files": 0}, "Delete the old files that an undo would put back: no undo after"),

@@ -338,6 +338,6 @@ def test_the_plan_of_a_dry_run_says_how_much_is_on_the_disks(client: Any, planne
     named = {"plan": str(planned), "digest": header["digest"], "totals": header["totals"]}
     report = planned.parents[1] / "report.json"
     write(report, {"outcome": "dry run", "plans": [named]})
-    assert " on disk." not in page(client), "a report of an earlier version does not tell"
+    assert "these volumes hold" not in page(client), "a report of an earlier version does not tell"
     write(report, {"outcome": "dry run", "plans": [named | {"on_disk": 5 * 1024**3}]})
-    assert "to write; 5.0 GiB on disk." in page(client)
+    assert "to write; these volumes hold 5.0 GiB." in page(client)

@@ -95,7 +95,7 @@ def _stake(operation: str, totals: Mapping[str, int], on_disk: int | None) -> st
     does = {"to write": totals["write_bytes"], "to cut off": cut}
     amounts = ", ".join(f"{size_text(many)} {what}" for what, many in does.items() if many)
     said += f": {amounts}" if amounts else ""
-    return f"{said}; {size_text(on_disk)} on disk" if on_disk is not None else said
+    return f"{said}; these volumes hold {size_text(on_disk)}" if on_disk is not None else said
 
 
 def on_disk(plan: Path) -> int | None:

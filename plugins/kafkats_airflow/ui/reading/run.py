@@ -361,6 +361,6 @@ def _undo(run: Detail, now_ms: int) -> Stage:
     untils = [kept[one.folder.name].until_ms for one in standing if one.folder.name in kept]
     until = min((one for one in untils if one is not None), default=None)
     if until is None:
-        return Stage("Undo", "open", None, "possible until a person purges the old files")
-    how = "possible until the purge" if now_ms < until else "possible until the next run purges"
+        return Stage("Undo", "open", None, "until a person purges the old files")
+    how = "until the purge" if now_ms < until else "until the next run purges"
     return Stage("Undo", "open", None, how, until)
