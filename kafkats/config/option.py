@@ -95,9 +95,9 @@ class Option:
 
 
 FILES: Final = "Files and folders"
+"""The section of options that a deployment sets, and a person rarely changes."""
 RARE: Final = "Rarely needed"
 """The section of options that most runs leave as they are."""
-"""The section of options that a deployment sets, and a person rarely changes."""
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ EXCEPTIONS: Final = {
     "project/test_layout.py": "this file",
     "ui/test_addresses.py": "all pages, behind a path",
     "ui/test_hostile.py": "all pages, with hostile folders",
+    "ui/test_week.py": "several pages and the metrics, after each run of a week",
 }
 SHARED_BY_TESTS: Final = {
     "dags/test_migrate_message_format_tries.py": "the pretended jobs of that DAG's tests",
