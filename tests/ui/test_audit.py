@@ -62,6 +62,11 @@ def test_who_asked_approved_wrote_undid_and_released(folder: Path) -> None:
         "undid": ("vera", "manual__1", ("/data",)),
         "released": ("ada, approved by ulla", "manual__1", ("/data",)),
     }
+    assert [one.what for one in events(folder) if one.verb == "released"] == ["its reservation"]
+    gone = {"released": [{"log_dir": "/data", "outcome": "released"}]}
+    write(next((folder / "end_run").iterdir()) / "jobs" / "release-0-1" / "result.json", gone)
+    whose = {one.what for one in events(folder) if one.verb == "released"}
+    assert whose == {"its reservation", "the reservation of manual__1"}
     approved = next(one for one in events(folder) if one.verb == "approved")
     assert (approved.at_ms, approved.what) == (NOW + 1, f"Approve: {DIGEST[:16]}")
 

@@ -97,7 +97,9 @@ def _of_run(dag_id: str, run: Detail, ends: Mapping[tuple[str, str], str]) -> It
         yield event(change.began_ms, "wrote", by, f"{what}, {files}")
         yield from _ended(change, what, ends, event(0, "wrote", "", ""))
     for path in listed(run.folder, "jobs/release-*/result.json"):
-        yield from _released(path, event(0, "released", by, ""))
+        of = Path(run.report.of).name if run.report else ""
+        whose = f"the reservation of {of}" if of else "its reservation"
+        yield from _released(path, event(0, "released", by, whose))
 
 
 def _ended(
@@ -120,4 +122,4 @@ def _released(path: Path, like: Event) -> Iterator[Event]:
         return
     freed = tuple(one.log_dir for one in result.released if one.outcome == "released")
     if freed:
-        yield like._replace(at_ms=at_ms, what="its reservation", log_dirs=freed)
+        yield like._replace(at_ms=at_ms, log_dirs=freed)
