@@ -30,7 +30,7 @@ def strings(params: Mapping[str, Any]) -> Iterator[str]:
     for name, one in params.items():
         schema = one["schema"]
         types = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-        if {"string", "array"} & set(types) and "enum" not in schema:
+        if {"string", "array"} & set(types) and not {"enum", "pattern"} & schema.keys():
             yield name
 
 

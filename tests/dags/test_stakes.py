@@ -59,8 +59,16 @@ def test_the_verb_is_that_of_the_operation(
 @pytest.mark.parametrize(
     ("operation", "totals", "said"),
     [
-        ("rebuild", {"files": 3, "partitions": 1}, "Rebuild 3 files in 1 partition; these volumes hold 9 B"),
-        ("retain", {"files": 1, "partitions": 1}, "Delete 1 file in 1 partition; these volumes hold 9 B"),
+        (
+            "rebuild",
+            {"files": 3, "partitions": 1},
+            "Rebuild 3 files in 1 partition; these volumes hold 9 B",
+        ),
+        (
+            "retain",
+            {"files": 1, "partitions": 1},
+            "Delete 1 file in 1 partition; these volumes hold 9 B",
+        ),
         ("retain", {"files": 0, "partitions": 0, "freed_bytes": 0}, ""),
         ("undo", {"files": 0, "partitions": 0}, "Put back every file, as they were before"),
         ("purge", {"files": 0}, "Delete the old files that an undo would put back: no undo after"),
