@@ -316,6 +316,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("whole_group", [False, True])
 def test_no_process_is_left_behind(tmp_path: Path, how: signal.Signals, whole_group: bool) -> None:

@@ -70,6 +70,7 @@ def damage(root: Path) -> None:
         path.unlink()
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("operation", PLANS)
 def test_it_ends_with_1_and_the_rest_goes_on(
     operation: str, root: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -108,6 +109,7 @@ def test_a_plan_of_nothing_but_blocked_rows(
     assert "blocked rows, left alone: 1" in capsys.readouterr().out
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(3)
 @pytest.mark.parametrize("operation", ["rebuild", "migrate", "split"])
 @pytest.mark.parametrize("kind", ["fifo", "directory"])

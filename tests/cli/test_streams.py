@@ -18,6 +18,7 @@ def root(golden: Unpacked) -> Path:
     return golden("matrix-4.3.1-v2", "data")
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("words", ["inventory --json $ROOT", "verify $ROOT", "--help", "plan -h"])
 def test_a_pipe_without_a_reader_ends_the_command_quietly(root: Path, words: str) -> None:
     closed = in_shell(root, f"{{ sleep 0.5; $KAFKATS {words}; }} | true; exit ${{PIPESTATUS[0]}}")

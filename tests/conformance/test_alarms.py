@@ -91,6 +91,7 @@ def test_no_alarm_in_a_healthy_directory(one: Case, golden: Unpacked) -> None:
         assert found.get("", set()) <= {"stops-the-broker", "unreadable"}, state
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("one", cases(*HEALTHY), ids=str)
 def test_no_record_is_said_to_be_missing_by_what_plans_look_at(one: Case, golden: Unpacked) -> None:
     """The ends of the files alone, as for retention and rolling; each disk of a broker also without the other."""

@@ -66,7 +66,7 @@ def logs(root: Path, partition: str) -> list[int]:
     return sorted(int(log.name.partition(".")[0]) for log in (root / partition).glob("*.log"))
 
 
-@pytest.mark.long(20)
+@pytest.mark.slow(42)
 def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:
     run = run_dag(bag, "apply_retention", volume, policy(volume), last_segment=True)
     assert states(run) | {"purge": "skipped"} == states(run)
@@ -453,6 +453,7 @@ def test_splitting(
     assert {name: logs(volume, name) for name in before} == before
 
 
+@pytest.mark.slow(3)
 def test_both_write_to_one_inventory(bag: Any) -> None:
     outlets = {
         name: [asset.name for asset in bag.dags[name].get_task("report").outlets]

@@ -109,6 +109,7 @@ def test_an_undo_is_possible(scene: Scene) -> None:
     assert f"kafkats purge {scene.RUN}" in kept.what
 
 
+@pytest.mark.slow(2)
 def test_an_undone_run_may_go(scene: Scene) -> None:
     (scene.RUN / "undone.json").write_text('{"at_ms": 1}')
     age(scene.run)

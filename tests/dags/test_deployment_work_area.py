@@ -55,6 +55,7 @@ def files(root: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in found.items() if name != ".lock"}
 
 
+@pytest.mark.slow(1)
 def test_without_one_the_plan_says_what_to_name(
     bag: Any, damaged: Path, here: list[str], errors: list[BaseException]
 ) -> None:

@@ -183,6 +183,7 @@ def test_nothing_is_released_while_a_process_writes(
     assert report(damaged)["outcome"] == "not finished"
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("active", [[True], [False, True]])
 def test_nothing_is_released_of_an_active_run(
     left: Callable[[], Any],

@@ -169,6 +169,7 @@ def test_times_without_an_offset(
     assert overview(tmp_path / "reports")["why"].startswith(f"{FIRST[dag]}: {why}")
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(3)
 @pytest.mark.parametrize(
     ("dag", "conf", "why"),
@@ -225,6 +226,7 @@ def test_a_glob_that_matches_nothing_is_a_remark(
     assert f"remark: {wanted}" in caplog.text
 
 
+@pytest.mark.slow(1)
 def test_the_report_repeats_what_a_job_said(
     bag: Any, tmp_path: Path, volume: Path, said: list[str], monkeypatch: Any
 ) -> None:

@@ -480,6 +480,7 @@ def test_a_policy_that_cannot_be_gone_through_broker_by_broker(
         reached(pretended, tmp_path, ("phase-1", {"attested_by": "ops", "policy": policy}))
 
 
+@pytest.mark.slow(2)
 def test_a_refusal_is_the_end_of_the_run(bag: Any, tmp_path: Path, pretended: Pretended) -> None:
     refused = run(bag, tmp_path, "canary", volumes=["1"])
     assert str(refused.state) == "failed"

@@ -57,6 +57,7 @@ def test_airflow_renders_nothing_of_a_dag(bag: Any, name: str) -> None:
             )
 
 
+@pytest.mark.slow(1)
 def test_a_param_reaches_the_job_as_it_is(
     bag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

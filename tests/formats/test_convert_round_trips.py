@@ -160,6 +160,7 @@ def _facts(batch: Batch) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+@pytest.mark.slow(2)
 @settings(deadline=4000, max_examples=150)
 @given(log=logs(st.just(2)), codec=st.sampled_from(Codec))
 def test_another_codec_alone_changes_nothing_else(log: Log, codec: Codec) -> None:

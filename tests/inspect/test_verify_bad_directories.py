@@ -222,6 +222,7 @@ def kafkats_dump(path: Path) -> int | str | None:
     return end.value.code
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("kind", [".log", ".index", ".timeindex"])
 @pytest.mark.parametrize("what", ["link", "dangling", "loop", "directory", "fifo"])
 def test_a_segments_file_that_is_no_file(

@@ -26,6 +26,7 @@ def call(addresses: checksums.Addresses, data: bytes) -> tuple[int, int]:
     return refl(0, buffer, len(data)), iscsi(buffer, len(data), 0xFFFFFFFF) ^ 0xFFFFFFFF
 
 
+@pytest.mark.slow(2)
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
 def test_all_ways_agree(data: bytes) -> None:

@@ -28,6 +28,7 @@ NO = {
 }
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(5)
 @pytest.mark.parametrize("number", NO, ids=lambda n: errno.errorcode[n])
 @pytest.mark.parametrize("scene", SCENES)

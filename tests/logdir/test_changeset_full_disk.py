@@ -160,6 +160,7 @@ def test_undo(scene: str, older: bool, uid: int) -> None:
     assert n > len(SCENES[scene])
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(2)
 @either
 @pytest.mark.parametrize("scene", LINKED)

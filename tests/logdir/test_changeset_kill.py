@@ -93,6 +93,7 @@ def test_undo(tmp_path: Path, scene: str) -> None:
         check_as_before(area, before, inodes)
 
 
+@pytest.mark.slow(1)
 @scenes
 def test_purge(tmp_path: Path, scene: str) -> None:
     for n, point in enumerate(points(scene, "purge", after=("commit",))):
@@ -107,6 +108,7 @@ def test_purge(tmp_path: Path, scene: str) -> None:
         assert os.listdir(area.path / PARTITION / "runs" / RUN) == ["journal.purged"]
 
 
+@pytest.mark.slow(1)
 @scenes
 def test_the_rerun_is_killed_too(tmp_path: Path, scene: str) -> None:
     first = len(points(scene, "commit")) * 3 // 4  # among the swaps

@@ -32,6 +32,7 @@ def become(root: Path, other: Path) -> None:
             beside.replace(ours)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("one", cases("retention", "compaction"), ids=str)
 def test_what_a_broker_does_is_told_and_allowed_while_it_runs(
     golden: Unpacked, tmp_path: Path, one: object

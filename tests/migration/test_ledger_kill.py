@@ -158,6 +158,7 @@ def test_power_fails_before_every_effect(
         assert read(tmp_path / "reported") == ((*reported, done), 0)
 
 
+@pytest.mark.slow(2)
 def test_killed_at_any_moment_beside_one_that_lives(tmp_path: Path) -> None:
     path, dice = tmp_path / "ledger.jsonl", random.Random(7)
     note(path, 0)

@@ -29,6 +29,7 @@ DICE = random.Random(4)
 FREES = ("unlink", "remove")  # what no full disk refuses
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(2)
 @pytest.mark.parametrize(
     "number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS], ids=errno.errorcode.get

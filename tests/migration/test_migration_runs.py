@@ -377,6 +377,7 @@ def test_a_ledger_that_cannot_be_written(
         assert kafkats("apply", plan, "--digest", "any").code == 0
 
 
+@pytest.mark.slow(1)
 def test_torn_ledgers_and_repeats(root: Path, ledger: Path, tmp_path: Path) -> None:
     plan, before = canary(root, ledger, tmp_path), contents(root)
     with ledger.open("ab") as file:

@@ -426,6 +426,7 @@ TAMPERED: dict[str, tuple[Callable[..., None], Callable[..., None], tuple[int, .
 }  # fmt: skip
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(15)
 @pytest.mark.parametrize("what", TAMPERED)
 def test_a_plan_that_was_tampered_with(

@@ -122,6 +122,7 @@ def test_a_retry_that_cannot_help_is_not_made(executor: SparkExecutor, tmp_path:
     assert tries.read_text() == "x"
 
 
+@pytest.mark.slow(1)
 def test_our_error_also_after_the_last_retry(executor: SparkExecutor) -> None:
     with pytest.raises(Locked, match="/some/dir: held by a broker"):
         executor.map("apply", ["/some/dir"], always_locked, SCHEMA, size=len)
@@ -134,6 +135,7 @@ def test_attempts_are_known() -> None:
     assert attempts_of("spark://host:7077", "9") == 9
 
 
+@pytest.mark.slow(1)
 def test_the_limit_of_a_batch_holds_in_tasks_too(executor: SparkExecutor) -> None:
     def do(unit: int) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([{"limit": limit.allowed()}], schema=schema)
@@ -149,6 +151,7 @@ def test_the_limit_of_a_batch_holds_in_tasks_too(executor: SparkExecutor) -> Non
         limit.allow(limit.MAX_OUTPUT_BYTES)
 
 
+@pytest.mark.slow(1)
 def test_a_task_knows_whether_it_will_be_tried_again(
     executor: SparkExecutor, tmp_path: Path
 ) -> None:

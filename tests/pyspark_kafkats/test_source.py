@@ -47,6 +47,7 @@ def test_rows_are_what_the_consumer_read(load: Any, golden: Unpacked, name: str)
         assert differences(one, view, frame.toArrow()) == []
 
 
+@pytest.mark.slow(1)
 def test_columns(spark: SparkSession, load: Any, golden: Unpacked) -> None:
     root = golden("transactions-4.3.1", "data")
     frame = load(root)
@@ -78,6 +79,7 @@ def test_columns(spark: SparkSession, load: Any, golden: Unpacked) -> None:
     assert [tuple(row) for row in counted] == [("txn", 191, 217), ("txn-open", 6, 5)]
 
 
+@pytest.mark.slow(1)
 def test_splits_offsets_and_times(load: Any, tmp_path: Path) -> None:
     log = write_segment(tmp_path / "data" / "events-0", V2_100, 4 << 20)
     write_indexes(log)

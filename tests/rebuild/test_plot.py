@@ -47,6 +47,7 @@ def test_a_picture_comes_out(panels: dict[str, pa.Table], tmp_path: Path) -> Non
     assert (tmp_path / "health.png").read_bytes().startswith(PNG)
 
 
+@pytest.mark.slow(2)
 def test_thousands_of_partitions_fit(tmp_path: Path) -> None:
     many = segments(*((f"topic-{n}", 0, []) for n in range(3000)))
     plot.plot_health({"many": many}, tmp_path / "health.png")

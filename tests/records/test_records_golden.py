@@ -37,6 +37,7 @@ def roots(root: Path) -> list[Path]:
     return sorted(root.glob("disk-*")) or [root]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(by="kafka")
 @pytest.mark.parametrize("one", cases(), ids=str)
 def test_what_the_consumer_read(one: Case, golden: Unpacked) -> None:

@@ -98,6 +98,7 @@ CHANGES: list[tuple[Callable[[Path], None], list[int], str]] = [
 ]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("piece_bytes", [1, 400, 1 << 20])
 @pytest.mark.parametrize(
     ("change", "expected", "said"),

@@ -121,6 +121,7 @@ def content(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
+@pytest.mark.slow(1)
 def test_producers_at_the_log_end_are_those_of_the_broker(recovered: Recovered) -> None:
     for ours, theirs in ours_and_theirs(recovered):
         end = log_bases(ours)[-1]

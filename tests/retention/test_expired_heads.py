@@ -104,6 +104,7 @@ def everything_known(root: Path) -> None:
     (root / "replication-offset-checkpoint").write_text("\n".join(["0", str(len(rows)), *rows, ""]))
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("name", "limit", "least"), CASES, ids=[one[0] for one in CASES])
 def test_what_is_left_begins_with_the_first_batch_that_has_not_expired(
     name: str, limit: int, least: int, tmp_path: Path

@@ -299,6 +299,7 @@ def test_nothing_is_lost_and_no_limit_is_broken(
     assert all(s.bytes <= settings.segment_bytes or s.batches <= 3 for s in made)
 
 
+@pytest.mark.slow(2)
 @given(streams(), SETTINGS, st.sampled_from(list(ROLL_RULES.values())))
 def test_what_is_due_is_what_the_next_append_does(
     appends: list[Append], settings: Settings, rule

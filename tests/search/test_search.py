@@ -233,6 +233,7 @@ def test_no_index_misleads_the_exact_answer(
                     assert (ours.offset, ours.timestamp) == one.first(target), (target, depth, ours)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("way", ["missing", "empty", "zeros", "odd", "half", "shifted", "reversed"])
 @settings(deadline=None, max_examples=15)
 @given(partitions())

@@ -109,6 +109,7 @@ def test_the_table_of_the_library(
     assert len(ours) == 3, "two hours and the manifest"
 
 
+@pytest.mark.slow(1)
 def test_what_is_kept_for_pictures(
     executor: SparkExecutor, golden: Unpacked, tmp_path: Path
 ) -> None:

@@ -141,6 +141,7 @@ def test_an_interval_that_the_indexes_contradict_is_a_remark_as_of_the_command(
     assert planned(executor, volume, "true")["remarks"] == []
 
 
+@pytest.mark.slow(1)
 def test_apply_and_proof(executor: SparkExecutor, volume: Path, tmp_path: Path) -> None:
     result = planned(executor, volume, report=tmp_path / "before")
     assert result["seen"]["kinds"]["missing-index"] == 2
@@ -165,6 +166,7 @@ def test_apply_and_proof(executor: SparkExecutor, volume: Path, tmp_path: Path) 
     )
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("by", ["topic", "segment"])
 def test_the_same_inventory_as_the_command(
     executor: SparkExecutor, volume: Path, by: str, capsys: pytest.CaptureFixture[str]
@@ -234,6 +236,7 @@ def test_a_killed_task_is_run_again(
     assert differing(volume) == ["gzip-ct-0/00000000000000000000.index"]
 
 
+@pytest.mark.slow(1)
 def test_what_cannot_be_done_is_in_the_report(executor: SparkExecutor, volume: Path) -> None:
     result = planned(executor, volume)
     (volume / EMPTIED[0]).write_bytes(b"changed")

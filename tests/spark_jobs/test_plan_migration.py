@@ -118,6 +118,7 @@ def read_table(path: Path) -> Any:
     return pq.read_table(path)
 
 
+@pytest.mark.slow(1)
 def test_both_parity_digests_are_in_the_report_and_what_was_written_is_proved(
     executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:
@@ -253,6 +254,7 @@ def test_what_can_be_undone_is_not_planned_and_what_cannot_is(
     assert undone(executor, run)["exit_code"] == 3, "purged"
 
 
+@pytest.mark.slow(1)
 def test_undo_certifies_what_is_there_again(
     executor: SparkExecutor, volume: Path, tmp_path: Path
 ) -> None:

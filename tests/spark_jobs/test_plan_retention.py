@@ -197,6 +197,7 @@ def records(partition: Path) -> list[list[Record]]:
     return found
 
 
+@pytest.mark.slow(1)
 def test_expired_heads_go_and_come_back(
     executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path
 ) -> None:
@@ -236,6 +237,7 @@ def test_expired_heads_go_and_come_back(
     assert proved(executor, again, volume)["exit_code"] == 1
 
 
+@pytest.mark.slow(1)
 def test_the_proof_can_fail(
     executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path
 ) -> None:
@@ -257,6 +259,7 @@ def test_the_proof_can_fail(
     ]
 
 
+@pytest.mark.slow(1)
 def test_beyond_the_guard_is_a_plan_of_its_own(
     executor: SparkExecutor, volume: Path, policy: Path, tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ def released(executor: SparkExecutor, *words: object) -> dict[str, Any]:
     return job(executor, "release", *words)
 
 
+@pytest.mark.slow(1)
 def test_a_plan_reserves_what_it_writes_to(
     executor: SparkExecutor, roots: list[Path], tmp_path: Path
 ) -> None:

@@ -302,6 +302,7 @@ def test_snapshots_are_those_of_the_whole_log(tmp_path: Path) -> None:
     assert len(states) > 80
 
 
+@pytest.mark.slow(1)
 def test_a_split_head_expires(tmp_path: Path) -> None:
     """The first batch that has not expired begins a segment: all before it is older."""
     root = unpacked("rolling-4.3.1", tmp_path)
@@ -335,6 +336,7 @@ def test_an_active_segment_needs_a_clean_stop(tmp_path: Path) -> None:
     assert "clean-shutdown" in blocked[0]["reason"]
 
 
+@pytest.mark.slow(2)
 def test_a_corrupt_segment_stays_and_the_rest_goes_on(tmp_path: Path) -> None:
     root = unpacked("matrix-2.8.2-v1", tmp_path)
     log = min(root.glob("none-ct-0/*.log"))

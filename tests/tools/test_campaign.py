@@ -64,6 +64,7 @@ def test_every_cell_has_an_input(deck: Deck) -> None:
         assert one and (one.change.kind, one.change.mutation) == cell
 
 
+@pytest.mark.slow(15)
 def test_a_number_of_a_text_file_is_changed_in_its_place(
     deck: Deck, roots: dict[str, Root], tmp_path: Path
 ) -> None:

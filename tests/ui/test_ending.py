@@ -76,6 +76,7 @@ def test_a_purge_wants_the_digits_of_the_digest(seen: Seen, site: str, folder: P
     ]
 
 
+@pytest.mark.slow(1)
 def test_a_second_click_makes_no_second_run(seen: Seen, site: str, folder: Path) -> None:
     page = open_run(seen, site, folder)
     airflow = Airflow(page)

@@ -153,6 +153,7 @@ def test_a_time_is_picked_and_all_partitions_answer(
         assert seen.complaints == []
 
 
+@pytest.mark.slow(1)
 def test_without_a_cell_the_time_is_the_middle_of_what_was_asked(
     seen: Seen, site: str, folder: Path, golden: Unpacked, tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ def run(folder: Path, golden: Unpacked, tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.slow(2)
 def test_the_figures_of_the_plan(client: Any, run: Path) -> None:
     rows = read_table(run / "recovery.parquet", RECOVERY).to_pylist()
     [start] = client.get(f"/kafkats/data/restart?{RUN}").json()["starts"]
@@ -52,6 +53,7 @@ def test_the_figures_of_the_plan(client: Any, run: Path) -> None:
     assert "--like-kafka" not in page, "nobody in Airflow has a command line"
 
 
+@pytest.mark.slow(1)
 def test_a_report_without_partitions_counts_nothing(client: Any, run: Path) -> None:
     write_table(run / "recovery.parquet", RECOVERY.empty_table())
     page = client.get(f"/kafkats/run-restart?{RUN}").text
@@ -82,6 +84,7 @@ def test_the_words_of_preflight_stand_beside_it(client: Any, folder: Path, tmp_p
     assert (broken.status_code, "cannot be read" in broken.text) == (200, True)
 
 
+@pytest.mark.slow(1)
 def test_hostile_names_and_tables_that_cannot_be_read(client: Any, run: Path) -> None:
     path = run / "recovery.parquet"
     table = read_table(path, RECOVERY)

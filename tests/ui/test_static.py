@@ -64,6 +64,7 @@ def test_all_pages_in_both_themes_with_hostile_names(seen: Seen, site: str, fold
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
+@pytest.mark.slow(1)
 def test_a_person_finds_the_volume_in_trouble_by_keyboard(
     browser: Any, site: str, folder: Path
 ) -> None:

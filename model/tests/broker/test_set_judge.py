@@ -110,6 +110,7 @@ def test_sets_of_all_kinds(seed: int, rule: LeaderRule, target: Target) -> None:
     compare(topic, rule, sets, random.choice((0, 1, 5, 2**31 - 2, 2**62 - 1, 2**62 + 1)))
 
 
+@pytest.mark.slow(1)
 @pytest.mark.examples(8)
 @pytest.mark.parametrize("kind", [CREATED, APPENDED])
 @pytest.mark.parametrize("target", TARGETS, ids=str)

@@ -71,6 +71,7 @@ def test_open_files(estimate: Callable[[str], Row]) -> None:
     assert row["measured"] == "108 become 162 in rolling-4.3.1: 50% more, 33% new"
 
 
+@pytest.mark.slow(3)
 def test_entry_sizes(estimate: Callable[[str], Row]) -> None:
     row = estimate("K33-11")
     assert row["stated"] == "1.5 x" and row["computed"] == "12 / 8 bytes = 1.5 x"
@@ -158,6 +159,7 @@ def test_by_append_time_nothing_is_deleted_early(pattern: str, option: str, play
     assert row["early"] == "" and float(row["late"]) <= 5
 
 
+@pytest.mark.slow(7)
 def test_what_the_document_prefers_for_retention(played: Played) -> None:
     """Pattern 1: either. 2: CreateTime, by which nothing is older than the others. 3 and wrong: LogAppendTime."""
     chosen = {}
