@@ -155,7 +155,15 @@ def test_the_wheel_has_every_file_of_the_packages(image: Image, tmp_path: Path) 
     first, again = (wheel(image.home, tmp_path / name) for name in ("first", "again"))
     inside = {name for name in zipfile.ZipFile(first).namelist() if ".dist-info/" not in name}
     listed = subprocess.run(
-        ["git", "ls-files", "kafkats", "pyspark_kafkats", "plugins", "dags", "spark_jobs"],
+        [
+            "git",
+            "ls-files",
+            "kafkats",
+            "pyspark_kafkats",
+            "plugins/kafkats_airflow",
+            "dags",
+            "spark_jobs",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
