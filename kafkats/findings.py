@@ -15,6 +15,8 @@ from kafkats.errors import KafkatsError, Vanished
 
 SEVERITIES: Final = ("state", "remark", "damage", "danger")
 """All severities, from harmless to worst, as JSON, tables and metrics have them."""
+DEFECTS: Final = SEVERITIES[2:]
+"""The severities of what is wrong."""
 
 
 def severity_word(severity: str) -> str:

@@ -70,7 +70,7 @@ class LedgerRow(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What a command prints: its rows in a sentence, their models, the models of the summary.
+    """The JSON of a command: a sentence about its rows, their models, the models of the summary.
 
     A model is a row (TypedDict, NamedTuple, dataclass, pydantic model), a schema, or names of fields,
     alone or with their types.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkats.findings import DEFECTS
 from kafkats.operations import OPERATIONS
 from kafkats.text import MAKE_A_NEW_PLAN
 
@@ -16,12 +17,10 @@ if TYPE_CHECKING:
     from kafkats.plans.plan import Plan
     from kafkats.plans.rows import LocatedFinding
 
-_DEFECT: Final = ("damage", "danger")
 _LACKING: Final = ("missing-records", "gap-not-flushed")
 """Kinds of partitions in which records are missing: no plan changes them unasked."""
 _EVIDENCE: Final = (*_LACKING, "end-not-flushed")
 """Kinds of partitions whose indexes are not rebuilt before somebody has seen what is missing."""
-_UNCLEAN: Final = "{} was not stopped cleanly: its next start recovers logs with these defects"
 
 
 def after_verify(
@@ -36,7 +35,7 @@ def after_verify(
     looks at them in the same way. Segments that the next start recovers need a recovery: it cuts
     their logs, and rebuilds their indexes.
     """
-    kinds = [one["kind"] for one in findings if one["severity"] in _DEFECT]
+    kinds = [one["kind"] for one in findings if one["severity"] in DEFECTS]
     paths = list(map(str, named))
     if "unknown-magic" in kinds:
         return [f"next: {_plan('recover', *paths, '--mend-magic')}"]
@@ -73,11 +72,11 @@ def _with(findings: Sequence[LocatedFinding], kinds: Sequence[str]) -> set[tuple
 
 def _recovering(segments: pa.Table, but: set[tuple[str, str]]) -> list[str]:
     """Return the log directories with defects in segments that their next start recovers."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    bad = pc.is_in(segments["worst"], pa.array(_DEFECT))
-    rows = segments.filter(pc.and_(bad, pc.fill_null(segments["recovery"], False)))
+    from kafkats.plans.facts import damaged
+
+    rows = damaged(segments).filter(pc.field("recovery"))
     return list(dict.fromkeys(root for root, name in _places(rows) if (root, name) not in but))
 
 

@@ -18,7 +18,7 @@ from kafkats.cli.terminal import (
     unread_sentences,
 )
 from kafkats.clock import utc_text
-from kafkats.findings import SEVERITIES, severity_word
+from kafkats.findings import DEFECTS, SEVERITIES, severity_word
 from kafkats.flow import Show
 
 if TYPE_CHECKING:
@@ -142,11 +142,7 @@ class Rows(Show):
 
         self.looked, self.found = looked, list(all_findings(looked.segments))
         shown = sorted(
-            (
-                f
-                for f in self.found
-                if self.remarks or self.as_json or f["severity"] in ("damage", "danger")
-            ),
+            (f for f in self.found if self.remarks or self.as_json or f["severity"] in DEFECTS),
             key=lambda f: -SEVERITIES.index(f["severity"]),
         )
         worded = [{**row, "severity": severity_word(row["severity"])} for row in shown]

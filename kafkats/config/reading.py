@@ -6,7 +6,6 @@ would read `1:30` as 90, `010` as 8 and the release `2.10` as 2.1.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar
@@ -18,6 +17,7 @@ from kafkats.config.faults import fault_text
 from kafkats.config.kafka_configs import read_export
 from kafkats.config.policy import Guard, Policy, PolicyFile, Volume, exported_settings
 from kafkats.config.settings import ALIASES, KEYS, OTHER_KEYS, STRONGER, TopicSettings
+from kafkats.config.values import suggestion
 from kafkats.errors import BadInput, KafkatsError, UsageError
 from kafkats.logdir.strict_json import Json
 from kafkats.logdir.text import read_given
@@ -242,8 +242,7 @@ def _suggestion(key: str, model: type[BaseModel]) -> str:
         return ": it is Kafka's, but nothing here needs it; leave it out"
     if model is PolicyFile and key in settings:
         return "; settings stand under 'defaults' or under a glob of 'topics'"
-    close = difflib.get_close_matches(key, settings if model is TopicSettings else known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+    return f"; {suggestion(key, known, settings if model is TopicSettings else ())}"
 
 
 def _line(node: yaml.Node | None, at: tuple[int | str, ...]) -> int:

@@ -171,6 +171,14 @@ def _policies(value: object) -> tuple[str, ...]:
     )
 
 
+def suggestion(word: str, known: Sequence[str], among: Sequence[str] = ()) -> str:
+    """Return which of the known words was meant, else all of them. `among` are the words
+    that may be meant, if they are others.
+    """
+    close = difflib.get_close_matches(word, among or known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+
+
 def _one_of(known: Sequence[str], also: Mapping[str, str] = {}) -> Callable[[object], str]:
     """Return a check for one of a few words. `also` maps other spellings to them."""
     return lambda value: _word(also.get(value, value) if isinstance(value, str) else value, known)

@@ -10,12 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafkats.config.options import WorkArea as WorkAreaOption
 from kafkats.counts import counted, size_text
 from kafkats.errors import DiskFull, KafkatsError
 from kafkats.flow.ending import kept_alone
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.journal import read_journal
-from kafkats.logdir.workarea import WorkArea, runs_in, work_area
+from kafkats.logdir.workarea import WorkArea, existing, runs_in, work_area
 from kafkats.request import LogDirectory, Request
 from kafkats.reserving.record import root_of
 from kafkats.text import Command, Text
@@ -38,21 +39,15 @@ def told_full(error: DiskFull, request: Request, seen: Iterable[LogDirectory]) -
     if not Path(error.path or ".").parent.exists():
         return error
     log_dirs = dict.fromkeys(one.path for one in (*request.log_dirs, *seen))
-    more = what_frees(Path(error.path or "."), log_dirs, place_of(request))
+    more = what_frees(Path(error.path or "."), log_dirs, request.of(WorkAreaOption).place)
     return DiskFull(Text(error.reason, ": ", more), **error.where_and_what())
-
-
-def place_of(request: Request) -> Path | None:
-    """Return the place of work areas that a request names."""
-    place = request.options.get("WorkArea", {}).get("place")
-    return Path(place) if place else None
 
 
 def what_frees(path: Path, log_dirs: Iterable[Path], place: Path | None) -> Text:
     """Return what is free on the file system of `path`, what purges would free there, and how the
     work goes on. `log_dirs` have their work areas in `place`, or in the default one.
     """
-    at = _existing(path)
+    at = existing(Path(os.path.realpath(path)))
     parts: list[str | Command] = [f"{size_text(shutil.disk_usage(at).free)} free on its disk"]
     if kept := finished_runs(at, log_dirs, place):
         size = size_text(sum(one.bytes for one in kept))
@@ -88,8 +83,3 @@ def _kept(area: WorkArea) -> Iterator[tuple[str, int]]:
             journal = read_journal(place, DISK)
             if journal is not None and journal.phase in _ENDED:
                 yield place.run_id, kept_alone(place)
-
-
-def _existing(path: Path) -> Path:
-    real = Path(os.path.realpath(path))
-    return next(one for one in (real, *real.parents) if one.exists())

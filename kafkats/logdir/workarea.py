@@ -159,7 +159,7 @@ def work_area(
             raise UsageError("not a directory", path=home)
         mount = _mount(home)
         path = _default(home) if place is None else _placed(home, Path(os.path.realpath(place)))
-        linked = mount == _mount(_existing(path))
+        linked = mount == _mount(existing(path))
     return WorkArea(home, path, linked, stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid)
 
 
@@ -246,8 +246,8 @@ def _default(home: Path) -> Path:
             path=home,
         )
     path = parent / _FOLDER / home.name
-    if not os.access(_existing(path), os.W_OK | os.X_OK):
-        raise NotPermitted("may not write there: " + way_out, path=_existing(path))
+    if not os.access(existing(path), os.W_OK | os.X_OK):
+        raise NotPermitted("may not write there: " + way_out, path=existing(path))
     return path
 
 
@@ -265,7 +265,8 @@ def _placed(home: Path, place: Path) -> Path:
     return place / f"{home.name}-{hashlib.sha256(os.fsencode(home)).hexdigest()[:12]}"
 
 
-def _existing(path: Path) -> Path:
+def existing(path: Path) -> Path:
+    """Return the path, or the nearest folder above it that exists."""
     return next(p for p in (path, *path.parents) if p.exists())
 
 

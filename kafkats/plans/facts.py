@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from kafkats import paths
 from kafkats.errors import CorruptPlan, storage
-from kafkats.findings import SEVERITIES, Finding, worst
+from kafkats.findings import DEFECTS, SEVERITIES, Finding, worst
 from kafkats.logdir.identity import FileRow
 from kafkats.logdir.partition import UNFINISHED, unfinished_swaps
 from kafkats.plans.columns import schema_of, struct_of
@@ -131,7 +131,7 @@ def with_facts(row: SegmentRow, facts: SegmentFacts) -> SegmentRow:
 
 def damaged(segments: pa.Table) -> pa.Table:
     """Return the rows whose worst finding is damage or danger."""
-    return segments.filter(pc.is_in(segments["worst"], pa.array(SEVERITIES[2:])))
+    return segments.filter(pc.is_in(segments["worst"], pa.array(DEFECTS)))
 
 
 def all_findings(segments: pa.Table) -> list[LocatedFinding]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.errors import storage
-from kafkats.findings import SEVERITIES
+from kafkats.findings import DEFECTS
 from kafkats.hashes import algorithm_of, hash_file
 from kafkats.paths import LOG, TIME_INDEX
 from kafkats.plans.facts import DIRECTORY
@@ -72,11 +72,7 @@ def damage_of(segment: SegmentRow, file: str = "") -> str:
 
     With `file` only findings about that file count.
     """
-    found = [
-        f
-        for f in segment["findings"]
-        if f["severity"] in SEVERITIES[2:] and file in {"", f["file"]}
-    ]
+    found = [f for f in segment["findings"] if f["severity"] in DEFECTS and file in {"", f["file"]}]
     return f"{found[0]['file']}: {found[0]['reason']}" if found else ""
 
 

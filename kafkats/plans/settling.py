@@ -16,7 +16,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from kafkats import paths
 from kafkats.errors import KafkatsError, Vanished
-from kafkats.findings import Finding
+from kafkats.findings import DEFECTS, Finding
 from kafkats.logdir.partition import PAUSES
 from kafkats.logdir.steady import ctime_ns
 from kafkats.plans.facts import directory_row, with_findings
@@ -87,7 +87,7 @@ def settled_row(
 
 
 def _places(unit: Unit, findings: Sequence[Finding]) -> _Places:
-    alarms = (f for f in findings if f.severity in ("damage", "danger") or f.kind == "vanished")
+    alarms = (f for f in findings if f.severity in DEFECTS or f.kind == "vanished")
     return {(f.kind, f.file): _inode(unit.directory / f.file) for f in alarms}
 
 
@@ -139,7 +139,7 @@ def _vanished(unit: Unit) -> Finding:
 
 
 def _softened(finding: Finding, constant: _Places) -> Finding:
-    if finding.severity not in ("damage", "danger") or (finding.kind, finding.file) in constant:
+    if finding.severity not in DEFECTS or (finding.kind, finding.file) in constant:
         return finding
     return finding._replace(
         kind="transient", reason=f"{finding.kind}: {finding.reason}; {_KEPT_CHANGING}"

@@ -225,10 +225,11 @@ def _identity(facts: FileFacts | None) -> FileIdentity | None:
 
 
 def _holes(segment: SegmentFiles) -> tuple[int, ...]:
-    found = tuple(
+    if not any(file.hole for file in segment.files.values()):  # of nearly every segment
+        return ()
+    return tuple(
         file.hole if (file := segment.files.get(kind)) else 0 for kind in paths.SEGMENT_KINDS
     )
-    return found if any(found) else ()
 
 
 def _has_time_indexes(partition: PartitionDir) -> bool:

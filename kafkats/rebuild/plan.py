@@ -20,6 +20,7 @@ from kafkats import paths
 from kafkats.config.topics import topic_filter
 from kafkats.counts import counted
 from kafkats.errors import CorruptPlan, Refused, UsageError
+from kafkats.findings import DEFECTS
 from kafkats.generations import RULES
 from kafkats.logdir.identity import FileIdentity, FileRow
 from kafkats.logdir.lease import Lease
@@ -284,7 +285,7 @@ def _not_repaired(writes: pa.Table, segments: pa.Table) -> dict[str, int]:
     findings = segments["findings"].combine_chunks()
     flat = pc.list_flatten(findings)
     where = segments.select(["log_dir", "partition_dir"]).take(pc.list_parent_indices(findings))
-    bad = pc.is_in(pc.struct_field(flat, "severity"), pa.array(["damage", "danger"]))
+    bad = pc.is_in(pc.struct_field(flat, "severity"), pa.array(DEFECTS))
     written = _paths(writes["log_dir"], writes["partition_dir"], writes["file"])
     files = _paths(where["log_dir"], where["partition_dir"], pc.struct_field(flat, "file"))
     repaired = pc.is_in(files, written)

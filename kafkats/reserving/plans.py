@@ -180,7 +180,7 @@ def _reserve_all(
 
 @contextmanager
 def _or_left_out(ours: Planning, root: str, *, go_on: bool) -> Generator[None]:
-    """Note a failure of the root's file system in the body, if the planning goes on without it."""
+    """Leave out a root whose file system fails in the body, if the planning may."""
     try:
         yield
     except StorageFailed as e:

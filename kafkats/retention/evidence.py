@@ -15,6 +15,7 @@ from kafkats.config.policy import Policy
 from kafkats.config.settings import TopicSettings
 from kafkats.config.values import magic_of
 from kafkats.errors import KafkatsError
+from kafkats.findings import DEFECTS
 from kafkats.index import time_index
 from kafkats.plans.missing import KIND as MISSING_RECORDS
 from kafkats.plans.rows import SegmentKey
@@ -29,7 +30,6 @@ _COLUMNS: Final = (
     "last_offset", "first_timestamp", "max_timestamp", "offset_of_max_timestamp", "clean",
     "recovery", "high_watermark", "log_start_offset", "findings", *_KINDS,
 )  # fmt: skip
-_MISLEADING: Final = ("damage", "danger")
 
 
 class Facts(NamedTuple):
@@ -169,7 +169,7 @@ def _misled(findings: pa.ChunkedArray) -> Flags:
     )
     # everything is known of the records that exist
     beside = pc.or_(beside, pc.equal(pc.struct_field(flat, "kind"), MISSING_RECORDS))
-    bad = pc.and_not(pc.is_in(pc.struct_field(flat, "severity"), pa.array(_MISLEADING)), beside)
+    bad = pc.and_not(pc.is_in(pc.struct_field(flat, "severity"), pa.array(DEFECTS)), beside)
     flags = np.zeros(len(findings), bool)
     flags[pc.list_parent_indices(findings).filter(bad).to_numpy()] = True
     return flags

@@ -22,6 +22,7 @@ from kafkats import paths
 from kafkats.config.policy import Policy
 from kafkats.config.settings import TopicSettings
 from kafkats.errors import Changed, CorruptPlan, UsageError, storage
+from kafkats.findings import DEFECTS
 from kafkats.generations import (
     DEFAULT_RULE,
     OFFSETS_LOSS,
@@ -218,7 +219,7 @@ def _why_not_rolled(segment: SegmentRow, accepted: Collection[str]) -> str:
     for finding in segment["findings"]:
         if finding["kind"] == MISSING_RECORDS and OFFSETS_LOSS in accepted:
             continue
-        if finding["severity"] in {"damage", "danger"} and not _only_not_closed(segment, finding):
+        if finding["severity"] in DEFECTS and not _only_not_closed(segment, finding):
             return f"{finding['file']}: {finding['reason']}; {PLAN_A_REBUILD}"
     if segment["last_offset"] is None or segment["last_offset"] < segment["base_offset"]:
         return "its log end is not known"

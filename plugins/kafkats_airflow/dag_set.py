@@ -5,8 +5,7 @@ A deployment has one set, and another one for each policy more, with a prefix of
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -15,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from airflow.sdk import DAG, Asset
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 
+from kafkats.config.values import suggestion
 from kafkats.errors import UsageError
 from kafkats_airflow import alerts
 from kafkats_airflow.forms.params import form
@@ -97,11 +97,10 @@ def kafkats_dags(
     return {dag.dag_id: dag for dag in made}
 
 
-def _refuse_unknown(kind: str, given: Collection[str], known: Collection[str]) -> None:
+def _refuse_unknown(kind: str, given: Collection[str], known: Sequence[str]) -> None:
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            hint = suggestion(name, known)
             raise UsageError(f"kafkats_dags: {name!r} is no {kind} of kafkats; {hint}")
 
 

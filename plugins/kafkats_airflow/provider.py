@@ -1,4 +1,4 @@
-"""What Airflow lists of kafkats among its providers."""
+"""The entry of kafkats in Airflow's list of providers."""
 
 from __future__ import annotations
 

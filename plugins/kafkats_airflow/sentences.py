@@ -82,7 +82,7 @@ def of_findings(result: Result, params: Container[str] | None = None) -> str:
 
 
 def of_no_result(job: str, error: str) -> str:
-    """A driver that ended without a word of ours; `error` is what the provider says of it."""
+    """Return the sentence for a driver that left no result; `error` is the provider's."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     cause = next((line for line in lines if _is_cause(line)), "")
     why = f": {cause[:300]}" if cause else ""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kafkats.config.options import IndexSettings, Report, Topics
 from kafkats.errors import UsageError
+from kafkats.findings import DEFECTS
 from kafkats.flow import looking
 from kafkats.flow.dispatch import Work
 from kafkats.flow.keeping import keep_proof, keep_segments
@@ -68,7 +69,7 @@ def _look(work: Work, units: Sequence[Unit], options: VerifyOptions, depth: str)
     done.found = found | depth_totals(looked.segments)
     if depth == "tail":
         done.found["looked_bytes"] = looked.read_bytes
-    done.end_with(int(found["worst"] in ("damage", "danger")))
+    done.end_with(int(found["worst"] in DEFECTS))
     work.show.verified(looked)
     if not done.exit_code:
         details = {"deep": options.deep}

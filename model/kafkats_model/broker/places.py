@@ -92,7 +92,7 @@ def read_batches(
 
 
 def _whole(segment: Segment, first: Place, end_offset: int, max_bytes: int) -> bytes:
-    """Return the whole batches from `first` on that fit into `max_bytes`, at least that one.
+    """Return the batches from `first` on that fit into `max_bytes`, one at least; none is cut.
 
     None of them ends at `end_offset` or above. Raises CorruptBatch, StorageFailed.
     """

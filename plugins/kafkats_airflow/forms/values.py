@@ -6,11 +6,11 @@ values against the form when the run is triggered.
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, TypeAlias
 
 from airflow.providers.common.compat.sdk import Context
 
+from kafkats.config.values import suggestion
 from kafkats.errors import UsageError
 
 RunParams: TypeAlias = dict[str, Any]
@@ -28,8 +28,7 @@ def refuse_unknown(context: Context) -> None:
     known = list(dag.params)
     for key in conf:
         if key not in known:
-            close = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            hint = suggestion(str(key), known)
             raise UsageError(f"conf: {key!r} is no param of {dag.dag_id}; {hint}")
 
 

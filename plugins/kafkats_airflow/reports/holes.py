@@ -1,4 +1,4 @@
-"""What files of segments take less of the disk than their sizes say (kafkats.plans.holes).
+"""Bytes of segment files that have no block on the disk, for reports (kafkats.plans.holes).
 
 A row counts only for a file that still has the size that the plan saw: a new file has no holes.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from kafkats.paths import SEGMENT_KINDS
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SEGMENT = ("log_dir", "partition_dir", "base_offset")
-_KINDS = ("log", "index", "timeindex", "txnindex", "snapshot")
 
 
 def by_log_dir(holes: pa.Table, segments: pa.Table) -> Mapping[str, int]:
@@ -23,11 +24,10 @@ def by_log_dir(holes: pa.Table, segments: pa.Table) -> Mapping[str, int]:
     if not holes.num_rows:
         return {}
     standing = []
-    for kind in _KINDS:
-        sizes = segments.select(_SEGMENT).append_column(
-            "size", pc.struct_field(segments[kind], "size")
-        )
-        mine = holes.filter(pc.ends_with(holes["file"], f".{kind}"))
+    for kind in SEGMENT_KINDS:
+        files = segments[kind.removeprefix(".")]
+        sizes = segments.select(_SEGMENT).append_column("size", pc.struct_field(files, "size"))
+        mine = holes.filter(pc.ends_with(holes["file"], kind))
         standing.append(mine.join(sizes, [*_SEGMENT, "size"], join_type="left semi"))
     return _summed(pa.concat_tables(standing))
 

@@ -1,4 +1,4 @@
-"""Who triggered, approved, rejected, undid, purged and released what, and when, over all runs.
+"""The audit of all runs: who triggered, approved, rejected, undid, purged or released, and when.
 
 Every line comes from a file that a task, a job or the command line wrote at that time: question,
 answer, RUN, its end, and the result of a release. A line whose file names nobody says how it came.

@@ -134,7 +134,7 @@ def _failure(line: str) -> Failure:
 
 
 def known_to(folder: Path, dag_id: str, over: Over) -> Detail:
-    """Return the run of a folder with what Airflow says of it, asked only for an open question."""
+    """Return the run of a folder. If its question is open, ask `over` whether the run has ended."""
     run = detail_of(folder)
     open_plan = run.question is not None and run.question.run_id and run.answer is None
     open_canary = run.canary is not None and run.canary.answered_ms is None
