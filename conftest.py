@@ -1,4 +1,4 @@
-"""What all tests share: the golden log directories, unpacked once per session."""
+"""Fixtures for all tests, such as the golden log directories, unpacked once per session; tiers and their order."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def executor(spark: Any) -> Any:
-    """What a job works with: on that session, and it prints its progress."""
+    """The executor of a job: it uses that session, and prints its progress."""
     return of_spark.executor(spark)
 
 
@@ -85,6 +85,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("full") and not os.environ.get("KAFKATS_FULL"):
+        pytest.skip("run by scripts/test --full")
     mark = item.get_closest_marker("root")
     if mark and os.geteuid():
         refuse_without(mark.args[0])
@@ -169,8 +171,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def _seconds(item: pytest.Item) -> float:
-    mark = item.get_closest_marker("slow") or item.get_closest_marker("long")
-    return float(mark.args[0]) if mark else 0
+    marks = (item.get_closest_marker(name) for name in ("slow", "long", "full"))
+    return max((float(mark.args[0]) for mark in marks if mark), default=0)
 
 
 _SLOWEST: Final = 10

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from bench.harness import MIB, Figure, Figures, process, scratch, tell, wall_sec
 from bench.java import KAFKA, java_command
 from bench.segments import V1_100, write_indexes, write_segment
 from kafkats.paths import LEADER_EPOCH, LOG, META_PROPERTIES
+from tools.ports import free_ports
 
 SEGMENTS = 4
 ROUNDS = 2
@@ -90,7 +90,7 @@ def create_topic(home: Path, partitions: int = 1, threads: int = 1) -> list[Path
     They are empty. At its starts the broker recovers logs with `threads`.
     """
     home.mkdir()
-    port, controller = _free_ports()
+    port, controller = free_ports(2)
     _configure(home, {
         "process.roles": "broker,controller", "node.id": 1, "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
@@ -129,7 +129,7 @@ def create_old(home: Path, partitions: int, threads: int) -> list[Path]:
     Such a broker loads each partition that lies in its directory.
     """
     home.mkdir()
-    port, controller = _free_ports()
+    port, controller = free_ports(2)
     _configure(home, {
         "broker.id": 1, "listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "zookeeper.connect": f"127.0.0.1:{controller}", "log.dirs": home / "data",
@@ -244,13 +244,6 @@ def _until(condition: Callable[[], bool]) -> None:
         if time.monotonic() > end:
             raise TimeoutError
         time.sleep(0.2)
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as two:
-        one.bind(("127.0.0.1", 0))
-        two.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], two.getsockname()[1]
 
 
 def _copy(home: Path, logs: list[Path]) -> Path:

@@ -1,11 +1,17 @@
 """Many segments: an inventory of 100 000 small ones, warm, CPU of its only thread, and whether the
-cost grows linearly; plans over a million rows of facts.
+cost grows linearly; a plan rebuild of them by the ends of their files, from listing to digest,
+beside opening and reading their three files in Python; plans over a million rows of facts.
+
+`python -m bench.many COUNT` measures the plan rebuild of so many segments, with logs of 4 kB.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
+import sys
 import time
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,24 +21,40 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.harness import Figure, Figures, cpu_seconds, scratch, take_turns, tell, wall_seconds
-from bench.segments import V2_100, make_log
+from bench.segments import V2_100, Shape, make_log
+from kafkats.config.policy import Policy
+from kafkats.execution.local import LocalExecutor
 from kafkats.findings import Finding
+from kafkats.flow.looking import LogStages
 from kafkats.inspect.inventory import inventory_units
 from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
+from kafkats.plans.dialects import units_in
 from kafkats.plans.facts import SEGMENTS, finding_rows
 from kafkats.plans.units import list_units
 from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
 
 COUNT = 100_000
 PER_PARTITION = 100
+FEW = 3
 ROWS = 1_000_000
 ROUNDS = 2
 AT_ONCE = 1000
+READ = 64 * 1024
+SMALL = Shape("v2 of 2 kB batches", 2, 100, per_batch=16)
 
 
 def figures(*, small: bool = False) -> Figures:
     count, rows = (COUNT // 50, ROWS // 50) if small else (COUNT, ROWS)
-    yield from _inventory(count)
+    with scratch() as folder:
+        tell(f"writing {count:,} segments")
+        root = folder / "data"
+        write_root(root, count)
+        yield from _inventory(root, count)
+        yield from _plan_rebuild(root, count)
+        few = folder / "few"
+        write_root(few, FEW * (count // 15), SMALL, FEW)
+        yield _few(few, FEW * (count // 15))
+        tell("removing them")
     for percent in (1, 100):
         facts = synthetic_facts(rows, percent)
         seconds = wall_seconds(partial(plan_rebuild, facts, RebuildOptions()))
@@ -47,43 +69,109 @@ def figures(*, small: bool = False) -> Figures:
         )
 
 
-def _inventory(count: int) -> Figures:
-    with scratch() as folder:
-        tell(f"writing {count:,} segments")
-        root = folder / "data"
-        write_root(root, count)
-        seen: dict[str, int] = {}
+def _inventory(root: Path, count: int) -> Figures:
+    seen: dict[str, int] = {}
 
-        def look(topics: str) -> float:
-            began = time.perf_counter()
-            cpu = cpu_seconds(lambda: seen.update({topics: take(root, topics).num_rows}))
-            walls.append(time.perf_counter() - began)
-            return cpu
+    def look(topics: str) -> float:
+        began = time.perf_counter()
+        cpu = cpu_seconds(lambda: seen.update({topics: take(root, topics).num_rows}))
+        walls.append(time.perf_counter() - began)
+        return cpu
 
-        walls: list[float] = []
-        costs = take_turns(
-            {"quarter": partial(look, "fourth"), "whole": partial(look, "*")}, ROUNDS
-        )
-        if seen != {"fourth": count // 4, "*": count}:
-            raise RuntimeError(f"not every segment was counted: {seen}")
-        seconds = statistics.median(costs["whole"])
-        told = f"{seconds / count * 1e6:.0f} µs per segment of three files; wall {statistics.median(walls[3::2]):.1f} s"
-        yield Figure(
-            f"inventory of {count:,} segments, CPU", seconds, "s", 15, at_least=False, detail=told
-        )
-        growth = statistics.median(
-            w / q / 4 for w, q in zip(costs["whole"], costs["quarter"], strict=True)
-        )
-        told = f"{statistics.median(costs['quarter']):.2f} s for {count // 4:,}"
-        yield Figure(
-            "the same / four times that of a quarter of them",
-            growth,
-            "x",
-            1.2,
-            at_least=False,
-            detail=told,
-        )
-        tell("removing them")
+    walls: list[float] = []
+    costs = take_turns({"quarter": partial(look, "fourth"), "whole": partial(look, "*")}, ROUNDS)
+    if seen != {"fourth": count // 4, "*": count}:
+        raise RuntimeError(f"not every segment was counted: {seen}")
+    seconds = statistics.median(costs["whole"])
+    told = f"{seconds / count * 1e6:.0f} µs per segment of three files; wall {statistics.median(walls[3::2]):.1f} s"
+    yield Figure(
+        f"inventory of {count:,} segments, CPU", seconds, "s", 15, at_least=False, detail=told
+    )
+    growth = statistics.median(
+        w / q / 4 for w, q in zip(costs["whole"], costs["quarter"], strict=True)
+    )
+    told = f"{statistics.median(costs['quarter']):.2f} s for {count // 4:,}"
+    yield Figure(
+        "the same / four times that of a quarter of them",
+        growth,
+        "x",
+        1.2,
+        at_least=False,
+        detail=told,
+    )
+
+
+def _plan_rebuild(root: Path, count: int) -> Figures:
+    def plan(topics: str) -> float:
+        return cpu_seconds(lambda: decided.append(plan_by_ends(root, topics)))
+
+    decided: list[int] = []
+    contestants = {
+        "read": partial(cpu_seconds, partial(_read_all, root)),
+        "quarter": partial(plan, "fourth"),
+        "plan": partial(plan, "*"),
+    }
+    costs = take_turns(contestants, ROUNDS)
+    if set(decided) != {count // 4, count}:
+        raise RuntimeError(f"not every segment was looked at: {decided}")
+    name = (
+        f"plan rebuild of {count:,} segments by their ends / opening and reading their files, CPU"
+    )
+    yield _beside_reading(name, costs, count)
+    yield Figure(
+        "the same / four times that of a quarter of them",
+        statistics.median(p / q / 4 for p, q in zip(costs["plan"], costs["quarter"], strict=True)),
+        "x",
+        1.1,
+        at_least=False,
+        detail=f"{statistics.median(costs['quarter']):.2f} s for {count // 4:,}",
+    )
+
+
+def _few(root: Path, count: int) -> Figure:
+    """Measure partitions of few segments: what a partition costs counts there."""
+    contestants = {
+        "read": partial(cpu_seconds, partial(_read_all, root)),
+        "plan": partial(cpu_seconds, partial(plan_by_ends, root)),
+    }
+    costs = take_turns(contestants, ROUNDS)
+    return _beside_reading(f"the same of {count:,} segments, {FEW} in a partition", costs, count)
+
+
+def _beside_reading(name: str, costs: Mapping[str, Sequence[float]], count: int) -> Figure:
+    """Return the cost of a plan beside that of opening and reading the files of the segments."""
+    ours, theirs = (statistics.median(costs[one]) / count * 1e6 for one in ("plan", "read"))
+    return Figure(
+        name,
+        statistics.median(p / r for p, r in zip(costs["plan"], costs["read"], strict=True)),
+        "x",
+        7,
+        at_least=False,
+        detail=f"{ours:.0f} µs per segment from listing to digest; reading {theirs:.1f} µs",
+    )
+
+
+def plan_by_ends(root: Path, topics: str = "*") -> int:
+    """List, look and decide in this thread. Return how many segments were seen by their ends."""
+    policy = Policy.model_construct()
+    units = units_in([root], topics, policy=policy)
+    stages = LogStages(LocalExecutor(1))
+    looked = stages.look(units, rule="last-offset", policy=policy, depth="tail")
+    plan = plan_rebuild(looked.segments, RebuildOptions())
+    tails: int = plan.header["totals"]["depths"]["tail"]
+    return tails
+
+
+def _read_all(root: Path) -> None:
+    """Open, read and close every file of every partition directory."""
+    for partition in os.listdir(root):
+        folder = f"{root}/{partition}"
+        if not os.path.isdir(folder):
+            continue
+        for name in os.listdir(folder):
+            fd = os.open(f"{folder}/{name}", os.O_RDONLY)
+            os.read(fd, READ)
+            os.close(fd)
 
 
 def take(root: Path, topics: str = "*") -> pa.Table:
@@ -94,21 +182,23 @@ def take(root: Path, topics: str = "*") -> pa.Table:
     ])
 
 
-def write_root(root: Path, count: int) -> None:
-    """Write partitions of 100 segments with two batches each, as a stopped broker leaves them."""
+def write_root(
+    root: Path, count: int, shape: Shape = V2_100, per_partition: int = PER_PARTITION
+) -> None:
+    """Write partitions of segments with two batches each, as a stopped broker leaves them."""
     root.mkdir()
     (root / ".kafka_cleanshutdown").touch()
     (root / ".lock").touch()
-    log = bytearray(make_log(V2_100, 1)[: 2 * 16_200].data)
+    log = bytearray(make_log(shape, 1).data)
     sizes = []
     while len(sizes) < 2:
         sizes.append(12 + int.from_bytes(log[sum(sizes) + 8 : sum(sizes) + 12], "big"))
-    records = V2_100.records
+    records = shape.records
     log = log[: sum(sizes)]
-    for n in range(count // PER_PARTITION):
+    for n in range(count // per_partition):
         partition = root / f"{'rest' if n % 4 else 'fourth'}-{n}"
         partition.mkdir()
-        for s in range(PER_PARTITION):
+        for s in range(per_partition):
             base = s * 2 * records
             log[:8] = base.to_bytes(8, "big")
             log[sizes[0] : sizes[0] + 8] = (base + records).to_bytes(8, "big")
@@ -179,3 +269,17 @@ def _plain(field: pa.Field, rows: int) -> pa.Array:
         if value is None
         else pa.array([value], field.type).take(pa.array(np.zeros(rows, np.int64)))
     )
+
+
+def main(count: int) -> None:
+    with scratch() as folder:
+        tell(f"writing {count:,} segments")
+        write_root(folder / "data", count, SMALL)
+        for figure in _plan_rebuild(folder / "data", count):
+            assert isinstance(figure, Figure)
+            print(f"{figure.value_text:>10}  {figure.name}  ({figure.detail})", flush=True)
+        tell("removing them")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -29,7 +29,7 @@ from bench.segments import Shape, write_indexes, write_segment
 from kafkats.flow.apply import apply_partition, partition_works
 from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
-from kafkats.migration.plan import MigrateOptions, plan_migrate
+from kafkats.migration.plan import MigrateOptions, decide_migrate
 from kafkats.paths import CLEAN_SHUTDOWN, LOCK, LOG
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.run import run_of
@@ -110,8 +110,6 @@ def _part_of(path: str, name: str) -> str:
     """Return the part that a function belongs to; a built-in one has no path."""
     if "/kernels/" in path:
         return f"kernel {Path(path).stem}"
-    if path.endswith("stored_walk.py"):  # calls the compiled walk of kernels/ without numba
-        return "kernel walk"
     for part, words in _CALLS.items():
         if path == "~" and any(word in name for word in words):
             return part
@@ -140,7 +138,7 @@ def _whole(
         [verify_unit(unit, VerifyOptions()) for unit in units]))  # fmt: skip
     forecast = step("forecast", lambda: pa.Table.from_batches(
         [forecast_unit(unit, target) for unit in units], FORECAST))  # fmt: skip
-    plan = plan_migrate(looked, forecast, options)
+    plan, _ = decide_migrate(looked, forecast, options)
     works = partition_works(plan, run_of(plan, place=None, owner_stopped=True))
     actions = step("apply", lambda: pa.Table.from_batches(
         [apply_partition(work) for work in works], schema=ACTIONS))  # fmt: skip

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from bench.harness import wall_seconds
+from kafkats.kernels.crc import crc_addresses
 from kafkats.segment.reader import open_segment
-from kafkats.segment.stored_walk import checksum_addresses
 
 _AT_ONCE: Final = 256 * 1024
 """Bytes of each read and of each checksum: they stay in the processor's cache."""
@@ -51,7 +51,7 @@ def _read(files: Sequence[Path]) -> None:
 
 
 def _check(files: Sequence[Path]) -> None:
-    crc32c = _CRC32C(checksum_addresses().crc32c)
+    crc32c = _CRC32C(crc_addresses().crc32c)
     for file in files:
         with open_segment(file) as view:
             address, size = view.ctypes.data, len(view)

@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,10 @@ DAY_MS: Final = 86_400_000
 _METRICS: Final = "kafkats-metrics/metrics"
 _TOKEN: Final = "bench"
 VOLUMES: Final = 24
+PER_TOPIC: Final = 20
+"""Partitions of a topic."""
+PIECE: Final = 65_536
+"""Segments that are in memory at a time."""
 DAGS: Final = (
     "rebuild_time_indexes",
     "apply_retention",
@@ -159,6 +164,7 @@ def _volume(dag_id: str, log_dir: str, draw: random.Random) -> dict[str, Any]:
         "bytes": size,
         "log_bytes": size * 99 // 100,
         "kinds": kinds,
+        "depth": "full" if dag_id == "migrate_message_format" else "tail",
     }
     if dag_id == "migrate_message_format":
         made["magic_bytes"] = [size // 50, size // 5, size - size // 50 - size // 5]
@@ -174,20 +180,31 @@ def _volume(dag_id: str, log_dir: str, draw: random.Random) -> dict[str, Any]:
 
 
 def _newest_run(folder: Path, now_ms: int, partitions: int, segments: int) -> None:
-    from kafkats_airflow.reports import overview
+    from kafkats_airflow.reports import common, overview
     from kafkats_airflow.runs.overview import Overview
 
-    from kafkats.plans.facts import SEGMENTS, summary, write_table
+    from kafkats.plans.facts import SEGMENTS, Summed
 
     run = folder / "apply_retention" / f"scheduled__{now_ms}"
     run.mkdir(parents=True)
-    table = segments_table(partitions, segments, now_ms)
-    write_table(run / "segments.parquet", table)
-    write_table(run / "after.parquet", SEGMENTS.empty_table())
-    _retention(run, table, now_ms)
+    step = max(PIECE // segments // PER_TOPIC, 1) * PER_TOPIC
+    some = [range(at, min(at + step, partitions)) for at in range(0, partitions, step)]
+    seen = Summed()
+
+    def rows() -> Iterator[pa.Table]:
+        for one in some:
+            table = segments_table(one, segments, now_ms, of=some[-1].stop)
+            seen.add(table)
+            yield table
+
+    change = common.Change(run / "segments.parquet", run / "after.parquet", seen.summary, ())
+    common.write_rows(change.before, rows(), SEGMENTS)
+    common.write_rows(change.after, (), SEGMENTS)
+    _retention(run, some, segments, now_ms)
     began = time.process_time()
-    volumes = overview.volumes_of(log_dirs(), table)
-    print(f"overview of {table.num_rows} segments: {time.process_time() - began:.2f} s CPU")
+    common.write_health(run, change)
+    volumes = overview.volumes_of(log_dirs(), change.at_the_end(common.SEGMENT))
+    print(f"figures of {partitions * segments:,} segments: {time.process_time() - began:.0f} s CPU")
     made = Overview(
         format=1,
         dag_id="apply_retention",
@@ -197,7 +214,6 @@ def _newest_run(folder: Path, now_ms: int, partitions: int, segments: int) -> No
         dry_run=True,
         volumes=volumes,
     )
-    seen = summary(table)
     _json(run / "overview.json", made.model_dump(mode="json"))
     _json(
         run / "report.json",
@@ -207,50 +223,59 @@ def _newest_run(folder: Path, now_ms: int, partitions: int, segments: int) -> No
             "remarks": [],
             "volumes": log_dirs(),
             "plans": [],
-            "seen": seen,
+            "seen": seen.summary,
         },
     )
 
 
-def _retention(run: Path, table: pa.Table, now_ms: int) -> None:
+def _retention(run: Path, some: Sequence[range], segments: int, now_ms: int) -> None:
     """Decide on these segments, half of which have expired, and write the files of the page Retention."""
     from dataclasses import asdict
 
     from kafkats.config.policy import Policy
-    from kafkats.plans.facts import write_table
-    from kafkats.retention.plan import RetainOptions, plan_retain
+    from kafkats.plans.facts import read_in_pieces, write_tables
+    from kafkats.plans.rows import whole_partitions
+    from kafkats.retention.plan import RETENTION, RetainOptions, plan_retain
     from kafkats.retention.plot import reclaimable
     from kafkats.retention.summary import by_topic, deleted_by, summary_rows
     from kafkats.retention.what_if import NAME, basis_of
 
     limits = {"cleanup.policy": "delete", "retention.ms": 50 * 3_600_000}
     policy, options = Policy.model_validate({"topics": {"*": limits}}), RetainOptions(now_ms)
-    verdicts = plan_retain(table, policy, options)[1]
-    rows = summary_rows(verdicts, now_ms)
+    path = run / "retention.parquet"
+    tables = (segments_table(one, segments, now_ms, of=some[-1].stop) for one in some)
+    write_tables(path, (plan_retain(table, policy, options)[1] for table in tables))
+
+    def pieces() -> Iterator[pa.Table]:
+        return whole_partitions(read_in_pieces(path, RETENTION))
+
+    rows = [row for piece in pieces() for row in summary_rows(piece, now_ms)]
     topics = by_topic(rows)
-    write_table(run / "retention.parquet", verdicts)
     board = {
         "now_ms": now_ms,
         "topics": topics,
         "partitions": rows,
         "lines": {one["topic"]: now_ms - 50 * 3_600_000 for one in topics},
-        "by_state": dict(reclaimable(verdicts, now_ms)),
-        "deleted_by": deleted_by(verdicts),
+        "by_state": dict(reclaimable(pieces(), now_ms)),
+        "deleted_by": deleted_by(pieces()),
     }
     _json(run / "board.json", board)
     _json(run / NAME, basis_of(policy, asdict(options), [one["topic"] for one in topics]))
 
 
-def segments_table(partitions: int, segments: int, now_ms: int) -> pa.Table:
-    """facts.SEGMENTS of so many partitions, every 100th of them with defects."""
+def segments_table(partitions: range, segments: int, now_ms: int, *, of: int) -> pa.Table:
+    """facts.SEGMENTS of these partitions `of` all, sorted; every 100th has defects."""
     from kafkats.plans.facts import FILE, FINDING, SEGMENTS
 
-    count = partitions * segments
+    count = len(partitions) * segments
     rows = np.arange(count)
-    partition, place = rows // segments, rows % segments
-    dirs = pa.array(log_dirs()).take(pa.array(partition % VOLUMES))
-    topics = [f"topic-{n // 20}" for n in range(partitions)]
-    names = pa.array([f"{topic}-{n % 20}" for n, topic in enumerate(topics)])
+    at, place = rows // segments, rows % segments
+    partition = at + partitions.start
+    dirs = pa.array(log_dirs()).take(pa.array(partition * VOLUMES // of))
+    topics = [f"topic-{n // PER_TOPIC:05}" for n in partitions]
+    names = pa.array([
+        f"{topic}-{n % PER_TOPIC}" for topic, n in zip(topics, partitions, strict=True)
+    ])
     bad = (partition % 100 == 7) & (place % 3 == 0)
     kind = rows % len(KINDS)
     base = place.astype(np.int64) * 100_000
@@ -261,9 +286,9 @@ def segments_table(partitions: int, segments: int, now_ms: int) -> pa.Table:
     severity = np.array([one[1] for one in KINDS])[kind]
     given: dict[str, Any] = {
         "log_dir": dirs,
-        "partition_dir": names.take(pa.array(partition)),
-        "topic": pa.array(topics).take(pa.array(partition)),
-        "partition": pa.array((partition % 20).astype(np.int32)),
+        "partition_dir": names.take(pa.array(at)),
+        "topic": pa.array(topics).take(pa.array(at)),
+        "partition": pa.array((partition % PER_TOPIC).astype(np.int32)),
         "base_offset": base,
         "next_base_offset": np.where(place == segments - 1, -1, base + 100_000),
         "active": place == segments - 1,
@@ -311,7 +336,8 @@ def _findings(bad: np.ndarray, kind: np.ndarray, struct: pa.DataType) -> pa.List
         "found": pa.array([""] * many),
         "reason": pa.array(["the last timestamp is below the log's maximum"] * many),
     }
-    flat = pa.StructArray.from_arrays([columns[one.name] for one in struct], fields=list(struct))
+    given = [columns[one.name].cast(one.type) for one in struct]
+    flat = pa.StructArray.from_arrays(given, fields=list(struct))
     return pa.ListArray.from_arrays(pa.array(offsets), flat)
 
 

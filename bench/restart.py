@@ -133,8 +133,8 @@ def _measured(shape: Shape, mib: int, kafka: str = KAFKA) -> Times:
 
 def _round(folder: Path, killed: Path, kafka: str) -> Times:
     alone, first, plan = (folder / name for name in ("alone", "first", "plan"))
-    _copy(killed, alone)
-    _copy(killed, first)
+    copy_home(killed, alone)
+    copy_home(killed, first)
     words = [sys.executable, "-m", "kafkats"]
     subprocess.run(["sync"], check=True)
     logs = sorted((first / "data").glob(f"{TOPIC}-*/*{LOG}"))
@@ -142,18 +142,20 @@ def _round(folder: Path, killed: Path, kafka: str) -> Times:
     checked = checking_seconds(logs, THREADS)
     planning, _ = process([*words, "plan", "recover", str(first / "data"), "-o", str(plan)])
     applying, _ = process([*words, "apply", str(plan), "--digest", "any", "--owner-stopped"])
-    after = _loading_seconds(first, kafka)
-    alone_s = _loading_seconds(alone, kafka)
-    times = Times(alone_s, planning, applying, after, read, checked, sum(_logs(killed).values()))
+    after = loading_seconds(first, kafka)
+    alone_s = loading_seconds(alone, kafka)
+    times = Times(
+        alone_s, planning, applying, after, read, checked, sum(log_sizes(killed).values())
+    )
     tell(str(times))
-    if not _logs(alone) == _logs(first) == _logs(killed):
+    if not log_sizes(alone) == log_sizes(first) == log_sizes(killed):
         raise RuntimeError("the two copies have other logs")
     for copy in (alone, first, plan, plan.with_name("plan.run")):
         shutil.rmtree(copy)
     return times
 
 
-def _copy(killed: Path, home: Path) -> None:
+def copy_home(killed: Path, home: Path) -> None:
     """Copy a broker's home. Logs are links: nobody appends, and memory then holds them once."""
 
     def link(source: str, target: str) -> None:
@@ -164,7 +166,7 @@ def _copy(killed: Path, home: Path) -> None:
     properties.write_text(properties.read_text().replace(str(killed), str(home)))
 
 
-def _loading_seconds(home: Path, kafka: str) -> float:
+def loading_seconds(home: Path, kafka: str) -> float:
     subprocess.run(["sync"], check=True)
     port = zookeeper_port(home)
     with (
@@ -174,7 +176,7 @@ def _loading_seconds(home: Path, kafka: str) -> float:
         return int(wait_for(said, LOADED.pattern)[1]) / 1000
 
 
-def _logs(home: Path) -> dict[str, int]:
+def log_sizes(home: Path) -> dict[str, int]:
     """Return the sizes of the logs that have records."""
     logs = (home / "data").glob(f"{TOPIC}-*/*{LOG}")
     sizes = {str(log.relative_to(home)): log.stat().st_size for log in sorted(logs)}

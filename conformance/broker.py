@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Generator
@@ -25,6 +24,7 @@ from conformance.judge import JUDGE
 from conformance.migrated import Goal, New, Old
 from conformance.tally import Tally
 from tests.golden import Case, case
+from tools.ports import free_ports
 
 VERSION = "4.3.1"
 SERVED = "a real broker serves all records of a migrated directory"
@@ -207,7 +207,7 @@ def _files(new: New) -> dict[str, str]:
 @contextmanager
 def running(data: Path, work: Path) -> Generator[tuple[int, Path], None, None]:
     """A broker on `data` inside of the `with`, stopped in order at its end: its port and the file of its words."""
-    port, controller = _free_ports()
+    port, controller = free_ports(2)
     said = work / f"broker-{port}.log"
     (work / "log4j2.properties").write_text(_LOG4J)
     properties = {
@@ -272,10 +272,3 @@ def jars() -> str:
 def java() -> str:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as two:
-        one.bind(("127.0.0.1", 0))
-        two.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], two.getsockname()[1]

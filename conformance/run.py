@@ -1,6 +1,6 @@
-"""scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [losses] [recover] [seeds] [clients] [formats] [soak] [clusters] [--full]: kafkats against real Kafka.
+"""scripts/conformance [rebuild] [migrate] [retain] [lookup] [preflight] [losses] [recover] [guard] [seeds] [clients] [formats] [soak] [clusters] [scale] [kubernetes] [--full]: kafkats against real Kafka.
 
-The subject are the golden directories, of `seeds` random message sets (300 for each version, with --full 10 000) and compacted partitions (50, 2000), of `losses` 40 partitions with random damages for each version (with --full 1000, of numbers that nobody chose), of `recover` a killed broker, of `soak` a broker at work: 30 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0), with --refusals only those that are meant to be refused. `recover --full` kills four versions, too; `formats` a broker of 4.3.1 on unconverted directories; `clusters` kills a broker of three, one seed of two versions, with --full two seeds. Without a word all of them but `formats` and `clusters`. Prints what was compared per case and version; ends with 1 when anything differs.
+The subject are the golden directories, of `seeds` random message sets (200 for each version, with --full 10 000) and compacted partitions (30, 2000), of `losses` 40 partitions with random damages for each version (with --full 1000, of numbers that nobody chose), of `recover` a killed broker, of `soak` a broker at work: 20 s of each version, with --full 300 s; of `preflight` real starts on damaged directories, with --full 300 partitions of four versions, or of the versions that are named (4.1.0), with --refusals only those that are meant to be refused. `recover --full` kills four versions, too; `guard` kills brokers under load 4 times with a recovery before each restart, with --full 200 times; `formats` a broker of 4.3.1 on unconverted directories; `clusters` kills a broker of three, one seed of two versions, with --full two seeds; `scale` works on two Spark workers with different volumes, with --full in all DAGs; `kubernetes` plays deploy/kubernetes, and compiles Kubernetes first. Without a word all of them but `formats`, `clusters`, `scale` and `kubernetes`. Prints what was compared per case and version; ends with 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from rich.console import Console
 from conformance import (
     clients,
     clusters,
+    guarded,
     lookup,
     migrate,
+    pods,
     power_losses,
     preflight,
     rebuild,
     recovered,
     retain,
+    scale,
     seeds,
     soak,
     stored_formats,
@@ -42,14 +45,17 @@ OPERATIONS: dict[str, Callable[[Tally, Path], None]] = {
     "preflight": preflight.conform,
     "losses": power_losses.conform,
     "recover": recovered.conform,
+    "guard": guarded.conform,
     "seeds": seeds.conform,
     "clients": clients.conform,
     "formats": stored_formats.conform,
     "soak": soak.conform,
     "clusters": clusters.conform,
+    "scale": scale.conform,
+    "kubernetes": pods.conform,
 }
-_ALONE: Final = ("recover", "clusters")
-_LONG: Final = ("clusters", "formats")
+_ALONE: Final = ("recover", "guard", "clusters", "scale", "kubernetes")
+_LONG: Final = ("clusters", "formats", "scale", "kubernetes")
 """Run by name or with --full only."""
 LONGEST_FIRST = [
     "retain", "migrate", "soak", "rebuild", "seeds", "preflight", "lookup", "clients",
@@ -84,8 +90,8 @@ def _in_memory() -> str | None:
 def _side_by_side(operations: list[str], words: list[str]) -> list[bool]:
     """Run each operation in a process of its own, three at a time: they wait for brokers and virtual machines.
 
-    What one prints is shown when it has ended. `recover` and `clusters` run alone at the end: they kill
-    brokers at a moment of their work, and a busy machine would choose that moment.
+    What one prints is shown when it has ended. `recover`, `guard`, `clusters` and `scale` run alone at the end: they kill
+    processes at a moment of their work, and a busy machine would choose that moment.
     """
 
     def run(operation: str) -> bool:

@@ -10,9 +10,9 @@ from conformance.judge import Judge
 from conformance.stage import stage
 from conformance.tally import Tally
 
-COUNT: Final = 300
+COUNT: Final = 200
 FULL: Final = 10_000
-CLEANINGS: Final = 50
+CLEANINGS: Final = 30
 CLEANINGS_FULL: Final = 2000
 
 

@@ -1,6 +1,6 @@
 """Every verb that reads, in a loop beside a real broker at work: no alarm. Then kill -9: what is found then is really so.
 
-    scripts/conformance soak           30 s of each broker
+    scripts/conformance soak           20 s of each broker
     scripts/conformance soak --full    300 s
 
 What is found after the kill is held against what the broker itself makes of the directory at its next start.
@@ -30,7 +30,7 @@ from kafkats.cli.command import cli
 from kafkats.errors import KafkatsError
 
 VERSIONS: Final = ("4.3.1", "2.8.2")
-SECONDS: Final = {False: 30, True: 300}
+SECONDS: Final = {False: 20, True: 300}
 """Of each version; with --full True."""
 QUIET: Final = "beside a running broker no verb reports damage or danger, and none ends with 1"
 CERTIFIED: Final = "certify succeeds while a broker writes, cleans and deletes"

@@ -19,6 +19,7 @@ from typing import Final
 
 from conformance.broker import java
 from conformance.judge import JUDGE
+from tools.ports import free_ports
 
 START_S: Final = 180
 STARTED: Final = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started")
@@ -69,7 +70,7 @@ class Broker:
 
     def __init__(self, version: str, work: Path, *, level: str = "warn") -> None:
         self.version, self.work, self.root = version, work, work / "data"
-        self.port, self._controller = _free_port(), _free_port()
+        self.port, self._controller = free_ports(2)
         self.classpath = _classpath(version)
         self._process: subprocess.Popen[bytes] | None = None
         self._zookeeper: subprocess.Popen[bytes] | None = None
@@ -83,13 +84,17 @@ class Broker:
     def start(self, *, at_rest: bool = False) -> None:
         """Start it and wait until it answers. `at_rest`: it recovers, and neither cleans nor deletes. Raises RuntimeError."""
         self._prepare()
-        properties = _BOTH | (_AT_REST if at_rest else {}) | self._own()
         file = self.work / "server.properties"
-        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        file.write_text(self.properties(at_rest=at_rest))
         self._process = self._java(
             "broker", "kafka.Kafka", str(file), memory=self.memory, options=self._java_options()
         )
         self._until_answers(self._process, self.port, "broker")
+
+    def properties(self, *, at_rest: bool = False) -> str:
+        """Return the text of server.properties."""
+        properties = _BOTH | (_AT_REST if at_rest else {}) | self._own()
+        return "".join(f"{key}={value}\n" for key, value in properties.items())
 
     def kill(self) -> None:
         """kill -9."""
@@ -253,13 +258,13 @@ def registered(zookeeper: int, broker: int) -> bool:
             return f"/brokers/ids/{broker}" in answer.read().split()
 
 
-def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Wait for `condition`. Raises TimeoutError."""
+def until(condition: Callable[[], bool], seconds: float, what: str, *, pause: float = 0.2) -> None:
+    """Wait for `condition`, and look every `pause` seconds. Raises TimeoutError."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
             raise TimeoutError(f"{what} within {seconds:.0f} s")
-        time.sleep(0.2)
+        time.sleep(pause)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -277,10 +282,3 @@ def _answers(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port

@@ -20,4 +20,4 @@ The layers, from the lowest; nothing imports upwards:
 Importing this package imports nothing else, so that an Airflow DAG file stays cheap to parse.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -3,10 +3,11 @@
 import gc
 import os
 import signal
+import sys
 from types import FrameType
 from typing import Final, NoReturn
 
-_GARBAGE: Final = (50_000, 20, 20)
+_GARBAGE: Final = (200_000, 20, 20)
 """After how many new objects garbage is collected, in generations 0, 1 and 2 (Python: 700, 10, 10).
 Imports make few cycles, and a listing of 100 000 segments none.
 """
@@ -18,10 +19,16 @@ def main() -> None:
     ctrl_c = signal.getsignal(signal.SIGINT)
     if ctrl_c is signal.default_int_handler:  # else it is ignored, as behind nohup
         signal.signal(signal.SIGINT, _stop)
-    from kafkats import cli
     from kafkats.cli.startup import end_fast, start_fast
 
     start_fast()
+    if sys.argv[1:2] == ["recover"]:  # no other error may hold a broker's start
+        from kafkats.cli import recovering
+
+        signal.signal(signal.SIGINT, ctrl_c)
+        end_fast(recovering.main(sys.argv[2:]))
+    from kafkats import cli
+
     signal.signal(signal.SIGINT, ctrl_c)
     cli.main(end=end_fast)
 

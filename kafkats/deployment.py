@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.clock import DAY_MS
 from kafkats.config.approvers import NAME, Approver, read_approvers
+from kafkats.config.option import declared
 from kafkats.errors import Refused, UsageError
 from kafkats.operations import OPERATIONS
 from kafkats.plans.options import Purge
@@ -25,7 +26,7 @@ from kafkats.request import VERBS, PolicyContent, Request
 
 if TYPE_CHECKING:
     from kafkats.plans.approval import Approval
-    from kafkats.plans.plan import Plan
+    from kafkats.plans.plan import AnyPlan
 
 SET: Final = f" ({NAME} is set)"
 FLOOR: Final = "KAFKATS_UNDO_DAYS_FLOOR"
@@ -48,20 +49,6 @@ def policy_file() -> str:
 def folder() -> str:
     """Return the folder of this process's deployment."""
     return os.environ.get("KAFKATS_FOLDER") or "/var/lib/kafkats"
-
-
-_OF_OPERATION: Final[Mapping[str, str]] = {
-    "rebuild": "only_after_unclean_stop rule depth",
-    "recover": "like_kafka copy_readable mend_magic rule",
-    "migrate": "to_magic compression_type accept_loss rule clients ledger phase broker only_newer"
-    " certificate_folder runs",
-    "retain": "rule now before free_bytes inside_segments last_segment beyond_guard",
-    "roll": "rule now simulate",
-    "split": "where segment_bytes segment_ms earliest latest before",
-}
-"""The fields of options that the DAGs give for an operation, beside those of every plan; all of
-its own for one that is not here.
-"""
 
 
 class Bounds(NamedTuple):
@@ -117,13 +104,11 @@ class Bounds(NamedTuple):
     @staticmethod
     def options_of(verb: str, operation: str) -> frozenset[str]:
         """Return the fields of options that the DAGs give."""
-        known = (VERBS[verb].by_dags or "").split()
+        known = frozenset((VERBS[verb].by_dags or "").split())
         if verb != "plan":
-            return frozenset(known)
-        if operation in _OF_OPERATION:
-            return frozenset([*known, *_OF_OPERATION[operation].split()])
-        models = OPERATIONS[operation].models
-        return frozenset([*known, *(name for model in models for name in model.model_fields)])
+            return known
+        own = (one for model in OPERATIONS[operation].models for one in declared(model))
+        return known | {one.name for one in own if not (one.option.by_hand or one.option.hidden)}
 
     def _check_options(self, request: Request) -> None:
         if VERBS[request.verb].by_dags is None:
@@ -198,7 +183,7 @@ class Deployment(NamedTuple):
             raise Refused(f"{reason} ({NAME} is set); clear the run to ask again", path=record)
         return answer
 
-    def check_guards(self, plan: Plan) -> None:
+    def check_guards(self, plan: AnyPlan) -> None:
         """Raise Refused for a plan without the policy's guards, where approvers are named."""
         if self.guarded and plan.header["options"].get("over_guard"):
             raise Refused(

@@ -12,10 +12,12 @@ KafkatsError                where, reason, holders, numbers, exit code, retryabl
 │   ├── Locked              a broker, or another writer, holds the directory        retryable
 │   ├── Reserved            another plan has reserved the directory
 │   ├── Changed             a file is not as the plan or the run left it
+│   ├── OtherVolume         another disk than the listed one is at a path
 │   ├── Fenced              a newer attempt has taken over
 │   ├── NotEqual            the new files do not equal their source
 │   └── NotPermitted        owner, group, mode or xattrs could not be kept
 ├── WorkerLost              a worker process died, or its memory ran out   exit 2, retryable
+├── Unattended              nobody waits for the work any more             exit 2, retryable
 └── StorageFailed           the file system refused a read or write                 exit 2
     ├── Vanished            a file was deleted meanwhile, as by a live broker       retryable
     ├── DiskFull                                                                    retryable
@@ -169,6 +171,10 @@ class Changed(Refused):
     """A file is not as the plan saw it or as the run left it."""
 
 
+class OtherVolume(Refused):
+    """Another volume than the listed one is at a path. Nothing was read or locked there."""
+
+
 class Fenced(Refused):
     """A newer attempt of the same work has taken over."""
 
@@ -183,6 +189,12 @@ class NotPermitted(Refused):
 
 class WorkerLost(KafkatsError):
     """A worker process was killed, or memory ran out, before its unit was done."""
+
+    retryable = True
+
+
+class Unattended(KafkatsError):
+    """The work stopped at a safe point, since whoever started it gave no sign of life."""
 
     retryable = True
 
@@ -207,14 +219,10 @@ class ReadOnly(StorageFailed):
     """The file system or the file does not allow the read or write."""
 
 
-_NOT_BEGUN: Final = "free: nothing was begun"
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-
-
 def disk_full(path: str, needed_bytes: int, free_bytes: int) -> DiskFull:
     """Return the error of work that does not fit, before it is begun."""
     return DiskFull(
-        f"{needed_bytes} bytes needed, {free_bytes} {_NOT_BEGUN}",
+        f"{needed_bytes} bytes needed, {free_bytes} free: nothing was begun",
         path=path,
         numbers={"needed_bytes": needed_bytes, "free_bytes": free_bytes},
     )
@@ -266,11 +274,6 @@ def _limited() -> bool:
     """Return whether this process may not have all of its address space."""
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     return soft != resource.RLIM_INFINITY
-
-
-def says_full(reason: str) -> bool:
-    """Return whether this is the text of a DiskFull. A table of an apply keeps errors as texts."""
-    return _NOT_BEGUN in reason or any(os.strerror(number) in reason for number in _FULL)
 
 
 class storage:  # noqa: N801  # used like a function; a generator takes thrice as long

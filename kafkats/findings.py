@@ -128,6 +128,7 @@ class Remedy(NamedTuple):
 _REPLICA: Final = "take the partition from a replica"
 REBUILD: Final = "rebuild it: rebuild_time_indexes, or kafkats plan rebuild"
 """The step for damaged indexes: the only one that a DAG does."""
+NOTHING: Final = "nothing has to be done"
 REMEDIES: Final = (
     Remedy(
         ("torn-tail-marked-clean", "end-moved-back"),
@@ -206,9 +207,13 @@ REMEDIES: Final = (
         "the broker refuses to start, or does not read it",
         "move it out of the log directory, or give permission to read it",
     ),
-    Remedy(("orphan",), "a broker deletes it at its next start", "nothing has to be done"),
+    Remedy(("orphan",), "a broker deletes it at its next start", NOTHING),
 )  # fmt: skip
 """Every kind of danger and damage is in one of them."""
+
+
+HARMLESS: Final = frozenset(kind for one in REMEDIES for kind in one.kinds if one.step == NOTHING)
+"""Kinds of damage for which a person does nothing. Pages and metrics do not count them."""
 
 
 def remedy_of(kind: str) -> Remedy | None:

@@ -41,7 +41,7 @@ from kafkats.migration.options import Certify, Step, UndoCertify
 from kafkats.operations import OPERATIONS
 from kafkats.plans.files import write_document
 from kafkats.plans.options import Apply, PlanFolder, Purge
-from kafkats.recovery.options import Preflight
+from kafkats.recovery.options import BeforeStart, Preflight
 from kafkats.reserving.plans import Wish
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ VERBS: Final[Mapping[str, VerbParts]] = {
     ),
     "preflight": VerbParts((Preflight, Report), by_dags="kafka go_on report"),
     "purge": VerbParts((Purge,), "runs", by_dags="older_than"),
+    "recover": VerbParts((BeforeStart, Vouched, WorkArea, BatchLimit), also=("policy",)),
     "release": VerbParts((WorkArea,), by_dags="place"),
     "undo": VerbParts((UndoCertify,), "runs", ("approval",), "certified max_magic output report"),
     "verify": VerbParts(
@@ -118,7 +119,7 @@ def models_of(verb: str, operation: str = "") -> tuple[type[Options], ...]:
 class Part(BaseModel):
     """A part of a request. Unknown fields are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Identity(Part):
@@ -170,6 +171,8 @@ class PolicyContent(Part):
     @classmethod
     def of(cls, policy: Policy) -> PolicyContent:
         """Return the content of a policy that was read, with its exports and overrides."""
+        if not policy.model_fields_set:  # without building what writes and reads it
+            return cls()
         content = policy.model_dump(
             mode="json", by_alias=True, exclude_unset=True, exclude={"volumes", "exports"}
         )
@@ -185,6 +188,8 @@ class PolicyContent(Part):
         """Return the policy. Raises UsageError for settings that this version does not know."""
         from kafkats.config.policy import Policy
 
+        if not self.model_fields_set:
+            return Policy.model_construct()
         content = self.model_dump(exclude_defaults=True) | {"topics": dict(self.topics)}
         try:
             return Policy.model_validate(content)

@@ -46,7 +46,7 @@ _KIND: Final = ("kind", "family", "retryable", "reason", "parts")
 class Fields(BaseModel):
     """A part of a result."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
 
 class Failure(Fields):
@@ -104,7 +104,8 @@ class Proved(Fields):
 
 
 class Ran(Fields):
-    """A run that was written, undone or purged. `errors` are the first, in words.
+    """A run that was written, undone or purged. `errors` are the first, in words; `error_kinds` the
+    classes of all (kafkats.errors).
 
     `left`: blocked rows of a plan that has to be done as a whole. `already`: the plan had been
     applied before, and nothing was changed. `not_due`: it ended too recently for this purge.
@@ -123,6 +124,7 @@ class Ran(Fields):
     not_due: bool = False
     proof: Proved | None = None
     errors: list[str] = []
+    error_kinds: list[str] = []
 
 
 class Certified(Fields):
@@ -177,7 +179,7 @@ class ReservationMade(Fields):
 class Rate(Fields):
     """The progress of a stage: units and bytes that are done."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     stage: str = ""
     units: NonNegativeInt | None = None
@@ -274,7 +276,7 @@ class Result(Fields):
 
     @property
     def did_something(self) -> bool:
-        """Whether there is more to tell than an error."""
+        """Return whether there is more to tell than an error."""
         certified = self.verb == "certify" and self.certificate is not None
         return self.error is None or bool(self.runs) or certified
 
@@ -320,6 +322,7 @@ def _applied(result: Result) -> dict[str, Any]:
         "outcomes": run.outcomes,
         "written_bytes": run.written_bytes,
         "errors": run.errors,
+        "error_kinds": run.error_kinds,
         "exit_code": result.exit_code,
         **({"note": ALREADY} if run.already else {}),
         "remarks": result.remarks,

@@ -73,8 +73,6 @@ def _flat(parts: Sequence[Part]) -> Iterator[Part]:
             yield one
 
 
-MAKE_A_NEW_PLAN: Final = "make a new plan"
-"""The words of a reason for which the same plan, applied again, is refused again."""
 PLAN_LIKE_KAFKA: Final = Text("plan with ", Flag("--like-kafka"))
 PLAN_MENDING: Final = Text("plan with ", Flag("--mend-magic"))
 PLAN_WITHOUT_OFFSETS: Final = Text("plan with ", Flag("--accept-loss"), " offsets")

@@ -10,25 +10,37 @@ from __future__ import annotations
 import heapq
 import pickle  # ruff: ignore[suspicious-pickle-import] - from our own tasks only
 import re
+import socket
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeAlias
+from functools import partial
+from itertools import cycle
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark import RDD, Accumulator, TaskContext
+from pyspark import RDD, Accumulator, TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 
 import kafkats
 from kafkats.clock import every
 from kafkats.compression.limit import allow, allowed
 from kafkats.counts import counted
-from kafkats.errors import KafkatsError, UsageError
-from kafkats.execution.executor import UNIT_COST, Executor, U, Work, attempt, log_dirs_of
+from kafkats.errors import KafkatsError, OtherVolume, UsageError
+from kafkats.execution.executor import UNIT_COST, Executor, U, Work, attempt, log_dirs_of, pace
 from kafkats.logdir.volume import Volume, check_volume, volumes_at
 from kafkats.plans.listed import check_listed
 from pyspark_kafkats.modules import keep_modules
+from pyspark_kafkats.placing import (
+    ANYWHERE,
+    Offer,
+    Place,
+    Rounds,
+    Seen,
+    executor_hosts,
+    placed,
+)
 
 Progress: TypeAlias = dict[str, str | int | float | None]
 
@@ -54,44 +66,88 @@ class SparkExecutor(Executor):
         self.spark = spark
         self.rates: dict[str, Progress] = {}
         self._progress = progress
+        self._seen: Seen = {}
 
     def run(self, stage: str, work: Work[U]) -> pa.Table:
-        """Run a stage (Executor.run). Raises the first KafkatsError that no retry could help."""
+        """Run a stage (Executor.run). Raises the first KafkatsError that no retry could help, and
+        OtherVolume if no host sees the log directory of a unit.
+
+        Units whose task met another volume are offered again, on other hosts.
+        """
         units, sizes, do, schema, *_ = work
         if not units:
             return schema.empty_table()
         sc = self.spark.sparkContext
-        bins = pack(sizes, slots=sc.defaultParallelism)
+        places = [log_dirs_of(unit) for unit in units]
         done, done_bytes = sc.accumulator(0), sc.accumulator(0)
+        listed = volumes_at(log_dir for place in set(places) for log_dir in place)
+        task = self._task(partial(run_bin, do, schema, listed, done, done_bytes))
+        sc.setJobDescription(f"{stage}: {counted(len(units), 'unit')}, {sum(sizes)} bytes")
+        batches: dict[int, pa.RecordBatch] = {}
+        rounds, left = Rounds(places, self._seen), list(range(len(units)))
+        with self._watched(stage, len(units), sum(sizes), lambda: (done.value, done_bytes.value)):
+            while left:
+                offers = list(self._offers(rounds, left, sizes))
+                bins = [
+                    (
+                        pickle.dumps([(units[i], sizes[i], places[i]) for i in offer.units]),
+                        offer.host,
+                    )
+                    for offer in offers
+                ]
+                for offer, packed in zip(offers, self._collected(bins, task), strict=True):
+                    answer = _answer_in(packed)
+                    finished = [offer.units[n] for n in answer.finished]
+                    batches.update(zip(finished, _batches(answer.rows), strict=True))
+                    rounds.done(offer, finished)
+                    rounds.refused(offer, answer.refusals)
+                left = [i for i in left if i not in batches]
+                if left:
+                    rounds.next(left, executor_hosts(sc))
+        ordered = [batches[i] for i in range(len(units))]
+        return pa.Table.from_batches(ordered).combine_chunks().cast(schema)
+
+    def _offers(self, rounds: Rounds, left: Sequence[int], sizes: Sequence[int]) -> Iterator[Offer]:
+        """Yield the units of each task; on hosts in turn where they are known."""
+        for units, hosts in rounds.groups(left):
+            slots = max(self.spark.sparkContext.defaultParallelism, len(hosts))
+            among = cycle(hosts or (ANYWHERE,))
+            for chosen in pack([sizes[i] for i in units], slots=slots):
+                yield Offer([units[n] for n in chosen], next(among))
+
+    def _collected(
+        self, bins: Sequence[tuple[bytes, str]], task: Callable[[Iterable[bytes]], Iterator[bytes]]
+    ) -> list[bytes]:
+        """Return the answers of the tasks of one round. Raises as `_collected`."""
+        sc = self.spark.sparkContext
+        if any(host != ANYWHERE for _, host in bins):
+            return _collected(placed(sc, bins).mapPartitions(task))
+        return _collected(sc.parallelize([one for one, _ in bins], len(bins)).mapPartitions(task))
+
+    def _task(self, work: Callable[[bytes], bytes]) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
+        """Return the function of a task, which gives bins to `work`.
+
+        It names no function of kafkats before it has compared the versions: an earlier version may
+        not have it.
+        """
+        sc = self.spark.sparkContext
         attempts = attempts_of(
             sc.master or "local", sc.getConf().get("spark.task.maxFailures") or "4"
         )
         sc.setLocalProperty(ATTEMPTS, str(attempts))
-        version, limit = kafkats.__version__, allowed()
-        listed = volumes_at(log_dir for unit in units for log_dir in log_dirs_of(unit))
+        version, packed_work, limit = kafkats.__version__, _pickled(work), allowed()
 
         def task(packed_bins: Iterable[bytes]) -> Iterator[bytes]:
-            for packed in packed_bins:
-                last = _last_attempt()
-                try:
-                    allow(limit)
-                    with attempt(last=last):
-                        _check_version(version)
-                        yield _run_bin(packed, do, schema, listed, done, done_bytes)
-                except KafkatsError as e:
-                    if e.retryable and not last:
-                        raise
-                    yield pickle.dumps(e)
+            if kafkats.__version__ != version:
+                here = f"on host {socket.gethostname()} is kafkats {kafkats.__version__}"
+                yield pickle.dumps(UsageError(f"{here}, the driver has {version}"))
+                return
+            from pyspark_kafkats.execution import answers
 
-        packed_bins = [pickle.dumps([(units[i], sizes[i]) for i in chosen]) for chosen in bins]
-        sc.setJobDescription(f"{stage}: {counted(len(units), 'unit')}, {sum(sizes)} bytes")
-        with self._watched(stage, len(units), sum(sizes), lambda: (done.value, done_bytes.value)):
-            answers = _collected(sc.parallelize(packed_bins, len(packed_bins)).mapPartitions(task))
-        batches: dict[int, pa.RecordBatch] = {}
-        for chosen, answer in zip(bins, answers, strict=True):
-            batches.update(zip(chosen, _batches(answer), strict=True))
-        ordered = [batches[i] for i in range(len(units))]
-        return pa.Table.from_batches(ordered).combine_chunks().cast(schema)
+            work = pickle.loads(packed_work)  # ruff: ignore[suspicious-pickle-usage]
+            yield from answers(packed_bins, work, limit)
+
+        return task
 
     @contextmanager
     def _watched(
@@ -112,16 +168,13 @@ class SparkExecutor(Executor):
                 if last
                 else (min(n, of) for n, of in zip(done(), (units, total), strict=True))
             )
-            rate = now_bytes / seconds if seconds > 0 else 0.0
             self.rates[stage] = {
                 "stage": stage,
                 "units": now_units,
                 "of_units": units,
                 "bytes": now_bytes,
                 "of_bytes": total,
-                "seconds": round(seconds, 1),
-                "bytes_per_second": round(rate),
-                "seconds_left": round((total - now_bytes) / rate) if rate else None,
+                **pace(now_bytes, total, seconds),
                 "failed_tasks": failed[0],
             }
             self._progress(self.rates[stage])
@@ -178,41 +231,96 @@ def _collected(tasks: RDD[bytes]) -> list[bytes]:
 _TOO_LARGE: Final = "spark.driver.maxResultSize"
 
 
-def _check_version(driver: str) -> None:
-    if kafkats.__version__ != driver:
-        raise UsageError(f"this worker has kafkats {kafkats.__version__}, the driver {driver}")
+def _pickled(work: Callable[[bytes], bytes]) -> bytes:
+    packed: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
+    return packed
 
 
-def _run_bin(
-    packed: bytes,
+def answers(
+    packed_bins: Iterable[bytes], work: Callable[[bytes], bytes], limit: int
+) -> Iterator[bytes]:
+    """Yield the answer of each bin: a pickled Answer, or the error that no retry could help."""
+    for packed in packed_bins:
+        last = _last_attempt()
+        try:
+            allow(limit)
+            with attempt(last=last):
+                yield work(packed)
+        except KafkatsError as e:
+            if e.retryable and not last:
+                raise
+            yield pickle.dumps(e)
+
+
+class Answer(NamedTuple):
+    """The answer of a task: an Arrow stream with a batch of each finished unit.
+
+    `finished` are numbers of units in the bin. The others were returned: their places have a
+    refusal.
+    """
+
+    rows: bytes
+    finished: Sequence[int]
+    refusals: dict[Place, OtherVolume]
+
+
+def run_bin(
     do: Callable[[U], pa.RecordBatch],
     schema: pa.Schema,
     listed: Mapping[str, Volume],
     done: Accumulator[int],
     done_bytes: Accumulator[int],
+    packed: bytes,
 ) -> bytes:
-    """Return the rows of each unit, as an Arrow stream.
+    """Return the pickled Answer of a bin.
 
-    Raises Refused before anything is opened or locked where a path is another volume than the one
-    that the driver has `listed`, or its logs are others.
+    Nothing is opened or locked where a path is another volume than the one that the driver has
+    `listed`, or its logs are others.
     """
-    units = pickle.loads(packed)  # ruff: ignore[suspicious-pickle-usage]
-    for log_dir in dict.fromkeys(place for unit, _ in units for place in log_dirs_of(unit)):
-        check_volume(log_dir, listed)
-    check_listed(unit for unit, _ in units)
+    units: list[tuple[U, int, Place]] = pickle.loads(packed)  # ruff: ignore[suspicious-pickle-usage]
+    refusals = _other_volumes(units, listed)
+    finished: list[int] = []
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
-        for unit, size in units:
-            writer.write_batch(do(unit))
+        for number, (unit, size, place) in enumerate(units):
+            if place in refusals:
+                continue
+            try:
+                batch = do(unit)
+            except OtherVolume as e:
+                refusals[place] = e
+                continue
+            writer.write_batch(batch)
+            finished.append(number)
             done.add(1)
             done_bytes.add(size)
     keep_modules()
-    packed_rows: bytes = sink.getvalue().to_pybytes()
-    return packed_rows
+    return pickle.dumps(Answer(sink.getvalue().to_pybytes(), finished, refusals))
 
 
-def _batches(answer: bytes) -> list[pa.RecordBatch]:
-    """One batch per unit. Raises the error that a task gave back instead."""
-    if answer[:1] == b"\x80":  # a pickle; an Arrow stream begins with 0xff
-        raise pickle.loads(answer)  # ruff: ignore[suspicious-pickle-usage]
-    return list(pa.ipc.open_stream(answer))
+def _other_volumes(
+    units: Sequence[tuple[object, int, Place]], listed: Mapping[str, Volume]
+) -> dict[Place, OtherVolume]:
+    """Return the places that are others on this host, and why."""
+    found: dict[Place, OtherVolume] = {}
+    for place in dict.fromkeys(place for *_, place in units):
+        try:
+            for log_dir in place:
+                check_volume(log_dir, listed)
+            check_listed(unit for unit, _, at in units if at == place)
+        except OtherVolume as e:
+            found[place] = e
+    return found
+
+
+def _answer_in(packed: bytes) -> Answer:
+    """Return the answer of a task. Raises the error that it gave back instead."""
+    answer = pickle.loads(packed)  # ruff: ignore[suspicious-pickle-usage]
+    if isinstance(answer, Answer):
+        return answer
+    raise answer
+
+
+def _batches(rows: bytes) -> list[pa.RecordBatch]:
+    """Return one batch per unit."""
+    return list(pa.ipc.open_stream(rows))

@@ -16,6 +16,8 @@ SETTINGS: Final = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.faulthandler.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
+    # Tasks with a host wait for it (pyspark_kafkats.placing): another one sees another volume.
+    "spark.locality.wait": "1h",
     "spark.log.level": "WARN",
 }
 

@@ -70,7 +70,6 @@ class Reader(DataSourceReader):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from kafkats.execution.executor import log_dirs_of
-        from kafkats.kernels import ahead, columns, headers  # ruff: ignore[unused-import]
         from kafkats.logdir.volume import check_volume
         from kafkats.records.settled import read_settled
         from pyspark_kafkats.modules import keep_modules

@@ -27,7 +27,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final, NoReturn
 
-from kafkats.cli import JOB, Files, LazyExecutor, Session, run, run_request
+from kafkats.cli import JOB, LazyExecutor, Session, run
+from kafkats.cli.performing import Files, run_request
 from kafkats.progress import Teller, telling
 from pyspark_kafkats.execution import Progress, SparkExecutor
 from pyspark_kafkats.session import SETTINGS, open_executor

@@ -8,14 +8,24 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
-INSTRUCTIONS: Final = {"FROM", "ARG", "USER", "RUN", "WORKDIR", "COPY", "ENV", "ENTRYPOINT"}
+INSTRUCTIONS: Final = {
+    "FROM",
+    "ARG",
+    "USER",
+    "RUN",
+    "WORKDIR",
+    "COPY",
+    "ADD",
+    "ENV",
+    "ENTRYPOINT",
+    "CMD",
+}
 
 
 class Instruction(NamedTuple):
@@ -30,6 +40,18 @@ def instructions(dockerfile: str) -> list[Instruction]:
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     found = [Instruction(*line.split(maxsplit=1)) for line in joined.splitlines()]
     assert {one.name for one in found} <= INSTRUCTIONS, found
+    return found
+
+
+def stages(all_of: list[Instruction]) -> dict[str, list[Instruction]]:
+    """The instructions of each image of the file, by its name; before the first there are only ARGs."""
+    found: dict[str, list[Instruction]] = {}
+    name = ""
+    for one in all_of:
+        if one.name == "FROM":
+            _base, _as, name = one.words.split()
+        found.setdefault(name, []).append(one)
+    assert {one.name for one in found.pop("", ())} <= {"ARG"}
     return found
 
 
@@ -123,10 +145,3 @@ def health_check(
         command, env=dict(environment), capture_output=True, text=True, check=False
     )
     return ran.returncode, ran.stdout + ran.stderr
-
-
-def free_port() -> int:
-    """A port on loopback that nobody listens on."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])

@@ -51,6 +51,8 @@ value.
 | `KAFKATS_POOL` | `default_pool` | the pool of every task that submits to Spark. Its slots limit how many run at once; an open question takes none. Create it first: `airflow pools set NAME SLOTS TEXT` |
 | `KAFKATS_APPROVERS` |  | who approves, such as `alice,bob`; see below |
 | `KAFKATS_UNDO_DAYS_FLOOR` | `7` | with approvers: the smallest allowed `undo_days` |
+| `KAFKATS_JOB_PYTHON` | `PYSPARK_PYTHON`, or Airflow's own | the Python of the Spark jobs; it has `kafkats[spark]` |
+| `KAFKATS_TABS` |  | `off`: no tabs of kafkats on the DAGs and runs of this Airflow |
 | `KAFKATS_SPARK_JOBS` | those of the package | folder of the scripts that are submitted to Spark, if workers do not see the package at the same path |
 
 After a job's time limit its JVM, its driver and their Python processes are killed. Clear the task
@@ -80,6 +82,46 @@ backfill decide for the end of their data interval. A run that was triggered by 
 time of triggering (its `run_after`), whatever logical date the form filled in, unless `as_of` is
 given.
 
+## A second set of DAGs
+
+`kafkats_dags("apply_retention", "end_run")` builds only these DAGs. Another set, for another policy,
+needs a prefix for its ids and assets. With a `folder` of its own it is a set on the pages, too:
+each page shows one, and links to the others above it (`?set=west`); metrics of it have the label
+`set`, and `KAFKATS_METRICS_FILE` gets a file beside it for them. Sets that share a folder share
+the pages.
+
+```python
+kafkats_dags(
+    prefix="west_",
+    # other defaults of the forms
+    params={"policy": "/etc/kafkats/west.yaml", "folder": "/var/lib/kafkats-west"},
+    schedules={"apply_retention": "15 4 * * *"},  # None: no schedule
+    pool="west",  # of the tasks that submit to Spark
+    tags=["west"],
+)
+```
+
+**Folders.** The first task of a run puts an empty file `.kafkats-folder-…` into `folder`, and pages
+look for it. Where the api-server sees another folder at that path than the workers, the pages say
+so, and the first task of the next run warns in its log.
+
+## Uninstalling
+
+`pip uninstall kafkats`, and remove the file that calls `kafkats_dags`, or the entry of the bundle:
+without kafkats the file is an import error of its own, and other DAGs and plugins load. In Airflow's
+database stay, until you delete them:
+
+| what | to delete it |
+|---|---|
+| the DAGs with their runs, task instances, XComs and questions | `airflow dags delete DAG_ID` |
+| assets `kafkats://…` (group `kafkats`) and their events, without a DAG | `airflow db clean` |
+| the variable `kafkats_folder_…`, only where a page has found another folder | `airflow variables delete` |
+| the pool of `KAFKATS_POOL`, connections that the policy names, the bundle's name | `airflow pools delete`, `airflow connections delete` |
+| an import error, if the file is still there | goes with the file |
+
+The folder of all runs, and `.kafkats` beside each log directory, are not in Airflow: purge or undo
+what runs wrote ([approving.md](approving.md)) before you remove them.
+
 ## Who may write
 
 Without `KAFKATS_APPROVERS`, **everybody who may trigger a DAG may write**: `need_approval`,
@@ -93,7 +135,7 @@ following on the worker, and the Spark job checks its request and the record of 
 
 - Nothing is written without an approver's yes to the digest of that plan, whatever `need_approval`
   says. Only approvers are asked, and an answer from anybody else is refused.
-- `policy` and `folder` are exactly `KAFKATS_POLICY` and `KAFKATS_FOLDER`. `ledger` and `tables` are
+- `policy` and `folder` are exactly those of the DAG's set: `KAFKATS_POLICY` and `KAFKATS_FOLDER`. `ledger` and `tables` are
   in that folder.
 - The guards of the policy cannot be lifted: there is no question about them.
 - `undo_days` is not below `KAFKATS_UNDO_DAYS_FLOOR`.

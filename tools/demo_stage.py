@@ -9,12 +9,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 from rich.console import Console
+from rich.table import Table
 
 from tests.golden import Case
 
@@ -112,3 +114,22 @@ def differences(
             yield f"{root / path}: is gone"
         elif hashlib.sha256((root / path).read_bytes()).hexdigest() != expected[path]:
             yield f"{root / path}: differs from Kafka's own"
+
+
+def show_jobs(where: str) -> None:
+    """Show the requests of the run that reported, and where each was carried out."""
+    table = Table("job", where, "seconds", "ended")
+    results = [json.loads(path.read_bytes()) for path in REPORTS.rglob("jobs/*/result.json")]
+    for one in sorted(results, key=lambda one: one["began_ms"]):
+        seconds = (one["ended_ms"] - one["began_ms"]) / 1000
+        table.add_row(one["verb"], one["host"], f"{seconds:.1f}", one["ended"])
+    console.print(table)
+
+
+def end(wrong: Sequence[str], fine: str, report: Any, began: float) -> int:
+    """Show what is wrong, or that everything is `fine`. Return the exit code of the demo."""
+    for line in wrong:
+        console.print(f"[red]{line}[/]")
+    console.print(f"log {LOG}\nreport {report['report']}\n{time.monotonic() - began:.0f} s in all")
+    console.print("[bold red]the demo FAILED[/]" if wrong else f"[bold green]{fine}")
+    return 1 if wrong else 0

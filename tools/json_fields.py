@@ -219,6 +219,7 @@ SUMMARY: Final = {
     "entries": "entries of the ledger",
     "equal": "files that are as planned",
     "errors": "the first errors",
+    "error_kinds": "the kinds of all errors, such as `DiskFull`",
     "exceptions": "segments with batches outside the bounds",
     "exit_code": "exit code of the command",
     "failed": "log directories of which the release failed",

@@ -86,7 +86,7 @@ TYPES: Final = {
     "text": "action depth codec digest error evidence file holder kafka_reason kafka log_dir note outcome partition_dir"
     " plan problem reason report run statement table target"
     " timestamp_type timestamp_utc topic why word worst certificate certificate_digest",
-    "list": "runs missing append_time_topics errors failed free log_dirs not_due not_equal other_logs released remarks"
+    "list": "runs missing append_time_topics error_kinds errors failed free log_dirs not_due not_equal other_logs released remarks"
     " reservation_remarks reserved reserves undo words magic_batches magic_bytes",
     "object": "beyond census clients proof seen totals outcomes problems",
     "yes or no": "clean active live holds unchanged certified breaks",
@@ -150,7 +150,7 @@ _FORMATS: Final = (
     census.CONVERTED,
 )  # fmt: skip
 PAGES: Final = (
-    Page("apply", "A row per file.", (ACTIONS,), (("files", "outcomes", "written_bytes", "errors", "exit_code", "note", "remarks", *_PROOF, "partitions", "left_partitions", "run"),)),
+    Page("apply", "A row per file.", (ACTIONS,), (("files", "outcomes", "written_bytes", "errors", "error_kinds", "exit_code", "note", "remarks", *_PROOF, "partitions", "left_partitions", "run"),)),
     Page("census", "A row per format of a group; then a row per topic with bytes that brokers convert.", _FORMATS, (*_COUNTS, ("log_dirs", "census", "report"))),
     Page("certify", "A row per segment outside the bounds, or that could not be certified; with `--check` a row per difference.", (KeyRow, ("magic_batches", "magic_bytes", "kind", "reason"), Difference), ((*_CERTIFIED, "digest", "log_dirs", "census", "report", "seen", "runs", "holds", "unchanged", "differences"), Proved)),
     Page("diff", "A row per partition; with `--by time` a row per partition and time.", (BY_PARTITION, DIFF), (("partitions", "times", "both", "only_first", "only_second", "neither", "unreadable", "most_again"),)),

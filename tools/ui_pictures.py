@@ -72,10 +72,14 @@ def make(
 
 
 def shrink(path: Path) -> None:
-    """Give a picture a palette of its most frequent colours: the repository stays small."""
+    """Reduce a picture to its most frequent colours, which keeps the repository small.
+
+    Marks of states are few pixels: a strong colour counts for more than a shade of grey.
+    """
     with Image.open(path) as picture:
         full = picture.convert("RGB")
-    known = sorted(full.getcolors(full.width * full.height) or [], reverse=True)
+    counted = full.getcolors(full.width * full.height) or []
+    known = sorted(counted, key=lambda one: one[0] * (1 + max(one[1]) - min(one[1])), reverse=True)
     palette = Image.new("P", (1, 1))
     palette.putpalette([part for _, colour in known[:COLOURS] for part in colour])
     full.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)

@@ -1,4 +1,4 @@
-"""The wheels in empty environments: `kafkats` verifies, `kafkats[spark]` reads segments, `kafkats[airflow]` reads the DAGs.
+"""The wheels in empty environments: `kafkats` verifies, `kafkats[spark]` reads segments and runs a job, `kafkats[airflow]` reads the DAGs.
 
 `kafkats` alone knows no command and no dialect of kafkats-model; with the second wheel it plays a script, reads its logs,
 and undoes a migration to a dialect after the second wheel is gone.
@@ -24,12 +24,13 @@ ROOT: Final = Path(__file__).parents[1]
 GOLDEN: Final = ROOT / "tests" / "real-logs" / "matrix-4.3.1-v2" / "data.tar.xz"
 COUNT: Final = """
 import sys
+from kafkats_airflow import shipped
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 rows = spark.read.format("kafkats").load(sys.argv[1]).count()
 spark.stop()
 assert rows, "no records"
-print(rows, "records")
+print(rows, "records;", shipped.JOBS)
 """
 DAG_FILE: Final = """
 from kafkats_airflow.dags import kafkats_dags
@@ -48,7 +49,7 @@ from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.dag_processing.dagbag import BundleDagBag
 from airflow import plugins_manager
 from airflow.providers_manager import ProvidersManager
-from kafkats_airflow import shipped
+from importlib.util import find_spec
 
 found = {}
 for bundle in DagBundlesManager().get_all_dag_bundles():
@@ -59,8 +60,8 @@ assert found["dags-folder"] == found["kafkats"] | {"west_rebuild_time_indexes"},
 plugins, errors = plugins_manager._get_plugins()
 assert not errors and [one.name for one in plugins].count("kafkats") == 1, errors
 assert "kafkats" in ProvidersManager().providers
-assert (shipped.JOBS / "plan.py").is_file(), shipped.JOBS
-print(len(found["kafkats"]), "DAGs, and the plugin;", shipped.JOBS)
+assert not (there := [name for name in ("numba", "pandas", "pyspark") if find_spec(name)]), there
+print(len(found["kafkats"]), "DAGs, and the plugin, without Spark, pandas and numba")
 """
 
 
@@ -92,9 +93,15 @@ def pins(lock: str) -> str:
     return "\n".join(re.findall(r"^(\S+==[^\\\n]*?) *\\?$", lock, re.MULTILINE)) + "\n"
 
 
-def build(source: Path, folder: Path) -> Path:
-    """The wheel of one distribution, from the files of this clone."""
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=source)
+def kernels_in(folder: Path) -> Path:
+    """Compile the library of kernels into a folder; its path."""
+    return Path(run(sys.executable, "-m", "tools.kernels_library", folder, cwd=ROOT))
+
+
+def build(source: Path, folder: Path, kernels: Path) -> Path:
+    """The wheel of one distribution, from the files of this clone, with the library of kernels: nothing is compiled later."""
+    words = ["-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    run(sys.executable, *words, cwd=source, KAFKATS_KERNELS=str(kernels))
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -126,7 +133,10 @@ def main() -> None:
             golden.extractall(logs, filter="data")
         constraints = folder / "constraints.txt"
         constraints.write_text(pins((ROOT / "requirements.lock").read_text()))
-        wheel, model = (build(ROOT / name, folder / f"dist{name}") for name in ("", "model"))
+        kernels = kernels_in(folder)
+        wheel, model = (
+            build(ROOT / name, folder / f"dist{name}", kernels) for name in ("", "model")
+        )
         with ThreadPoolExecutor(2) as pool:
             tried = partial(try_out, wheel, folder=folder, logs=logs, constraints=constraints)
             beside = pool.submit(
@@ -143,17 +153,18 @@ def try_out(wheel: Path, extra: str, *, folder: Path, logs: Path, constraints: P
     bin_ = install(wheel, extra, folder / f"with{extra.strip('[]') or '-nothing'}", constraints)
     results = [run(bin_ / "kafkats", "verify", "--deep", logs)]
     assert run(bin_ / "kafkats", "help", "tutorial"), "the wheel has no pages"
-    if extra:
-        results.append(run(bin_ / "python", "-c", COUNT, logs, PYSPARK_PYTHON=str(bin_ / "python")))
+    if extra == "[spark]":
+        python = {"PYSPARK_PYTHON": str(bin_ / "python")}
+        said, _, jobs = run(bin_ / "python", "-c", COUNT, logs, **python).partition("; ")
+        results.append(said)
+        submit = (bin_ / "spark-submit", "--master", "local[1]", f"{jobs}/verify.py", logs)
+        run(*submit, **python)
     if extra == "[airflow]":
         (dags := folder / "airflow" / "dags").mkdir(parents=True)
         (dags / "ours.py").write_text(DAG_FILE)
         told = {"AIRFLOW_HOME": str(dags.parent), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
         told["AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"] = BUNDLES
-        said, _, jobs = run(bin_ / "python", "-c", DAGS, **told).partition("; ")
-        results.append(said)
-        submit = (bin_ / "spark-submit", "--master", "local[1]", f"{jobs}/verify.py", logs)
-        run(*submit, PYSPARK_PYTHON=str(bin_ / "python"))
+        results.append(run(bin_ / "python", "-c", DAGS, **told))
     return f"kafkats{extra}: {'; '.join(results)} ({time.monotonic() - began:.0f} s)"
 
 
@@ -167,7 +178,7 @@ def try_model(wheel: Path, model: Path, *, folder: Path, logs: Path, constraints
     refused = run(kafkats, "replay", script, "-o", out, code=2)
     assert "replay is a command of kafkats-model" in refused, refused
     python = ("--python", bin_ / "python")
-    run(uv, "pip", "install", "--quiet", *python, "--no-deps", model)
+    run(uv, "pip", "install", "--quiet", *python, "--constraint", constraints, model)
     root, log = out / "broker-1", out / "broker-1/t-0" / f"{0:020}.log"
     results = [run(kafkats, "replay", script, "-o", out), run(kafkats, "layouts", logs)]
     before = log.read_bytes()

@@ -6,7 +6,6 @@ refused for safety, 130 interrupted, 141 the reader of the output has gone.
 """
 
 from kafkats.cli.command import cli, main, run
-from kafkats.cli.performing import Files, run_request
 from kafkats.cli.session import JOB, LazyExecutor, Session
 
-__all__ = ["JOB", "Files", "LazyExecutor", "Session", "cli", "main", "run", "run_request"]
+__all__ = ["JOB", "LazyExecutor", "Session", "cli", "main", "run"]

@@ -10,18 +10,14 @@ from typing import NoReturn
 import click
 
 from kafkats import __version__
-from kafkats.cli import groups, planning, reading, running
-from kafkats.cli.examples import add_examples
+from kafkats.cli.catalogue import CATALOGUE, LoadedCommands
+from kafkats.cli.examples import add_example
 from kafkats.cli.generated import options
-from kafkats.cli.ledger import ledger
-from kafkats.cli.lookup import export, lookup
-from kafkats.cli.pages import show_page
 from kafkats.cli.registered import AllCommands
-from kafkats.cli.retention import simulate
 from kafkats.cli.session import Session
 from kafkats.cli.spark import JSON_ASKED, spark_executor
 from kafkats.cli.streams import add_help, ready_streams, say, shown, warn
-from kafkats.config.options import Program
+from kafkats.config.program import PROGRAM
 from kafkats.errors import DiskFull, KafkatsError, UsageError, is_out_of_memory, memory_ran_out
 
 
@@ -48,12 +44,23 @@ def _version(context: click.Context, _option: click.Parameter, asked: bool) -> N
     context.exit()
 
 
+def _finish(name: str, command: click.Command) -> None:
+    """Add the examples and --help to a command, and to those in it."""
+    add_help(command)
+    if not isinstance(command, click.Group):
+        add_example(command, name)
+        return
+    for word, one in command.commands.items():
+        _finish(f"{name} {word}", one)
+
+
 @click.group(
     cls=AllCommands,
+    commands=LoadedCommands(CATALOGUE, finish=_finish),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @options(
-    Program,
+    PROGRAM,
     as_json={"expose_value": False, "callback": _json},
     verbose={"is_eager": True, "expose_value": False, "callback": _remember},
     version={"expose_value": False, "callback": _version},
@@ -63,11 +70,10 @@ def cli(context: click.Context, master: str | None) -> None:
     """Repair and maintain the log directories of Kafka brokers.
 
     LOG_DIR is a broker's log.dirs root, one partition directory, or one segment's .log. The usual
-    order: verify, plan, show, apply; then purge, or undo. Only apply and undo change a log
-    directory, and only while no broker runs on it.
+    order: verify, plan, show, apply; then purge, or undo. Only apply, undo and recover change a
+    log directory, and only a stopped broker's.
 
-    Exit codes: 0 fine, 1 findings (defects, blocked rows of a plan), 2 bad usage or bad input, 3
-    refused for safety.
+    Exit codes: 0 fine, 1 findings, 2 bad usage or input, 3 refused for safety.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in (
         "",
@@ -85,20 +91,6 @@ def cli(context: click.Context, master: str | None) -> None:
         session.executor = context.with_resource(spark_executor(master))
 
 
-for _command in (
-    *reading.COMMANDS,
-    planning.plan,
-    planning.show,
-    *running.COMMANDS,
-    ledger,
-    simulate,
-    lookup,
-    export,
-    *groups.COMMANDS,
-    show_page,
-):
-    cli.add_command(_command)
-add_examples(cli)
 add_help(cli)
 
 

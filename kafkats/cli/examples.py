@@ -11,6 +11,7 @@ _EXAMPLES: Final = (
     "census /var/lib/kafka/data --by topic",
     "verify /var/lib/kafka/data --report report",
     "preflight /var/lib/kafka/data --kafka 4.3",
+    "recover --server-properties /opt/kafka/config/server.properties",
     "dump /var/lib/kafka/data/orders-0/00000000000000000000.timeindex",
     "plan rebuild /var/lib/kafka/data -o rebuild.plan",
     "plan recover /var/lib/kafka/data -o recover.plan",
@@ -40,12 +41,8 @@ _EXAMPLES: Final = (
 )
 
 
-def add_examples(group: click.Group) -> None:
-    """Give each command of the program the example that begins with its name."""
+def add_example(command: click.Command, words: str) -> None:
+    """Give a command of the program the example that begins with its words."""
     for example in _EXAMPLES:
-        command: click.Command = group
-        for word in example.split():
-            if not isinstance(command, click.Group):
-                break
-            command = command.commands[word]
-        command.epilog = f"\b\nExample:\n  kafkats {example}"
+        if example.startswith(f"{words} "):
+            command.epilog = f"\b\nExample:\n  kafkats {example}"

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from kafkats import clock
-from kafkats.config.given import Given
-from kafkats.config.option import (
+from kafkats.config.declaration import (
     REQUIRED,
     ByRelease,
     Choice,
     Declared,
     Kind,
-    Options,
     Parsed,
     Worded,
-    declared,
 )
+
+# Models are pydantic's. The options of the program itself are made without it.
+if TYPE_CHECKING:
+    from kafkats.config.option import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 Command: TypeAlias = Callable[..., int]
@@ -77,7 +78,7 @@ class WholeNumber(click.IntRange):
     name = "whole number"
 
 
-class ParsedType(click.ParamType[Any]):
+class ParsedType(click.ParamType):  # type: ignore[type-arg]  # no parameter before click 8.4
     """A value that is written as text. What the parser's ValueError says is shown."""
 
     def __init__(self, parsed: Parsed | ByRelease) -> None:
@@ -90,8 +91,19 @@ class ParsedType(click.ParamType[Any]):
             self.fail(str(e), param, ctx)
 
 
-Models: TypeAlias = type[Options] | Callable[[Any], Any]
-"""A model, or the decorator of an option that stands between the options of models."""
+Models: TypeAlias = "type[Options] | tuple[Declared, ...] | Callable[[Any], Any]"
+"""A model, its options, or the decorator of an option that stands between those of models."""
+
+
+def _declared(model: Models) -> tuple[Declared, ...]:
+    """Return the options of a model; () for a decorator."""
+    if isinstance(model, tuple):
+        return model
+    if not isinstance(model, type):
+        return ()
+    from kafkats.config.option import declared
+
+    return tuple(declared(model))
 
 
 def options(*models: Models, **more: Mapping[str, Any]) -> Callable[[F], F]:
@@ -103,10 +115,10 @@ def options(*models: Models, **more: Mapping[str, Any]) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         for model in reversed(models):
-            if not isinstance(model, type):
+            if not isinstance(model, type | tuple):
                 command = model(command)
                 continue
-            for one in reversed(declared(model)):
+            for one in reversed(_declared(model)):
                 if one.option.flags:
                     command = _decorator(one, dict(more.get(one.name, {})))(command)
         return command
@@ -116,13 +128,9 @@ def options(*models: Models, **more: Mapping[str, Any]) -> Callable[[F], F]:
 
 def taking(*models: Models, **more: Mapping[str, Any]) -> Callable[[Command], Command]:
     """Add the options of models, whose values the command gets as one `given` (config.given)."""
-    names = [
-        one.name
-        for model in models
-        if isinstance(model, type)
-        for one in declared(model)
-        if one.option.flags
-    ]
+    from kafkats.config.given import Given
+
+    names = [one.name for model in models for one in _declared(model) if one.option.flags]
 
     def decorate(command: Command) -> Command:
         @wraps(command)

@@ -197,7 +197,7 @@ def failover(
     FROM_TABLE is of the cluster that the group leaves, TO_TABLE of the one in which it continues.
     """
     from kafkats.cli.rows import Rows
-    from kafkats.flow.keeping import keep_export
+    from kafkats.flow.searching import keep_export
     from kafkats.lookup.cluster_diff import failover as find
     from kafkats.lookup.consumer_groups import read_committed_offsets
     from kafkats.tables import read
@@ -211,6 +211,3 @@ def failover(
     keep_export(made, output)
     Rows().exported(made, output)
     return 0
-
-
-COMMANDS = (lag, latency, diff, failover)

@@ -15,16 +15,18 @@ from kafkats.logdir.workarea import ROOT
 from kafkats.operations import OPERATIONS
 
 if TYPE_CHECKING:
-    from kafkats.plans.plan import Plan
+    from kafkats.plans.plan import AnyPlan
 
 
 Row = Mapping[str, Any]
 
+_COLUMNS: Final = ("action", "log_dir", "partition_dir", "file", "after_bytes", "reason")
+_SHOWN: Final = ("action", "partition_dir", "files", "file", "after_bytes", "reason")
 _LAST: Final = ("blocked", "refused", "failed")
 """Actions and outcomes that come last, where they are next to the summary."""
 
 
-def follows(made: Plan, row: Mapping[str, Any]) -> bool:
+def follows(made: AnyPlan, row: Mapping[str, Any]) -> bool:
     """Return whether the row's file changes together with the .log of its segment: the table then
     leaves it out.
     """
@@ -33,7 +35,7 @@ def follows(made: Plan, row: Mapping[str, Any]) -> bool:
 
 
 def together(
-    made: Plan, rows: Sequence[dict[str, Any]], *, every_file: bool
+    made: AnyPlan, rows: Sequence[dict[str, Any]], *, every_file: bool
 ) -> Sequence[Mapping[str, Any]]:
     """Return one row per partition where the operation shows these, unless `every_file`."""
     operation = OPERATIONS.get(made.operation)
@@ -42,25 +44,20 @@ def together(
     return by_partition(rows, operation.verb or operation.name)
 
 
-def show_plan_rows(made: Plan, *, files: bool) -> None:
+def show_plan_rows(made: AnyPlan, *, files: bool) -> None:
     """Show the rows of a plan. `files` lists every file where an operation has one row per
     partition.
     """
-    rows = made.items.select([
-        "action",
-        "log_dir",
-        "partition_dir",
-        "file",
-        "after_bytes",
-        "reason",
-    ]).to_pylist()
-    as_json = session().as_json
-    rows = [row for row in rows if as_json or not follows(made, row)]
-    columns = ("action", "partition_dir", "files", "file", "after_bytes", "reason")
-    show_rows(together(made, rows, every_file=as_json or files), columns)
+    as_json, most, shown = session().as_json, session().front.most_rows, 0
+    for table in made.tables(_COLUMNS):
+        rows = [row for row in table.to_pylist() if as_json or not follows(made, row)]
+        show_rows(together(made, rows, every_file=as_json or files), _SHOWN)
+        shown += len(rows)
+        if most is not None and not as_json and shown > most:
+            return  # of a plan in parts, too, a scheduler's log has only the first rows
 
 
-def sentences_of(made: Plan, folder: Path) -> list[str]:
+def sentences_of(made: AnyPlan, folder: Path) -> list[str]:
     """Return what a plan does, the space that it needs and that is free now, the next command."""
     from kafkats.plans.disks import room_of
 
@@ -69,7 +66,7 @@ def sentences_of(made: Plan, folder: Path) -> list[str]:
     return plan_sentences(made, folder, room)
 
 
-def show_plan(made: Plan, folder: Path, *, files: bool = False) -> None:
+def show_plan(made: AnyPlan, folder: Path, *, files: bool = False) -> None:
     """Show a plan that was written before."""
     from kafkats.result import first_remarks
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkats.errors import Changed
 from kafkats.findings import DEFECTS
 from kafkats.operations import OPERATIONS
-from kafkats.text import MAKE_A_NEW_PLAN
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkats.plans.plan import Plan
+    from kafkats.plans.plan import AnyPlan
     from kafkats.plans.rows import LocatedFinding
 
 _LACKING: Final = ("missing-records", "gap-not-flushed")
@@ -23,29 +23,57 @@ _EVIDENCE: Final = (*_LACKING, "end-not-flushed")
 """Kinds of partitions whose indexes are not rebuilt before somebody has seen what is missing."""
 
 
-def after_verify(
-    segments: pa.Table,
-    findings: Sequence[LocatedFinding],
-    named: Sequence[Path],
-    rebuild: Sequence[str],
-) -> list[str]:
-    """Return the next steps for facts.SEGMENTS and their findings; none without a defect.
+class Defects(NamedTuple):
+    """The defects of partitions, as far as next steps depend on them.
+
+    Each list has the order in which they were found. `recovering` are log directories with defects
+    in segments that their next start recovers, `cut` those with a torn tail that no start recovers.
+    `rebuilds`: a rebuild would write something that no recovery rebuilds.
+    """
+
+    kinds: tuple[str, ...] = ()
+    recovering: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
+    rebuilds: bool = False
+
+    def after(self, before: Defects) -> Defects:
+        """Return these, and before them those of other partitions."""
+        return Defects(
+            tuple(dict.fromkeys((*before.kinds, *self.kinds))),
+            tuple(dict.fromkeys((*before.recovering, *self.recovering))),
+            tuple(dict.fromkeys((*before.cut, *self.cut))),
+            before.rebuilds or self.rebuilds,
+        )
+
+
+def defects_in(segments: pa.Table, findings: Sequence[LocatedFinding]) -> Defects:
+    """Return the defects in facts.SEGMENTS of whole partitions, and their findings."""
+    kinds = dict.fromkeys(one["kind"] for one in findings if one["severity"] in DEFECTS)
+    cut = (one["log_dir"] for one in findings if one["kind"] == "torn-tail-marked-clean")
+    return Defects(
+        tuple(kinds),
+        tuple(_recovering(segments, _with(findings, _LACKING))),
+        tuple(dict.fromkeys(cut)),
+        _to_rebuild(segments, _with(findings, _EVIDENCE)),
+    )
+
+
+def after_verify(defects: Defects, named: Sequence[Path], rebuild: Sequence[str]) -> list[str]:
+    """Return the next steps after a verify; none without a defect.
 
     `named` are the paths that were verified, `rebuild` the options with which a plan of a rebuild
     looks at them in the same way. Segments that the next start recovers need a recovery: it cuts
     their logs, and rebuilds their indexes.
     """
-    kinds = [one["kind"] for one in findings if one["severity"] in DEFECTS]
+    kinds, recovering, cut, rebuilds = defects
     paths = list(map(str, named))
     if "unknown-magic" in kinds:
         return [f"next: {_plan('recover', *paths, '--mend-magic')}"]
-    recovering = _recovering(segments, _with(findings, _LACKING))
-    cut = [one["log_dir"] for one in findings if one["kind"] == "torn-tail-marked-clean"]
     roots = [_as_named(root, named) for root in dict.fromkeys([*recovering, *cut])]
     steps = [_plan("recover", *roots)] if roots else []
-    if _to_rebuild(segments, _with(findings, _EVIDENCE)):
+    if rebuilds:
         steps.append(_plan("rebuild", *paths, *rebuild))
-    left = dict.fromkeys(kind for kind in kinds if kind not in _LACKING)
+    left = [kind for kind in kinds if kind not in _LACKING]
     if not steps and left:
         steps.append(f"kafkats help findings, which says what to do about {', '.join(left)}")
     return [
@@ -85,7 +113,9 @@ def _to_rebuild(segments: pa.Table, but: set[tuple[str, str]]) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    bad = pa.array(["missing", "defective"])
+    from kafkats.plans.facts import REBUILT
+
+    bad = pa.array(REBUILT)
     wrong = pc.or_(pc.is_in(segments["offset_index"], bad), pc.is_in(segments["time_index"], bad))
     nothing = [pc.equal(pc.fill_null(segments[why], ""), "") for why in ("blocked", "stop")]
     can = pc.and_(*nothing)  # a corrupt log's indexes are not rebuilt unasked
@@ -98,19 +128,17 @@ def _places(rows: pa.Table) -> Iterator[tuple[str, str]]:
     return zip(rows["log_dir"].to_pylist(), rows["partition_dir"].to_pylist(), strict=True)
 
 
-def after_run(made: Plan, run: Path, plan: Path, summary: Mapping[str, Any]) -> list[str]:
+def after_run(made: AnyPlan, run: Path, plan: Path, summary: Mapping[str, Any]) -> list[str]:
     """Return the steps after an apply of a plan, in the order in which they make sense.
 
-    `summary` is that of the apply. An error that asks for a new plan is not mended by the same one.
+    `summary` is that of the apply. Of what has changed since, the same plan is refused again.
     """
     wrote = summary["outcomes"].keys() & {"done", "already"}
     undo = f"kafkats undo {shlex.quote(str(run))} takes it back"
-    if errors := summary["errors"]:
+    if summary["errors"]:
         again = f"kafkats apply {shlex.quote(str(plan))} --digest {made.digest[:12]}"
-        new = any(MAKE_A_NEW_PLAN in error for error in errors)
-        first = (
-            f"{MAKE_A_NEW_PLAN} for what was refused" if new else f"mend the cause, then {again}"
-        )
+        new = Changed.__name__ in summary["error_kinds"]
+        first = "make a new plan for what was refused" if new else f"mend the cause, then {again}"
         return [f"next: {first}", *([f"or: {undo}"] if wrote else [])]
     if not wrote:
         return []
@@ -120,7 +148,7 @@ def after_run(made: Plan, run: Path, plan: Path, summary: Mapping[str, Any]) -> 
     operation = OPERATIONS.get(made.operation)
     if operation is None or not operation.recovers:
         return [f"next: {undo}; {purge}"]
-    log_dirs = shlex.join(dict.fromkeys(made.items["log_dir"].to_pylist()))
+    log_dirs = shlex.join(made.log_dirs())
     blocked = "next: restore the blocked partitions from a replica, or copy their directories"
     return [
         *[blocked] * bool(made.blocked),

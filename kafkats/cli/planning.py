@@ -100,13 +100,13 @@ def _sentences(rows: Rows, result: Result) -> list[str]:
     if rows.planned_in is None:
         undo = f"can be undone, so nothing is planned: {' '.join(result.undo)}"
         return [*result.remarks, *reserved, undo]
-    planned, folder = rows.planned_in
+    plan, sentences, folder = rows.planned_in
     return [
         *first_remarks(result.remarks),
         *reserved,
         *certificate_sentences(result.certificate),
-        *planned.sentences,
-        *sentences_of(planned.plan, folder),
+        *sentences,
+        *sentences_of(plan, folder),
     ]
 
 
@@ -120,9 +120,10 @@ for _operation in OPERATIONS.values():
 @JSON
 def show(folder: Path, files: bool) -> int:
     """List the changes of a plan, with bytes and reasons. Exit with 1 if a row is blocked."""
-    from kafkats.plans.plan import check_totals, read_plan
+    from kafkats.plans.parts import open_plan
+    from kafkats.plans.plan import check_totals
 
-    made = read_plan(folder)
+    made = open_plan(folder)
     check_totals(made, folder, OPERATIONS.get(made.operation))
     show_plan(made, folder, files=files)
     return made.exit_code

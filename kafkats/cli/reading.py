@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -38,7 +38,6 @@ from kafkats.request import PolicyContent, models_of
 
 if TYPE_CHECKING:
     from kafkats.execution.executor import Executor
-    from kafkats.plans.depths import Looked
     from kafkats.result import Result
 
 
@@ -146,28 +145,26 @@ def verify(log_dirs: tuple[Path, ...], given: Given, executor: Executor, by: str
     rows = Rows(remarks=given.of(Remarks).remarks)
 
     def sentences(result: Result) -> list[str]:
-        if rows.looked is None:
+        if rows.defects is None:
             return rows.said
         depth = given.of(VerifyDepth).depth
-        told = _verified_sentences(rows.looked, result.summary(), depth)
-        return told + after_verify(rows.looked.segments, rows.found, log_dirs, _same(given))
+        told = _verified_sentences(result.summary(), depth, rows.lacking)
+        return told + after_verify(rows.defects, log_dirs, _same(given))
 
     return perform(request, executor, rows, sentences, policy=policy)
 
 
-def _verified_sentences(looked: Looked, summary: Mapping[str, Any], depth: str) -> list[str]:
+def _verified_sentences(summary: Mapping[str, Any], depth: str, lacking: int) -> list[str]:
     """Return the sentences about the segments, what the depth cannot see, and missing records."""
-    from kafkats.plans.depths import depth_sentences, looked_sentences
-    from kafkats.plans.missing import missing_records
+    from kafkats.plans.depths import Reading, depth_sentences, looked_sentences
 
     sentences = seen_sentences(summary)
     if depth == "tail":
-        sentences += looked_sentences(looked)
+        sentences += looked_sentences(Reading(summary["segments"], summary["looked_bytes"]))
         sentences += depth_sentences(summary["depths"], summary["indexes_not_compared"])
-    lacking = missing_records(looked.segments)
     if lacking:
         sentences.append(
-            f"records are missing in {counted(len(lacking), 'partition')}: plans leave them alone,"
+            f"records are missing in {counted(lacking, 'partition')}: plans leave them alone,"
             " kafkats help findings says what to do"
         )
     return sentences
@@ -216,6 +213,3 @@ def dump(file: Path, deep: bool, dialect: str | None) -> int:
         left |= row["kind"] in LEFT
         say(json.dumps(row))
     return int(left)
-
-
-COMMANDS: Final = (inventory, census, certify, preflight, verify, dump)

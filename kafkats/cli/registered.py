@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from kafkats.cli.catalogue import CATALOGUE
 from kafkats.cli.spark import Commands
 from kafkats.cli.streams import add_help
 from kafkats.errors import UsageError
-from kafkats.operations import OPERATIONS
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -51,6 +51,8 @@ class AllCommands(Commands):
         if cmd_name in _ELSEWHERE:
             distribution = _ELSEWHERE[cmd_name]
             raise UsageError(f"{cmd_name} is a command of {distribution}, which is not installed")
+        from kafkats.operations import OPERATIONS  # with the options of all
+
         if cmd_name in OPERATIONS:
             raise UsageError(
                 f"{cmd_name} begins with a plan: kafkats plan {cmd_name} LOG_DIR... -o PLAN"
@@ -65,14 +67,19 @@ class AllCommands(Commands):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands, those of each other distribution under its name."""
         own = super().list_commands(ctx)
-        by_distribution: dict[str, list[str]] = {"Commands": own}
+        sections: dict[str, dict[str, click.Command]] = {"Commands": {}}
+        for name in own:  # by their sentences: none is loaded
+            sentence = CATALOGUE[name].sentence
+            sections["Commands"][name] = click.Command(name, help=sentence)
         for name, entry in _registered().items():
             if name not in own:
                 title = entry.dist.name if entry.dist else entry.value
-                by_distribution.setdefault(f"Commands of {title}", []).append(name)
-        for title, names in by_distribution.items():
-            found = [(name, self.get_command(ctx, name)) for name in names]
-            limit = formatter.width - 6 - max(len(name) for name in names)
-            rows = [(name, one.get_short_help_str(limit)) for name, one in found if one]
+                found = self.get_command(ctx, name)
+                if found is not None:
+                    sections.setdefault(f"Commands of {title}", {})[name] = found
+        for title, commands in sections.items():
+            limit = formatter.width - 6 - max(map(len, commands))
             with formatter.section(title):
-                formatter.write_dl(rows)
+                formatter.write_dl([
+                    (name, one.get_short_help_str(limit)) for name, one in commands.items()
+                ])

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkats.cli.making import follows, show_plan_rows, together
+from kafkats.cli.next_steps import Defects, defects_in
 from kafkats.cli.session import session
 from kafkats.cli.streams import say, warn
 from kafkats.cli.terminal import (
     all_but,
     export_sentences,
+    first_of,
     problem_sentences,
     proof_sentences,
     show_rows,
@@ -27,13 +29,11 @@ if TYPE_CHECKING:
     from kafkats.flow.applying import Applied, Ended
     from kafkats.lookup.exports import Export
     from kafkats.lookup.marks import Mark
+    from kafkats.migration.census import Counts
     from kafkats.migration.certificate import Certificate, CertifiedRow
     from kafkats.migration.recheck import Recheck
-    from kafkats.plans.depths import Looked
-    from kafkats.plans.operation import Planned
-    from kafkats.plans.plan import Plan
+    from kafkats.plans.plan import AnyPlan
     from kafkats.plans.proof import Proof
-    from kafkats.plans.rows import LocatedFinding
     from kafkats.recovery.facts import BrokerStart
 
 _RAN: Final = (
@@ -99,11 +99,14 @@ class Rows(Show):
     def __init__(self, *, files: bool = False, remarks: bool = False) -> None:
         self.as_json = session().as_json
         self.files, self.remarks = files, remarks
-        self.planned_in: tuple[Planned, Path] | None = None
+        self.planned_in: tuple[AnyPlan, Sequence[str], Path] | None = None
         self.said: list[str] = []
-        self.plan: Plan | None = None
-        self.looked: Looked | None = None
-        self.found: list[LocatedFinding] = []
+        self.plan: AnyPlan | None = None
+        self.defects: Defects | None = None
+        """What a verify has found."""
+        self.lacking = 0
+        """Partitions with missing records."""
+        self._unread: list[str] = []
         self.untold = 0
 
     @property
@@ -111,19 +114,19 @@ class Rows(Show):
         """Whether a person reads the rows in a shell."""
         return not self.as_json and session().front.most_rows is None
 
-    def planned(self, planned: Planned, folder: Path) -> None:
-        show_plan_rows(planned.plan, files=self.files)
-        self.planned_in = planned, folder
+    def planned(self, plan: AnyPlan, sentences: Sequence[str], folder: Path) -> None:
+        show_plan_rows(plan, files=self.files)
+        self.planned_in = plan, sentences, folder
 
-    def applied(self, plan: Plan, applied: Applied) -> None:
-        rows = applied.actions.to_pylist()
-        shown = [
-            row
-            for row in rows
-            if self.as_json or (row["outcome"] != "already" and not follows(plan, row))
-        ]
+    def applied(self, plan: AnyPlan, applied: Applied) -> None:
         every_file = self.as_json or self.files
-        show_rows(together(plan, shown, every_file=every_file), _RAN)
+        for actions in applied.actions:
+            shown = [
+                row
+                for row in actions.to_pylist()
+                if self.as_json or (row["outcome"] != "already" and not follows(plan, row))
+            ]
+            show_rows(together(plan, shown, every_file=every_file), _RAN)
         self.said = proof_sentences(applied.proof) if applied.proof else []
         self.plan = plan
 
@@ -137,12 +140,16 @@ class Rows(Show):
             show_rows([start_row(one) for one in start.partitions], ())
         self.said = list(said)
 
-    def verified(self, looked: Looked) -> None:
+    def verified(self, segments: pa.Table) -> None:
         from kafkats.plans.facts import all_findings
+        from kafkats.plans.missing import missing_records
 
-        self.looked, self.found = looked, list(all_findings(looked.segments))
+        found = all_findings(segments)
+        before = self.defects or Defects()
+        self.defects = defects_in(segments, found).after(before)
+        self.lacking += len(missing_records(segments))
         shown = sorted(
-            (f for f in self.found if self.remarks or self.as_json or f["severity"] in DEFECTS),
+            (f for f in found if self.remarks or self.as_json or f["severity"] in DEFECTS),
             key=lambda f: -SEVERITIES.index(f["severity"]),
         )
         worded = [{**row, "severity": severity_word(row["severity"])} for row in shown]
@@ -156,13 +163,16 @@ class Rows(Show):
         if by == "partition":
             columns = [name for name in columns if name != "partitions"]
         show_rows(rows, columns)
-        self.said = unread_sentences(segments)
+        self._unread += unread_sentences(segments)
+        self.said = first_of(self._unread)
 
-    def formats(self, table: pa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-        from kafkats.migration import census
-
+    def formats(self, rows: Sequence[Mapping[str, Any]]) -> None:
         show_rows(rows, _worth_showing(_FORMATS, rows))
-        losing = [row for row in census.zero_copy(table) if row["fetch_0_1_converted"]]
+
+    def counted(self, census: Counts) -> None:
+        from kafkats.migration.census import ON_4X
+
+        losing = [row for row in census.zero_copy if row["fetch_0_1_converted"]]
         if self._for_people and losing:
             say(
                 "\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the"
@@ -170,8 +180,8 @@ class Rows(Show):
             )
         show_rows(losing, _worth_showing(_ZERO_COPY, losing))
         if self._for_people and losing:
-            say(f"{census.ON_4X}\n")
-        self.said = problem_sentences(census.problems(table))
+            say(f"{ON_4X}\n")
+        self.said = problem_sentences(census.problems)
 
     def certified(self, certificate: Certificate) -> None:
         show_rows(certificate.refusals, (*_WHERE, "kind", "reason"))

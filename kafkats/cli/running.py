@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -194,9 +194,9 @@ def _who(given: Given) -> dict[str, Any]:
 
 
 def _ask_for_approval(folder: Path) -> str:
-    from kafkats.plans.plan import read_plan
+    from kafkats.plans.parts import open_plan
 
-    made = read_plan(folder)
+    made = open_plan(folder)
     if not sys.stdin.isatty():
         raise UsageError("apply needs --digest: no terminal to ask on; `kafkats show` prints it")
     as_json, session().as_json = session().as_json, False  # a person reads it
@@ -206,6 +206,3 @@ def _ask_for_approval(folder: Path) -> str:
         again = _apply_words(folder, made.digest)
         raise click.exceptions.Abort(f"not applied, and nothing was changed; {again} does it")
     return made.digest
-
-
-COMMANDS: Final = (apply, undo, purge, release)

@@ -14,11 +14,24 @@ import click
 
 from kafkats.errors import KafkatsError
 from kafkats.execution.executor import Executor, U, Work
-from kafkats.flow import OPEN, Deployment
-from kafkats.result import told
 
+# The list of commands is shown without what declares options and requests.
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kafkats.deployment import Deployment
+
+
+def _open() -> Deployment:
+    from kafkats.deployment import OPEN
+
+    return OPEN
+
+
+def _of_environment() -> Deployment:
+    from kafkats.deployment import Deployment
+
+    return Deployment.of_environment()
 
 
 class Front(NamedTuple):
@@ -32,7 +45,7 @@ class Front(NamedTuple):
 
     fields: Mapping[str, bool] = {}
     separate: bool = False
-    deployment: Callable[[], Deployment] = lambda: OPEN
+    deployment: Callable[[], Deployment] = _open
     most_rows: int | None = None
 
 
@@ -40,7 +53,7 @@ SHELL: Final = Front()
 JOB: Final = Front(
     fields={"no_topic_is_fine": True, "suspects": True},
     separate=True,
-    deployment=Deployment.of_environment,
+    deployment=_of_environment,
     most_rows=200,
 )
 """A scheduler reads the result, and keeps the output in a log."""
@@ -87,6 +100,8 @@ class Session:
 
     def result(self) -> Mapping[str, Any]:
         """The JSON fields for whoever submitted this: the summary, and the error, if any."""
+        from kafkats.result import told
+
         return told(self.summary) | (self.error.as_fields() if self.error else {})
 
 

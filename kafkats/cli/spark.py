@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kafkats.cli.session import LazyExecutor
-from kafkats.cli.startup import show_pandas
+from kafkats.cli.startup import show_hidden
 from kafkats.cli.streams import warn
 from kafkats.errors import UsageError
 
@@ -30,7 +30,7 @@ def spark_executor(master: str) -> LazyExecutor:
     """
     if not master:
         raise UsageError("--spark wants a master, such as local[4]")
-    show_pandas()
+    show_hidden()
     try:  # by name: the library does without Spark
         spark = importlib.import_module("pyspark_kafkats.session")
     except ImportError as e:

@@ -2,7 +2,9 @@
 
 pandas    is hidden: pyarrow imports it, where it is installed, before it makes its first array,
           which takes 0.25 s, and kafkats does without it. `--spark` brings it back
+datasets  of pyarrow, too: grouping rows imports them, with file systems and ssl
 plugins   of pydantic are not looked for: that reads the metadata of every installed package
+docs      of Arrow's functions, which no command shows, are not made of their options' docs
 teardown  of the interpreter is left out: it takes 0.03 s with Arrow
 """
 
@@ -14,26 +16,45 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import NoReturn
+from typing import Final, NoReturn
+
+_HIDDEN: Final = ("pandas", "pyarrow.dataset")
 
 
-class _NoPandas:
-    """A finder for sys.meta_path that does not find pandas."""
+class _Hidden:
+    """A finder for sys.meta_path that does not find what kafkats does without."""
 
     @staticmethod
     def find_spec(
         name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is hidden from this process", name=name)
+        if name in _HIDDEN:
+            raise ModuleNotFoundError(f"{name} is hidden from this process", name=name)
         return None
+
+
+_before: dict[str, str] = {}
+
+
+def environment() -> dict[str, str]:
+    """Return the environment as this process got it, for a command that it becomes."""
+    return dict(_before or os.environ)
 
 
 def start_fast() -> None:
     """Prepare this process, which runs one command and ends."""
-    sys.meta_path.insert(0, _NoPandas)
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    _before.update(os.environ)
+    sys.meta_path.insert(0, _Hidden)
+    _stand_in("pydantic.plugin._loader", get_plugins=tuple)
+    _stand_in("pyarrow.vendored.docscrape", NumpyDocString=lambda _: {"Parameters": ()})
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def _stand_in(name: str, **content: object) -> None:
+    """Put a module in place of one that has not been imported."""
+    module = ModuleType(name)
+    vars(module).update(content)
+    sys.modules.setdefault(name, module)
 
 
 def end_fast(code: int) -> NoReturn:
@@ -47,7 +68,7 @@ def end_fast(code: int) -> NoReturn:
     os._exit(code)
 
 
-def show_pandas() -> None:
-    """Undo the hiding of pandas, before anything has looked for it."""
-    if _NoPandas in sys.meta_path:
-        sys.meta_path.remove(_NoPandas)
+def show_hidden() -> None:
+    """Undo the hiding, before anything has looked for what is hidden."""
+    if _Hidden in sys.meta_path:
+        sys.meta_path.remove(_Hidden)

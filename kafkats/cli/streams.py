@@ -59,7 +59,7 @@ def shown(text: str) -> str:
 
 
 def add_help(command: click.Command) -> None:
-    """Give a command, and those in it, the option --help. It prints as every other output."""
+    """Give a command the option --help. It prints as every other output."""
     option = click.Option(
         ["-h", "--help"],
         is_flag=True,
@@ -70,8 +70,6 @@ def add_help(command: click.Command) -> None:
     )
     command.add_help_option = False
     command.params.append(option)
-    for one in command.commands.values() if isinstance(command, click.Group) else ():
-        add_help(one)
 
 
 def _say_help(context: click.Context, _option: click.Parameter, asked: bool) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kafkats.lookup.exports import Export
     from kafkats.plans.disks import Room
-    from kafkats.plans.plan import Plan
+    from kafkats.plans.plan import AnyPlan
     from kafkats.plans.proof import Proof
     from kafkats.reserving.releasing import Released
     from kafkats.result import Certified, ReservationMade
@@ -93,7 +93,7 @@ def formats_sentence(summary: Mapping[str, Any]) -> str:
 
 def problem_sentences(problems: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the first of the problems."""
-    return _first([
+    return first_of([
         f"{p['problem']}: {Path(p['log_dir'], p['partition_dir'])}"
         + ("" if p["base_offset"] < 0 else f" from offset {p['base_offset']}")
         + f": {p['reason']}"
@@ -101,7 +101,7 @@ def problem_sentences(problems: Sequence[Mapping[str, Any]]) -> list[str]:
     ])
 
 
-def _first(sentences: Sequence[str], most: int = 20, what: str = "") -> list[str]:
+def first_of(sentences: Sequence[str], most: int = 20, what: str = "") -> list[str]:
     """Return the first of many sentences, and how many more there are."""
     more = len(sentences) - most
     return [*sentences[:most], *([f"and {more} more{what}"] if more > 0 else [])]
@@ -116,16 +116,17 @@ def _looked_at(summary: Mapping[str, Any]) -> str:
 
 
 def unread_sentences(segments: pa.Table) -> list[str]:
+    """Return the files in facts.SEGMENTS that could not be read."""
     from kafkats.plans.facts import all_findings
 
-    return _first([
+    return [
         f"not read: {Path(f['log_dir'], f['partition_dir'], f['file'])}: {f['reason']}"
         for f in all_findings(segments)
         if f["kind"] == "unreadable"
-    ])
+    ]
 
 
-def plan_sentences(made: Plan, folder: Path, room: Sequence[Room] = ()) -> list[str]:
+def plan_sentences(made: AnyPlan, folder: Path, room: Sequence[Room] = ()) -> list[str]:
     """Return what a plan of any operation does, the space that it needs, and the next command."""
     totals = made.header["totals"]
     operation = OPERATIONS.get(made.operation)
@@ -162,12 +163,15 @@ def _room_sentence(one: Room) -> str:
     )
 
 
-def _not_shown(made: Plan) -> list[str]:
+def _not_shown(made: AnyPlan) -> list[str]:
     """Return how many files of the plan the table leaves out: they change with a .log."""
     operation = OPERATIONS.get(made.operation)
     if operation is None or not operation.follows:
         return []
-    left_out = sum(map(operation.leaves_out, made.items["file"].to_pylist()))
+    tables = made.tables(["file"])
+    left_out = sum(
+        operation.leaves_out(file) for rows in tables for file in rows["file"].to_pylist()
+    )
     return [f"not shown: {counted(left_out, 'file')} that change with a .log"] if left_out else []
 
 
@@ -190,7 +194,7 @@ def retention_sentences(totals: Mapping[str, Any]) -> list[str]:
 
 
 def run_sentences(
-    summary: Mapping[str, Any], made: Plan, plan: Path, folder: Path, proved: Sequence[str] = ()
+    summary: Mapping[str, Any], made: AnyPlan, plan: Path, folder: Path, proved: Sequence[str] = ()
 ) -> list[str]:
     """Return what a run in `folder` did, what its proof found, and the next commands. `plan` is the
     folder of what was applied.
@@ -221,7 +225,7 @@ def export_sentences(made: Export, output: Path | None) -> list[str]:
         f" {words.get(n.wrote, f'offset {n.wrote}')}"
         for n in made.notes
     ]
-    return first + _first(notes, _NOTES, " without an answer")
+    return first + first_of(notes, _NOTES, " without an answer")
 
 
 def certificate_sentences(certified: Certified | None) -> list[str]:

@@ -19,7 +19,7 @@ IndexRule = Annotated[
         " the same",
         "--kafka --generation",
         unset=NEWEST,
-        title="Release for the indexes",
+        title="Kafka release of the indexes",
         initial=NEWEST,
         examples=EXAMPLES,
         section=RARE,
@@ -45,6 +45,7 @@ Export = Annotated[
         " defaults, and the policy's topics override it",
         "--export",
         "FILE",
+        by_hand=True,
     ),
 ]
 
@@ -105,6 +106,7 @@ class MissingRecords(Options):
         " changes otherwise",
         "--accept-loss",
         OFFSETS_LOSS,
+        by_hand=True,
     ).default(())
 
 
@@ -174,21 +176,4 @@ class Report(Options):
         "-o --output --report",
         "FOLDER",
         writes=True,
-    ).default(None)
-
-
-class Program(Options):
-    """The options of the command line itself, before the command."""
-
-    as_json: bool = Option("As the same option of a command", "--json", hidden=True).default(False)
-    verbose: bool = Option(
-        "With --version: the C libraries of checksums and codecs",
-        "-v",
-    ).default(False)
-    version: bool = Option("Show the version and exit", "--version").default(False)
-    master: str | None = Option(
-        "Run on this Spark, such as local[4] or spark://HOST:7077, instead of in processes of"
-        " this machine",
-        "--spark",
-        "MASTER",
     ).default(None)

@@ -44,7 +44,7 @@ BrokerName = Annotated[
 
 
 class Volume(BaseModel):
-    """One log directory of one broker, and the Spark connection whose workers see it at `path`."""
+    """One log directory of one broker, and the connection that reaches it at `path`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -57,7 +57,9 @@ class Volume(BaseModel):
         " name a log directory and its copies if each has a name.",
     )
     connection: str = Field(
-        "spark_default", description="The Airflow connection whose Spark workers see that path."
+        "spark_default",
+        description="The Airflow connection that reaches that path: Spark, whose workers see it,"
+        " SSH, to the host that has it, or Kubernetes, whose pods mount it.",
     )
     owner_stopped: Boolean = Field(
         False, description="true states that no broker runs on it, where a lock cannot prove that."

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kafkats import paths
-from kafkats.logdir.partition import PartitionDir, unfinished_swaps
+from kafkats.logdir.partition import FileFacts, PartitionDir, unfinished_swaps
 from kafkats.logdir.root import LogDir, RootNames
+from kafkats.logdir.smallfiles import SmallFiles, small_files_of
 
 ALWAYS_COMPACTED: Final = frozenset({
     "__consumer_offsets",
@@ -53,6 +54,10 @@ class Claims(NamedTuple):
 
     replacing: bool = False
     """Whether that is for unfinished segment replacements alone: every log was examined."""
+    orphans: bool = True
+    """Whether there may be index files without a log."""
+    small_files: SmallFiles | None = None
+    """What a listing knows of them; None beside a running broker, which may have changed it."""
     end_settled: bool = True
     """Whether no broker start moves the log end: the unfinished replacements, if any, are of
     segments before the last one. The cleaner never replaces the active segment.
@@ -103,8 +108,14 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
         ),
         unsettled=bool(replacements) or unseen,
         replacing=bool(replacements) and not unseen,
+        orphans=any(map(_is_index, partition.others)),
+        small_files=None if live else small_files_of(partition),
         end_settled=not unseen and _replaced_below_the_last(partition, replacements),
     )
+
+
+def _is_index(file: FileFacts) -> bool:
+    return file.name.endswith((paths.OFFSET_INDEX, paths.TIME_INDEX))
 
 
 def is_tiered(names: RootNames) -> bool:

@@ -53,7 +53,7 @@ def segment_evidence(
     if next_base_offset < 0:
         beyond = any(finding.kind == "beyond-end" for finding in found)
         indexes = list(index_witnesses(directory, base, end)) if beyond else []
-        indexes += orphan_witnesses(directory, end)
+        indexes += orphan_witnesses(directory, end) if claims.orphans else ()
         yield from end_findings(claims, epochs_of(directory), log, end, indexes)
     elif end < next_base_offset:
         cleaned = claims.compacted or compacted or was_compacted(directory)

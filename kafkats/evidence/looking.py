@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -68,9 +69,11 @@ def orphan_witnesses(directory: Path, log_end: int) -> Iterator[Witness]:
     A broker that deletes or replaces a log renames it before its indexes: they say nothing while
     the renamed log is there. Raises StorageFailed.
     """
-    with storage(directory, "listing"):
-        names = [path.name for path in directory.iterdir()]
-    files = [f for f in map(paths.parse_segment_file, names) if f and f.base_offset >= log_end]
+    with storage(directory, "listing"), os.scandir(directory) as entries:
+        names = [entry.name for entry in entries]
+    end = f"{log_end:020d}."
+    late = [name for name in names if name >= end or name[20:21] != "." or not name[:20].isdigit()]
+    files = [f for f in map(paths.parse_segment_file, late) if f and f.base_offset >= log_end]
     indexes = {
         f.base_offset
         for f in files

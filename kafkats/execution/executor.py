@@ -167,3 +167,13 @@ def _log_dir(unit: object) -> str:
     else:
         found = ""
     return found if isinstance(found, str) else ""
+
+
+def pace(done: int, total: int, seconds: float) -> dict[str, int | float | None]:
+    """Return the seconds, bytes per second, and seconds left of a stage; None where not known."""
+    rate = done / seconds if seconds > 0 else 0.0
+    return {
+        "seconds": round(seconds, 1),
+        "bytes_per_second": round(rate),
+        "seconds_left": round((total - done) / rate) if rate and total >= done else None,
+    }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,7 +25,7 @@ from kafkats.logdir.changeset import commit, resume
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.identity import identify, permitted
 from kafkats.logdir.journal import Journal, Note, read_journal
-from kafkats.logdir.lease import Lease, claim
+from kafkats.logdir.lease import Lease, claim, is_fenced
 from kafkats.logdir.lock import hold_shared
 from kafkats.logdir.resume_checks import check_home
 from kafkats.logdir.swap import stands
@@ -40,12 +41,18 @@ from kafkats.logdir.workarea import (
 )
 from kafkats.operations import operation
 from kafkats.paths import CLEAN_SHUTDOWN, LOCK, OFFSET_CHECKPOINTS
+from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
 from kafkats.plans.rows import ActionRow, Item, PartitionKey, grouped, item_rows
 from kafkats.plans.run import PartitionWork, Run, journal_of, run_of, stop_file
 from kafkats.result import ALREADY
 
+_LOOK_S: Final = 0.2
+_NEWER_S: Final = 600.0
+"""How long a fenced attempt waits for the newer one."""
+_ERRORS: Final = 20
+"""Errors that a summary names."""
 _ACTIONS: Final = ("add", "replace", "truncate", "remove", "update")
 
 
@@ -159,11 +166,12 @@ def apply_partition(work: PartitionWork) -> pa.RecordBatch:
     notes: Mapping[str, Note] = {}
     try:
         _refuse_stopped(work)
-        (outcome, notes), error = _apply(work), ""
+        (outcome, notes), error, kind = _apply(work), "", ""
     except KafkatsError as e:
         if e.retryable and not is_last_attempt():
             raise
-        outcome, error = "refused" if isinstance(e, Refused) else "failed", str(e)
+        outcome = "refused" if isinstance(e, Refused) else "failed"
+        error, kind = str(e), type(e).__name__
         if isinstance(e, NotEqual) and work.stop_file:
             error += _stop_others(work.stop_file, error)
     seconds = (time.monotonic() - began) / len(work.items)
@@ -185,11 +193,12 @@ def apply_partition(work: PartitionWork) -> pa.RecordBatch:
             "records": -1,
             "parity_before": "",
             "parity_after": "",
+            "kind": kind,
             **notes.get(item["file"], Note()),
         }
         for item in work.items
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=ACTIONS)
+    return batch_of(rows, ACTIONS)
 
 
 def _stop_others(stop_file: str, error: str) -> str:
@@ -203,6 +212,8 @@ def _stop_others(stop_file: str, error: str) -> str:
 
 
 def _refuse_stopped(work: PartitionWork) -> None:
+    if work.partition_dir == ROOT and work.options.get("credit"):
+        return  # what is finished counts
     if work.stop_file and exists(work.stop_file, "looking whether the run was stopped"):
         raise Refused("the run was stopped by another partition; nothing was changed here")
 
@@ -218,21 +229,48 @@ def _apply(work: PartitionWork) -> tuple[str, Mapping[str, Note]]:
         if before != "nothing":
             return _finished(area, work, before)
         lease = claim(area, work.partition_dir, work.run_id)
-        with _staging(lease):
-            staged = operation(work.operation).writes().stage_partition(work, lease)
-            if not staged.changes:
-                return "nothing", staged.notes
-            directory = work.directory.resolve()
-            vouched = work.owner_stopped
-            commit(
-                directory,
-                staged.changes,
-                staged.unchanged,
-                lease,
-                notes=staged.notes,
-                owner_stopped=vouched,
-            )
-        return "done", staged.notes
+        try:
+            return _changed(work, lease)
+        except KafkatsError as e:
+            # A newer attempt removes what this one has staged, which may then fail in any way.
+            if is_last_attempt() or not is_fenced(lease):
+                raise
+            return _by_newer_attempt(area, work, e)
+
+
+def _changed(work: PartitionWork, lease: Lease) -> tuple[str, Mapping[str, Note]]:
+    with _staging(lease):
+        staged = operation(work.operation).writes().stage_partition(work, lease)
+        if not staged.changes:
+            return "nothing", staged.notes
+        commit(
+            work.directory.resolve(),
+            staged.changes,
+            staged.unchanged,
+            lease,
+            notes=staged.notes,
+            owner_stopped=work.owner_stopped,
+        )
+    return "done", staged.notes
+
+
+def _by_newer_attempt(
+    area: WorkArea, work: PartitionWork, error: KafkatsError
+) -> tuple[str, Mapping[str, Note]]:
+    """Wait until a newer attempt has changed the partition, and return how it ended.
+
+    Spark may run a task twice at a time, and takes the first answer: one that is fenced has none.
+    Raises the error if the newer attempt does not end in _NEWER_S.
+    """
+    until = time.monotonic() + _NEWER_S
+    place = site(area, work.partition_dir, work.run_id)
+    while time.monotonic() < until:
+        with storage(place.run, "looking for a newer attempt's journal"):
+            journal = read_journal(place, DISK)
+        if journal is not None and journal.phase != "intent":
+            return _finished(area, work, "already")
+        time.sleep(_LOOK_S)
+    raise error
 
 
 def _refuse_unplanned(work: PartitionWork) -> None:
@@ -303,7 +341,7 @@ def _finished(area: WorkArea, work: PartitionWork, state: str) -> tuple[str, Map
     place = site(area, work.partition_dir, work.run_id)
     journal = read_journal(place, DISK)
     if journal is None or journal.phase in {"undo", "undone"}:
-        raise Refused("this run was undone; make a new plan", path=work.directory)
+        raise Changed("this run was undone; make a new plan", path=work.directory)
     _check_unchanged(work, place, journal)
     return "done" if state == "finished" else "already", journal.notes
 
@@ -332,17 +370,45 @@ def _hash(path: Path, like: str) -> str:
         return hash_file(file, algorithm_of(like, path))
 
 
-def summarize(actions: pa.Table) -> dict[str, Any]:
+class Tally:
+    """Counts over tables of a run's ACTIONS, whose number does not matter."""
+
+    def __init__(self) -> None:
+        self.files = self.written_bytes = 0
+        self.outcomes: Counter[str] = Counter()
+        self.errors: set[str] = set()
+        self.error_kinds: set[str] = set()
+
+    def add(self, actions: pa.Table) -> None:
+        """Count the rows of a table."""
+        counted = grouped(actions, ["outcome"], [("file", "count")])
+        self.outcomes.update({row["outcome"]: row["file_count"] for row in counted.to_pylist()})
+        whole = pc.not_equal(actions["action"], "truncate")  # of these only the tail is saved
+        done = actions.filter(pc.and_(pc.equal(actions["outcome"], "done"), whole))
+        self.files += actions.num_rows
+        self.written_bytes += pc.sum(pc.max_element_wise(done["after_bytes"], 0)).as_py() or 0
+        errors = self.errors | set(actions["error"].unique().to_pylist()) - {""}
+        self.errors = set(sorted(errors)[:_ERRORS])
+        self.error_kinds |= set(actions["kind"].unique().to_pylist()) - {"", None}
+
+
+def summarize(*tables: pa.Table) -> dict[str, Any]:
     """Return counts, bytes and the exit code of a run's ACTIONS."""
-    counted = grouped(actions, ["outcome"], [("file", "count")])
-    outcomes = {row["outcome"]: row["file_count"] for row in counted.to_pylist()}
-    whole = pc.not_equal(actions["action"], "truncate")  # of these only the tail is saved
-    done = actions.filter(pc.and_(pc.equal(actions["outcome"], "done"), whole))
+    tally = Tally()
+    for table in tables:
+        tally.add(table)
+    return summary_of(tally)
+
+
+def summary_of(tally: Tally) -> dict[str, Any]:
+    """Return counts, bytes and the exit code of a run."""
+    outcomes = tally.outcomes
     summary = {
-        "files": actions.num_rows,
+        "files": tally.files,
         "outcomes": dict(sorted(outcomes.items())),
-        "written_bytes": pc.sum(pc.max_element_wise(done["after_bytes"], 0)).as_py() or 0,
-        "errors": sorted(set(actions["error"].to_pylist()) - {""})[:20],
+        "written_bytes": tally.written_bytes,
+        "errors": sorted(tally.errors),
+        "error_kinds": sorted(tally.error_kinds),
         "exit_code": 3 if "refused" in outcomes else 2 if "failed" in outcomes else 0,
     }
     if "already" in outcomes and set(outcomes) <= {"already", "nothing"}:

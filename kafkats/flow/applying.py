@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from kafkats.clock import now_ms
-from kafkats.errors import Refused
+from kafkats.errors import CorruptPlan, Refused
 from kafkats.execution.executor import Executor
 from kafkats.flow.apply import (
+    Tally,
     apply_partition,
     partition_works,
     round_of,
     rounds,
     summarize,
+    summary_of,
 )
 from kafkats.flow.ending import (
     ENDED,
+    Directory,
     end_partition,
     marked_since,
     note_purged,
     note_undone,
+    over_directories,
     phase_of,
     refused_end,
     undoable,
@@ -33,29 +46,37 @@ from kafkats.flow.ending import (
 from kafkats.flow.steps import tell_run
 from kafkats.logdir.workarea import work_area
 from kafkats.operations import operation
+from kafkats.plans.attempt import attempt_in
+from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import ACTIONS
-from kafkats.plans.plan import ORDER, Plan
+from kafkats.plans.plan import ORDER, AnyPlan, Plan
 from kafkats.plans.proof import Proof
 from kafkats.plans.rows import PartitionKey
-from kafkats.plans.run import Run, directories, finish_run, open_run, read_run, wrote_in
+from kafkats.plans.run import (
+    PartitionWork,
+    Run,
+    directories,
+    finish_run,
+    open_run,
+    read_run,
+    run_of,
+    wrote_in,
+)
 from kafkats.plans.volumes import check_volumes, other_volumes, unidentified
 from kafkats.reserving.runs import changing
 
 _UNDOABLE: Final = pa.schema([("undoable", pa.bool_())])
 
-Directory = tuple[str, str]
-"""A log directory and a partition directory in it."""
-
 
 class Applied(NamedTuple):
-    """Rows of facts.ACTIONS, `summarize` of them, and remarks on the reservation of the log
-    directories.
+    """Tables with the rows of facts.ACTIONS, `summarize` of them, and remarks on the reservation of
+    the log directories.
 
     `proof` is None where nothing was proved. `left` is the number of blocked rows of a plan that
     has to be done as a whole.
     """
 
-    actions: pa.Table
+    actions: Iterable[pa.Table]
     summary: dict[str, Any]
     remarks: Sequence[str]
     proof: Proof | None = None
@@ -96,7 +117,7 @@ class Ended(NamedTuple):
 
 def apply(
     executor: Executor,
-    plan: Plan,
+    plan: AnyPlan,
     plan_folder: Path,
     run: Run,
     folder: Path,
@@ -120,33 +141,86 @@ def apply(
         held.remarks += unnamed
         open_run(run, plan_folder, folder)
         held.record(folder)
-        works = partition_works(plan, run, folder)
-        tell_run(run, "started", folder, by)
-        rows = [
-            executor.map(
-                "apply",
-                together,
-                apply_partition,
-                ACTIONS,
-                size=lambda work: work.bytes,
-                flushes=operation(plan.operation).flushes,
-            )
-            for together in rounds(works)
-        ]
-        actions = pa.concat_tables(rows or [ACTIONS.empty_table()]).sort_by(ORDER)
-        left = plan.blocked if operation(plan.operation).recovers else 0
-        applied = Applied(actions, summarize(actions), held.remarks, left=left)
-        try:
-            finish_run(folder, actions, applied.summary)
-            if not applied.summary["exit_code"]:
-                tell_run(run, "finished", folder, by)
-                if prove:
-                    from kafkats.flow.proving import prove_apply  # undo starts without it
+        start = partial(tell_run, run, "started", folder, by)
+        with _applied(executor, plan, run, folder, start) as (actions, summary, keep):
+            left = plan.blocked if operation(plan.operation).recovers else 0
+            applied = Applied(actions, summary, held.remarks, left=left)
+            try:
+                keep(summary)
+                if not summary["exit_code"]:
+                    tell_run(run, "finished", folder, by)
+                    if prove:
+                        from kafkats.flow.proving import prove_apply  # undo starts without it
 
-                    proof = prove_apply(executor, plan, plan_folder, folder, applied.summary)
-                    applied = applied._replace(proof=proof)
-        finally:
-            show(applied)
+                        proof = prove_apply(executor, plan, plan_folder, folder, summary)
+                        applied = applied._replace(proof=proof)
+            finally:
+                show(applied)
+
+
+_Changed: TypeAlias = tuple[
+    Iterable[pa.Table], dict[str, Any], Callable[[Mapping[str, object]], None]
+]
+"""The rows of ACTIONS, their summary, and the function that writes the run's report."""
+
+
+@contextmanager
+def _applied(
+    executor: Executor, plan: AnyPlan, run: Run, folder: Path, start: Callable[[], None]
+) -> Generator[_Changed]:
+    """Do what a plan says, after `start`. The rows of a plan in parts can be read in the body.
+
+    Such a plan was opened with `Pieces`.
+    """
+    if isinstance(plan, Plan):
+        works = partition_works(plan, run, folder)
+        start()
+        actions = _change(executor, plan, works)
+        yield (actions,), summarize(actions), partial(finish_run, folder, actions)
+        return
+    start()
+    tally = Tally()
+    with attempt_in(folder) as attempt:
+        for piece in plan.pieces():
+            actions = _change(executor, plan, partition_works(piece, run, folder))
+            tally.add(actions)
+            attempt.add(actions)
+        attempt.end()
+        yield attempt, summary_of(tally), attempt.keep
+
+
+def _change(executor: Executor, plan: AnyPlan, works: Sequence[PartitionWork]) -> pa.Table:
+    """Return sorted rows of ACTIONS."""
+    rows = [
+        executor.map(
+            "apply",
+            together,
+            apply_partition,
+            ACTIONS,
+            size=lambda work: work.bytes,
+            flushes=operation(plan.operation).flushes,
+        )
+        for together in rounds(works)
+    ]
+    return pa.concat_tables(rows or [ACTIONS.empty_table()]).sort_by(ORDER)
+
+
+class Pieces:
+    """Checks the pieces of a plan in parts when it is opened, before anything is changed.
+
+    Raises CorruptPlan for items that no operation plans in parts, or not in this order.
+    """
+
+    def __init__(self) -> None:
+        self._round = 1
+
+    def __call__(self, piece: Plan) -> None:
+        works = partition_works(piece, run_of(piece))
+        numbers = {round_of(work.partition_dir) for work in works}
+        number = max(numbers, default=self._round)
+        if numbers - {number} or number < self._round:
+            raise CorruptPlan("a plan in parts that changes a log directory's own files too early")
+        self._round = number
 
 
 def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
@@ -236,23 +310,6 @@ def closed(executor: Executor, folders: Iterable[Path]) -> bool:
     return False
 
 
-def over_directories(
-    executor: Executor,
-    stage: str,
-    run: Run,
-    do: Callable[[Directory], pa.RecordBatch],
-    schema: pa.Schema,
-    *,
-    flushes: bool = False,
-) -> pa.Table:
-    """The rows that `do` returns for each partition directory of a run.
-
-    `flushes` is that of execution.Work.
-    """
-    where = list(directories(run))
-    return executor.map(stage, where, do, schema, size=lambda _: 1, flushes=flushes)
-
-
 def _end_directory(
     run: Run,
     verb: Literal["undo", "purge"],
@@ -267,11 +324,11 @@ def _end_directory(
         row = refused_end(*where, refusal)
     else:
         row = end_partition(run, verb, *where, wrote=where in wrote, abandon=abandon)
-    return pa.RecordBatch.from_pylist([row], schema=ENDED)
+    return batch_of([row], ENDED)
 
 
 def _undoable_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:
     can = undoable(run, *where, wrote=where in wrote)
     if can and operation(run.operation).recovers:
         can = not marked_since(run, *where)
-    return pa.RecordBatch.from_pylist([{"undoable": can}], schema=_UNDOABLE)
+    return batch_of([{"undoable": can}], _UNDOABLE)

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from kafkats.flow.applying import Applied, Ended
     from kafkats.lookup.exports import Export
     from kafkats.lookup.marks import Mark
+    from kafkats.migration.census import Counts
     from kafkats.migration.certificate import Certificate
     from kafkats.migration.recheck import Recheck
-    from kafkats.plans.depths import Looked
-    from kafkats.plans.operation import Planned
-    from kafkats.plans.plan import Plan
+    from kafkats.plans.plan import AnyPlan
     from kafkats.plans.proof import Proof
     from kafkats.recovery.facts import BrokerStart
 
@@ -33,26 +32,33 @@ if TYPE_CHECKING:
 class Show:
     """Rows for a front end, as they become known: a result has none. This class shows nothing."""
 
-    def planned(self, planned: Planned, folder: Path) -> None:
+    def planned(self, plan: AnyPlan, sentences: Sequence[str], folder: Path) -> None:
         """The rows of a plan that was written to its folder, and its sentences."""
 
-    def verified(self, looked: Looked) -> None:
-        """The findings of a verify."""
+    def verified(self, segments: pa.Table) -> None:
+        """Rows of facts.SEGMENTS of a verify, at least those with findings: of all partitions, or
+        of some at a time.
+        """
 
     def proof(self, proof: Proof) -> None:
         """The proof of a verify or certify."""
 
-    def applied(self, plan: Plan, applied: Applied) -> None:
+    def applied(self, plan: AnyPlan, applied: Applied) -> None:
         """The rows of an apply, and of its proof."""
 
     def ended(self, verb: str, ended: Ended) -> None:
         """The rows of a run that was undone or purged."""
 
     def listed(self, segments: pa.Table, rows: Sequence[Mapping[str, Any]], by: str) -> None:
-        """facts.SEGMENTS of an inventory, and its rows `by` one of its groups."""
+        """Rows of facts.SEGMENTS of an inventory, at least those with findings, and its rows `by`
+        one of its groups: of all partitions, or of some at a time.
+        """
 
-    def formats(self, table: pa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-        """census.CENSUS, and its rows by group."""
+    def formats(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """The rows of a census: all, or some at a time."""
+
+    def counted(self, census: Counts) -> None:
+        """The totals of a census whose rows were shown."""
 
     def certified(self, certificate: Certificate) -> None:
         """The certificate that was made, or the reasons why there is none."""
@@ -71,6 +77,9 @@ class Show:
 
     def started(self, start: BrokerStart, said: Sequence[str]) -> None:
         """The predicted start of a broker, and its sentences."""
+
+    def happened(self, event: str, fields: Mapping[str, Any]) -> None:
+        """A step of a recovery before a start, as it is done: a line of a log."""
 
 
 NOTHING: Final = Show()

@@ -6,7 +6,7 @@ One partition directory at a time. Nothing can be undone after a purge.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from kafkats import paths
 from kafkats.errors import DiskFull, KafkatsError, Refused, StorageFailed, exists, storage
+from kafkats.execution.executor import Executor
 from kafkats.logdir.changeset import purge, undo
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.journal import begun_at, read_journal
@@ -50,6 +51,26 @@ ENDED_AS: Final = pa.schema([
     ("phase", pa.string()),
 ])
 """`phase` is the journal's (logdir.journal.Phase), "" if the run has changed nothing."""
+
+Directory = tuple[str, str]
+"""A log directory and a partition directory in it."""
+
+
+def over_directories(
+    executor: Executor,
+    stage: str,
+    run: Run,
+    do: Callable[[Directory], pa.RecordBatch],
+    schema: pa.Schema,
+    *,
+    flushes: bool = False,
+) -> pa.Table:
+    """The rows that `do` returns for each partition directory of a run.
+
+    `flushes` is that of execution.Work.
+    """
+    where = list(directories(run))
+    return executor.map(stage, where, do, schema, size=lambda _: 1, flushes=flushes)
 
 
 def end_partition(

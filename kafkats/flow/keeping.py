@@ -1,48 +1,32 @@
-"""Write what was seen into the folders of reports and certificates."""
+"""Write what was seen into the folders of reports."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kafkats.flow.viewing import Viewed, tables_of
 from kafkats.inspect.options import ProofOptions
-from kafkats.lookup.exports import Export
-from kafkats.migration.census import summarize
-from kafkats.migration.certificate import Certificate, write_certificate
-from kafkats.plans.facts import summary, write_report, write_table
-from kafkats.plans.files import make_folder, write_text
+from kafkats.plans.facts import (
+    SEGMENTS,
+    Summary,
+    Summed,
+    sum_of_summaries,
+    summary,
+    table_writer,
+    write_report,
+    write_segments,
+)
+from kafkats.plans.files import make_folder, write_json
 from kafkats.plans.proof import Proof
-from kafkats.result import Certified, Proved, Ran, Result
+from kafkats.result import Proved, Ran, Result
 
-
-def keep_census(table: pa.Table, folder: Path) -> dict[str, Any]:
-    """Write census.CENSUS into the folder of a report. Return bytes and batches by magic, and the
-    folder. Raises StorageFailed.
-    """
-    make_folder(folder, "the report")
-    write_table(folder / "census.parquet", table)
-    return dict(summarize(table)) | {"report": str(folder)}
-
-
-def keep_certificate(certificate: Certificate, folder: Path | None) -> Certified:
-    """Write the certificate, if there is one and a folder for it. Raises StorageFailed."""
-    written = folder is not None and certificate.certified
-    if folder is not None and written:
-        at = datetime.now(tz=UTC).isoformat(timespec="seconds")
-        write_certificate(certificate, folder, at=at)
-    return Certified(
-        folder=str(folder) if written else "",
-        certified=certificate.certified,
-        statement=certificate.statement,
-        digest=certificate.digest,
-        exceptions=len(certificate.exceptions),
-        refusals=len(certificate.refusals),
-        min_magic=certificate.options.min_magic,
-        max_magic=certificate.options.max_magic,
-    )
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetWriter
 
 
 def keep_proof(proof: Proof, written: ProofOptions, done: Result) -> None:
@@ -51,11 +35,52 @@ def keep_proof(proof: Proof, written: ProofOptions, done: Result) -> None:
     done.runs = [] if written.of_plan else [Ran(folder=str(run)) for run in written.of_run]
 
 
-def keep_export(made: Export, output: Path | None) -> None:
-    """Write an export, if there is a file for it. Raises UsageError, StorageFailed."""
-    if output is not None:
-        make_folder(output.parent, "the export")
-        write_text(output, made.text)
+def keep_views(views: Sequence[Viewed], folder: Path | None) -> dict[str, Any]:
+    """Do as `keep_segments`, with facts.SEGMENTS of groups that were looked at."""
+    seen: dict[str, Any] = {**sum_of_summaries([view.totals["seen"] for view in views])}
+    if folder is None:
+        return seen
+    write_segments(folder, tables_of(views, "segments"), seen)
+    return seen | {"report": str(folder)}
+
+
+class Read:
+    """The segments that a proof reads, kept in pieces of facts.SEGMENTS."""
+
+    def __init__(self, report: Path | None, writer: ParquetWriter | None) -> None:
+        self._report, self._writer, self._sums = report, writer, Summed()
+
+    def keep(self, segments: pa.Table) -> None:
+        """Keep a piece. Raises StorageFailed."""
+        self._sums.add(segments)
+        if self._writer is not None:
+            self._writer.write_table(segments)
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """The summary, and with a folder its path, as `keep_segments` returns them."""
+        report = {} if self._report is None else {"report": str(self._report)}
+        return {**self.seen, **report}
+
+    @property
+    def seen(self) -> Summary:
+        """The summary of the segments."""
+        return self._sums.summary
+
+
+@contextmanager
+def kept_in(folder: Path | None) -> Generator[Read]:
+    """Yield what keeps the segments that a proof reads in the folder of a report, if there is one.
+
+    Raises StorageFailed.
+    """
+    if folder is None:
+        yield Read(None, None)
+        return
+    make_folder(folder, "the report")
+    with table_writer(folder / "segments.parquet", SEGMENTS) as writer:
+        yield (read := Read(folder, writer))
+    write_json(folder / "report.json", read.seen)
 
 
 def keep_segments(segments: pa.Table, folder: Path | None) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,25 +20,20 @@ from kafkats.inspect.inventory import inventory_units
 from kafkats.inspect.known import known_rows, read_report
 from kafkats.inspect.tails import LOOKED, look_at_tails, look_whole
 from kafkats.inspect.verify import VerifyOptions, verify_unit
-from kafkats.lookup.partitions import LOOKUP, LookupOptions, lookup_unit
-from kafkats.migration.census import CENSUS, census_unit
-from kafkats.migration.certificate import Certificate, CertifyOptions
-from kafkats.migration.certify import SEEN, certify_unit, make_certificate
-from kafkats.migration.recheck import Recheck, certified_bytes, compare
 from kafkats.plans.depths import DEPTHS, Looked
-from kafkats.plans.dialects import units_in
+from kafkats.plans.dialects import no_topic, units_in
 from kafkats.plans.facts import SEGMENTS
-from kafkats.plans.rows import PartitionKey, SegmentKey, keys_of
-from kafkats.plans.units import Unit, list_units, segments_in
-from kafkats.search import PartitionUnit
-from kafkats.search import Target as Time
+from kafkats.plans.rows import PartitionKey, keys_of
+from kafkats.plans.units import Unit, list_partitions, list_units, segments_in
 
+Listing: TypeAlias = Callable[[Collection[PartitionKey]], Iterable[Unit]]
+"""Lists the units of directories, as far as a request names them."""
 ASKED: Final = "asked for"
 KNOWN: Final = "from the report"
 CHANGED: Final = "not in the report, or changed since"
-_AT_ONCE: Final = 100
-"""Segments that one call looks at, where only their ends are read: each takes a fraction of a
-millisecond.
+_AT_ONCE: Final = 500
+"""Segments that one call looks at, where only their ends are read: each takes a tenth of a
+millisecond, and a table of their rows some milliseconds.
 """
 _TAIL_BYTES: Final = 64 * 1024
 """Read of a segment's files then, about; for an inventory _END_BYTES."""
@@ -46,16 +41,31 @@ _END_BYTES: Final = 16 * 1024
 _READ_ALL: Final = VerifyOptions()
 
 
-def units_of(work: Work, *, policy: Policy | None = None, proves: bool = False) -> list[Unit]:
+def units_of(work: Work, *, policy: Policy | None = None) -> list[Unit]:
     """Return the units of the request's log directories, which the result then has. Raises as
     `units_in`.
     """
     request = work.request
     paths, topics = [str(one.path) for one in request.log_dirs], request.of(Topics).topics
     fine = request.no_topic_is_fine
-    units = units_in(paths, topics, policy=policy, proves=proves, none_is_fine=fine)
+    units = units_in(paths, topics, policy=policy, none_is_fine=fine)
     work.done.log_dirs = seen(sorted({unit.log_dir for unit in units}))
     return units
+
+
+def listing_of(work: Work) -> Listing:
+    """Return a function that lists units of directories, if they are among the request's; the
+    result then has its log directories.
+
+    Logs of a dialect are among them: their plan knows their format. Raises as `units_in`.
+    """
+    request = work.request
+    paths, topics = [str(one.path) for one in request.log_dirs], request.of(Topics).topics
+    found = {where.log_dir for where in list_partitions(paths, topics=topics)}
+    if not found and topics != "*" and not request.no_topic_is_fine:
+        raise no_topic(topics)
+    work.done.log_dirs = seen(sorted(found))
+    return lambda wanted: list_units(paths, topics=topics, only=wanted)
 
 
 @dataclass(frozen=True)
@@ -151,7 +161,7 @@ def read_whole(
         units,
         do,
         schema,
-        size=_bytes,
+        size=bytes_of,
         threads=not deep,
         least=lambda unit: segments_in((unit,)),
     )
@@ -167,7 +177,9 @@ def read_ends(
     each: int,
 ) -> pa.Table:
     """Return the rows of `do`, which reads the ends of many segments, about `each` bytes of one."""
-    chunks = [tuple(units[n : n + _AT_ONCE]) for n in range(0, len(units), _AT_ONCE)]
+    # of one log directory each: no host may see two of them
+    by_log_dir = (tuple(some) for _, some in groupby(units, lambda unit: unit.log_dir))
+    chunks = [one[n : n + _AT_ONCE] for one in by_log_dir for n in range(0, len(one), _AT_ONCE)]
     return executor.map(
         stage, chunks, do, schema, size=lambda chunk: len(chunk) * each, least=segments_in
     )
@@ -196,59 +208,6 @@ def _looked(table: pa.Table, reasons: Collection[str]) -> Looked:
     return Looked(table.select(SEGMENTS.names), depths.select(DEPTHS.names).cast(DEPTHS), read)
 
 
-def count_formats(executor: Executor, units: Sequence[Unit], *, deep: bool = False) -> pa.Table:
-    """Batches, records and bytes by format: census.CENSUS."""
-    do = partial(census_unit, deep=deep)
-    return executor.map("census", units, do, CENSUS, size=_bytes, threads=not deep)
-
-
-def certify(executor: Executor, units: Sequence[Unit], options: CertifyOptions) -> Certificate:
-    """The certificate, or why there is none."""
-    do = partial(certify_unit, deep=options.deep)
-    seen = executor.map("certify", units, do, SEEN, size=_bytes, threads=not options.deep)
-    return make_certificate(seen, options)
-
-
-def recheck(executor: Executor, certificate: Certificate) -> Recheck:
-    """Return whether a certificate is still true. Raises as `units.list_units`."""
-    options = certificate.options
-    known: dict[PartitionKey, dict[SegmentKey, int]] = {}
-    for key, size in certified_bytes(certificate).items():
-        known.setdefault(key.partition, {})[key] = size
-    units = list(list_units(options.log_dirs, topics=options.topics))
-    work = [(unit, known.get(unit.key.partition, {})) for unit in units]
-    do = partial(_certify_again, deep=options.deep)
-    return compare(
-        certificate, executor.map("certify", work, do, SEEN, size=lambda one: one[0].bytes)
-    )
-
-
-def _certify_again(work: tuple[Unit, Mapping[SegmentKey, int]], *, deep: bool) -> pa.RecordBatch:
-    return certify_unit(work[0], deep=deep, upto=work[1])
-
-
-def lookup(
-    executor: Executor,
-    units: Sequence[PartitionUnit],
-    times: Sequence[Time],
-    options: LookupOptions,
-) -> pa.Table:
-    """Look up the offset at each time: rows of LOOKUP, by partition, in the order of `times`."""
-    suffix = ".timeindex" if options.depth == "tail" else ".log"
-    do = partial(lookup_unit, targets=times, options=options)
-    return executor.map(
-        "lookup", units, do, LOOKUP, size=lambda unit: partition_bytes(unit, suffix)
-    )
-
-
-def partition_bytes(unit: PartitionUnit, suffix: str) -> int:
-    """Bytes of all files of a kind. A directory that cannot be read counts 0 here: the search
-    reports it.
-    """
-    with suppress(OSError):
-        return sum(path.stat().st_size for path in unit.path.glob(f"*{suffix}"))
-    return 0
-
-
-def _bytes(unit: Unit) -> int:
+def bytes_of(unit: Unit) -> int:
+    """Return the bytes of a segment's files."""
     return unit.bytes

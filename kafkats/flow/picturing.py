@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.execution.executor import Executor
-from kafkats.flow.looking import partition_bytes
+from kafkats.flow.searching import partition_bytes
 from kafkats.lookup.record_scatter import CLOUDS, MOST_BYTES, cloud_unit
 from kafkats.paths import parse_partition
 from kafkats.plans.facts import write_table

@@ -9,11 +9,11 @@ a `proof.json`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -21,21 +21,28 @@ from kafkats.config.policy import Policy
 from kafkats.config.settings import TopicSettings
 from kafkats.errors import CorruptPlan, KafkatsError
 from kafkats.execution.executor import Executor
-from kafkats.flow.applying import Directory, over_directories
-from kafkats.flow.ending import ENDED_AS, note_proved, phase_of
-from kafkats.flow.looking import LogStages
+from kafkats.flow.ending import ENDED_AS, Directory, note_proved, over_directories, phase_of
+from kafkats.flow.looking import Listing, LogStages
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.inspect.options import ProofOptions
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.logdir.workarea import ROOT
 from kafkats.operations import operation
+from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.files import read_json
 from kafkats.plans.operation import Proving
-from kafkats.plans.plan import Plan, read_plan
+from kafkats.plans.parts import open_plan
+from kafkats.plans.plan import AnyPlan, Plan
 from kafkats.plans.proof import Proof
-from kafkats.plans.rows import Item, SegmentKey, item_rows, keys_of
-from kafkats.plans.run import Run, journal_of, read_actions, read_run, run_of
+from kafkats.plans.rows import (
+    Item,
+    PartitionKey,
+    item_rows,
+    keys_of,
+    partitions_of,
+)
+from kafkats.plans.run import Run, journal_of, places_by_outcome, read_run, run_of
 from kafkats.plans.units import Unit, list_units
 from kafkats.plans.volumes import check_volumes
 
@@ -45,6 +52,8 @@ _WROTE: Final = {"done", "already", "nothing"}
 _Built = tuple[str, int, int]
 """The rule and the settings that an index was built with."""
 File = tuple[str, str, str]
+Keep: TypeAlias = Callable[[pa.Table], None]
+"""Gets what a proof has read, facts.SEGMENTS of some partitions at a time."""
 
 
 class Done(NamedTuple):
@@ -56,25 +65,36 @@ class Done(NamedTuple):
 
 
 def prove_written(
-    executor: Executor, written: ProofOptions, units: Sequence[Unit], options: VerifyOptions
+    executor: Executor,
+    written: ProofOptions,
+    listing: Listing,
+    options: VerifyOptions,
+    keep: Keep,
 ) -> Proof:
-    """Prove what a plan or runs wrote. Raises as `prove` and `prove_runs`."""
-    if written.of_plan is not None:
-        plan = read_plan(written.of_plan)
-        return prove(executor, plan, written.of_plan, units, options)
-    return prove_runs(executor, written.of_run, units, options)
+    """Prove what a plan or runs wrote. The proof has no segments: `keep` gets them. Raises as
+    `prove` and `prove_runs`.
+    """
+    if written.of_plan is None:
+        return prove_runs(executor, written.of_run, listing, options, keep)
+    proof = _NOTHING
+    for piece in open_plan(written.of_plan).pieces():
+        units = listing(partitions_of(piece.items))
+        one = prove(executor, piece, written.of_plan, units, options)
+        keep(one.segments.cast(SEGMENTS))
+        proof = _and(proof, one)
+    return proof
 
 
 def check_written(written: ProofOptions) -> None:
     """Raise Refused where a path is another volume than the one that was written."""
     if written.of_plan is not None:
-        check_volumes(written.of_plan, run_of(read_plan(written.of_plan)).directories)
+        check_volumes(written.of_plan, run_of(open_plan(written.of_plan)).directories)
     for folder in written.of_run:
         check_volumes(folder, read_run(folder).directories)
 
 
 def prove_apply(
-    executor: Executor, plan: Plan, plan_folder: Path, folder: Path, summary: Mapping[str, Any]
+    executor: Executor, plan: AnyPlan, plan_folder: Path, folder: Path, summary: Mapping[str, Any]
 ) -> Proof | None:
     """Prove what was just applied of a plan; `folder` is the run's, which gets a `proof.json`.
 
@@ -85,21 +105,27 @@ def prove_apply(
     fresh = "done" in summary["outcomes"] or not (folder / "proof.json").exists()
     if not summary["files"] or not fresh:
         return None
-    columns = (plan.items[name].to_pylist() for name in ("action", "log_dir", "partition_dir"))
-    written = {
-        Path(log_dir, partition_dir)
-        for action, log_dir, partition_dir in zip(*columns, strict=True)
-        if action != "blocked" and partition_dir != ROOT
-    }
     try:
-        units = list_units(sorted(written))
-        proof = prove(executor, plan, plan_folder, units, VerifyOptions())
+        proof = _NOTHING
+        for piece in plan.pieces():
+            units = list_units(_written(piece))
+            proof = _and(proof, prove(executor, piece, plan_folder, units, VerifyOptions()))
         if not proof.not_equal:
             note_proved(folder, files=proof.files, undone=0)
     except KafkatsError as e:
         reason = f"could not be proved: {e}"
         return Proof(SEGMENTS.empty_table(), int(summary["files"]), 0, [reason], [reason])
     return proof
+
+
+def _written(plan: Plan) -> list[Path]:
+    """Return the partition directories in which a plan writes, sorted."""
+    columns = (plan.items[name].to_pylist() for name in ("action", "log_dir", "partition_dir"))
+    return sorted({
+        Path(log_dir, partition_dir)
+        for action, log_dir, partition_dir in zip(*columns, strict=True)
+        if action != "blocked" and partition_dir != ROOT
+    })
 
 
 def prove(
@@ -133,6 +159,12 @@ def prove(
 _NOTHING: Final = Proof(SEGMENTS.empty_table(), 0, 0, [], [])
 
 
+def _and(one: Proof, other: Proof) -> Proof:
+    """Return two proofs in one, without segments: nobody has room for those of a large plan."""
+    none = _NOTHING.segments
+    return _together([part._replace(segments=none) for part in (one, other)])
+
+
 def _together(parts: Sequence[Proof]) -> Proof:
     return Proof(
         pa.concat_tables(part.segments.cast(SEGMENTS) for part in (_NOTHING, *parts)),
@@ -161,34 +193,90 @@ def _options(built: _Built, options: VerifyOptions) -> VerifyOptions:
 
 
 def prove_runs(
-    executor: Executor, folders: Sequence[Path], units: Sequence[Unit], options: VerifyOptions
+    executor: Executor,
+    folders: Sequence[Path],
+    listing: Listing,
+    options: VerifyOptions,
+    keep: Keep,
 ) -> Proof:
-    """Prove these runs. Raises CorruptPlan for a run without its plan beside it, and as `prove`."""
-    proofs: list[Proof] = []
-    files: set[File] = set()
-    places: set[Directory] = set()
+    """Prove these runs, the latest first; `keep` gets the last look at each segment. Raises
+    CorruptPlan for a run without its plan beside it, and as `prove`.
+    """
+    proof, later = _NOTHING, Later(set(), set(), {})
     for folder in reversed(folders):
-        run = read_run(folder)
-        plan_folder = plan_of(run, folder)
-        done = what_was_done(executor, run, folder)
-        plan = _part(read_plan(plan_folder), done.wrote, files, places)
-        proof = prove(executor, plan, plan_folder, units, options, later=places)
-        half = [
-            f"{Path(*where)}: {folder.name} was interrupted; apply it again, or undo it"
-            for where in done.interrupted
+        first = folder is folders[0]
+        more = _prove_run(executor, folder, listing, options, keep, later, first=first)
+        proof = _and(more, proof)
+    return proof
+
+
+class Later(NamedTuple):
+    """The files and directories that later runs wrote. `looked` has the base offsets of the
+    segments that their proofs read, by partition.
+    """
+
+    files: set[File]
+    places: set[Directory]
+    looked: dict[PartitionKey, set[int]]
+
+    def unseen(self, segments: pa.Table) -> pa.Table:
+        """Return the last row of each segment that was not read for a later run."""
+        last = {key: number for number, key in enumerate(keys_of(segments))}
+        rows = [
+            number
+            for key, number in last.items()
+            if key.base_offset not in self.looked.get(key.partition, ())
         ]
-        if not proof.not_equal and not half:
-            note_proved(folder, files=proof.files, undone=len(done.undone))
-        wrong, reasons = [*proof.not_equal, *half], [*proof.reasons, *half]
-        proofs.append(proof._replace(not_equal=wrong, reasons=reasons))
-        files |= {
-            (row["log_dir"], row["partition_dir"], row["file"]) for row in plan.items.to_pylist()
-        }
-        places |= done.wrote
-    segments = _together(proofs[::-1]).segments  # from the earliest: the last look counts
-    last: dict[SegmentKey, int] = {key: number for number, key in enumerate(keys_of(segments))}
-    each = segments.take(pa.array(sorted(last.values()), pa.int64()))
-    return _together(proofs)._replace(segments=each)
+        return segments.take(pa.array(sorted(rows), pa.int64())).cast(SEGMENTS)
+
+    def add(self, plan: Plan, wrote: set[Directory], segments: pa.Table) -> None:
+        """Add what a run wrote of a plan, and what was read for its proof."""
+        self.files.update(_files(plan.items, wrote))
+        for key in keys_of(segments):
+            self.looked.setdefault(key.partition, set()).add(key.base_offset)
+
+
+def _prove_run(
+    executor: Executor,
+    folder: Path,
+    listing: Listing,
+    options: VerifyOptions,
+    keep: Keep,
+    later: Later,
+    *,
+    first: bool,
+) -> Proof:
+    """Prove a run. It counts as a later one then, unless it is the `first` one."""
+    run = read_run(folder)
+    plan_folder = plan_of(run, folder)
+    done = what_was_done(executor, run, folder)
+    proof = _NOTHING
+    for piece in open_plan(plan_folder).pieces():
+        part = _part(piece, done.wrote, later.files, later.places)
+        units = listing(partitions_of(part.items))
+        one = prove(executor, part, plan_folder, units, options, later=later.places)
+        keep(later.unseen(one.segments))
+        proof = _and(proof, one)
+        if not first:
+            later.add(piece, done.wrote, one.segments)
+    half = [
+        f"{Path(*where)}: {folder.name} was interrupted; apply it again, or undo it"
+        for where in done.interrupted
+    ]
+    if not proof.not_equal and not half:
+        note_proved(folder, files=proof.files, undone=len(done.undone))
+    later.places.update(done.wrote)
+    wrong, reasons = [*proof.not_equal, *half], [*proof.reasons, *half]
+    return proof._replace(not_equal=wrong, reasons=reasons)
+
+
+def _files(rows: pa.Table, wrote: set[Directory]) -> set[File]:
+    """Return the files that a plan writes in these directories."""
+    return {
+        (row["log_dir"], row["partition_dir"], row["file"])
+        for row in item_rows(rows)
+        if row["action"] != "blocked" and journal_of(row) in wrote
+    }
 
 
 def plan_of(run: Run, folder: Path) -> Path:
@@ -222,17 +310,16 @@ def what_was_done(executor: Executor, run: Run, folder: Path) -> Done:
 
 def _ended_as(run: Run, where: Directory) -> pa.RecordBatch:
     row = dict(zip(ENDED_AS.names, (*where, phase_of(run, *where)), strict=True))
-    return pa.RecordBatch.from_pylist([row], schema=ENDED_AS)
+    return batch_of([row], ENDED_AS)
 
 
 def _reported(folder: Path) -> Set[Directory]:
     """Directories in which every file is as it was to be, by the report."""
     try:
-        rows = read_actions(folder).to_pylist()
+        left = places_by_outcome(folder, lambda outcome: outcome not in _WROTE)
+        return places_by_outcome(folder, lambda outcome: outcome in _WROTE) - left
     except KafkatsError:  # the apply was killed before it could write one
         return set()
-    left = {journal_of(row) for row in rows if row["outcome"] not in _WROTE}
-    return {*map(journal_of, rows)} - left
 
 
 def _part(plan: Plan, wrote: set[Directory], files: set[File], places: set[Directory]) -> Plan:

@@ -31,6 +31,7 @@ from kafkats.segment.walk import Walked, walk
 SMALL: Final = 64 * 1024
 """A log of at most so many bytes is read from its begin on where its indexes have no entries."""
 _NO_ENTRIES: Final = np.empty(0, offset_index.ENTRY)
+_NO_TIME_INDEX: Final = "the .timeindex is missing"
 
 
 class TailCheck(NamedTuple):
@@ -91,7 +92,7 @@ def check_tail(
     indexes = _examined(stem)
     with open_source(path) as source:
         start = indexes.start()
-        doubt = _structure_doubt(indexes, source.size, start, moving)
+        doubt = _structure_doubt(indexes, source.size, start, moving, time_index_expected)
         if doubt:
             return TailCheck(SegmentFacts(base_offset, "tail", source.size), (), doubt)
         walked = _walk(source, base_offset, indexes, start)
@@ -110,7 +111,7 @@ def check_tail(
     doubt = (
         _log_doubt(facts, findings)
         or _entries_doubt(indexes, walked, start, moving)
-        or _missing_doubt(indexes, facts, time_index_expected)
+        or _missing_doubt(indexes, facts)
     )
     return TailCheck(facts, findings, doubt)
 
@@ -135,8 +136,10 @@ def _interval_findings(
         yield other_interval(offsets.name, given, beside)
 
 
-def _structure_doubt(indexes: _Indexes, log_bytes: int, start: int, moving: bool) -> str:
-    """Return what the index files alone show, and a missing .index."""
+def _structure_doubt(
+    indexes: _Indexes, log_bytes: int, start: int, moving: bool, time_index_expected: bool
+) -> str:
+    """Return what the index files alone show, and which of them is missing."""
     for found in (indexes.offsets, indexes.times):
         if found is None:
             continue
@@ -154,6 +157,8 @@ def _structure_doubt(indexes: _Indexes, log_bytes: int, start: int, moving: bool
             if len(indexes.offset_entries)
             else "the .index has no entries"
         )
+    if time_index_expected and indexes.times is None and log_bytes:
+        return _NO_TIME_INDEX
     return ""
 
 
@@ -207,12 +212,11 @@ def _entries_doubt(indexes: _Indexes, walked: Walked, start: int, moving: bool) 
     return ""
 
 
-def _missing_doubt(indexes: _Indexes, facts: SegmentFacts, expected: bool) -> str:
-    """Return what a missing or empty time index lacks."""
+def _missing_doubt(indexes: _Indexes, facts: SegmentFacts) -> str:
+    """Return what an empty time index lacks, or one that nobody expected but the records do."""
     has_timestamps = max(facts.max_timestamp, facts.first_timestamp) > -1
     if indexes.times is None:
-        wanted = facts.log_bytes > 0 and (expected or has_timestamps)
-        return "the .timeindex is missing" if wanted else ""
+        return _NO_TIME_INDEX if has_timestamps else ""
     preallocated = bool(indexes.times.zeros)  # _structure_doubt refuses others
     if has_timestamps and indexes.last_time is None and not preallocated:
         return f"the {TIME_INDEX}: empty-index"

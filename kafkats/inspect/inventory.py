@@ -6,7 +6,8 @@ Contradictions at these ends are findings. The census tells the message formats.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,10 @@ from kafkats.evidence.judging import directory_evidence, segment_evidence, told_
 from kafkats.findings import SEVERITIES, Finding, failure
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.tail import read_tail
+from kafkats.inspect.sound import sound_inventory
 from kafkats.inspect.torn_tails import MARKED_CLEAN, is_marked_clean
 from kafkats.logdir.identity import FileRow
+from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import SEGMENTS, with_facts
 from kafkats.plans.rows import SegmentRow, grouped, segment_rows
 from kafkats.plans.settling import settled_row
@@ -35,9 +38,17 @@ def inventory_units(units: Iterable[Unit]) -> pa.RecordBatch:
 
     A directory has a row if it has findings.
     """
-    return pa.RecordBatch.from_pylist(
-        [row for unit in units for row in settled_row(unit, _seen, _of_directory)], schema=SEGMENTS
-    )
+    units = tuple(units)
+    sound = sound_inventory(units)
+    done = set(sound.numbers.tolist())
+    rows: list[SegmentRow] = []
+    numbers: list[int] = []
+    for number, unit in enumerate(units):
+        if number not in done:
+            found = settled_row(unit, _seen, _of_directory)
+            rows += found
+            numbers += [number] * len(found)
+    return sound.among(numbers, batch_of(rows, SEGMENTS), sound.rows)
 
 
 def _seen(unit: Unit) -> tuple[SegmentRow, Sequence[Finding]]:
@@ -80,6 +91,33 @@ def group(segments: pa.Table, by: str) -> list[Row]:
     if by == "segment":
         return [_segment(row) for row in segment_rows(real)]
     return _grouped(real, _KEYS[by])
+
+
+def sum_of_groups(groups: Iterable[Sequence[Row]]) -> list[Row]:
+    """Return the rows by topic of parts that have no partition in common, from theirs."""
+    found: dict[tuple[object, ...], Row] = {}
+    for row in chain.from_iterable(groups):
+        where = tuple(row[key] for key in _KEYS["topic"])
+        found[where] = _together(found[where], row) if where in found else row
+    return list(found.values())
+
+
+_JOINED: Final[Mapping[str, Callable[[list[int]], int]]] = {
+    "count": sum, "count_distinct": sum, "sum": sum, "min": min, "max": max
+}  # fmt: skip
+
+
+def _together(one: Row, other: Row) -> Row:
+    joined = dict(one)
+    for name, (_, how) in _TOTALS.items():
+        known = [value for row in (one, other) if isinstance(value := row[name], int)]
+        joined[name] = _JOINED[how](known) if known else None
+    joined["worst"] = max(
+        (str(row["worst"]) for row in (one, other) if row["worst"]),
+        key=SEVERITIES.index,
+        default="",
+    )
+    return joined
 
 
 def _segment(row: SegmentRow) -> Row:

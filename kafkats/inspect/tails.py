@@ -7,18 +7,22 @@ tells nothing else: `look_whole` reads that segment from its first byte to its l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Final
 
 import pyarrow as pa
 
-from kafkats import paths
-from kafkats.config.settings import TopicSettings
 from kafkats.errors import KafkatsError
 from kafkats.evidence.judging import told_at
 from kafkats.findings import Finding
 from kafkats.index.tail_check import check_tail
-from kafkats.inspect.verify import VerifyOptions, evidence_of, overlap_of, verify_unit
+from kafkats.inspect.sound import sound_segments
+from kafkats.inspect.verify import (
+    VerifyOptions,
+    evidence_of,
+    overlap_of,
+    verified_rows,
+)
+from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import SEGMENTS, with_facts, with_findings
 from kafkats.plans.rows import SegmentRow
 from kafkats.plans.units import Unit, unit_columns
@@ -39,39 +43,43 @@ class _LookedRow(SegmentRow):
 def look_at_tails(units: Sequence[Unit], options: VerifyOptions) -> pa.RecordBatch:
     """Look at the ends of segments. Return a row of LOOKED per segment and directory."""
 
-    settings = cache(options.policy.settings)
+    sound = sound_segments(units, options)
+    done = set(sound.numbers.tolist())
     rows: list[_LookedRow] = []
+    numbers: list[int] = []
     before = read_so_far()
-    for unit in units:
+    for number, unit in enumerate(units):
+        if number in done:
+            continue
         if unit.base_offset < 0:
-            whole: list[SegmentRow] = verify_unit(unit, options).to_pylist()
-            looked = [(row, "") for row in whole]
+            looked = [(row, "") for row in verified_rows(unit, options)]
         else:
-            topic = paths.partition_name(unit.partition_dir).topic
-            looked = [_segment(unit, options, settings(topic))]
+            looked = [_segment(unit, options)]
         if not looked:  # a directory without findings: its row would say nothing else
             continue
         now = read_so_far()
         read, before = now - before, now
         rows += [{**row, "doubt": doubt, "read_bytes": read} for row, doubt in looked]
-    return pa.RecordBatch.from_pylist(rows, schema=LOOKED)
+        numbers += [number] * len(looked)
+    others = batch_of(rows, LOOKED)
+    columns = [*sound.rows.columns, pa.array([""] * len(sound.read)), pa.array(sound.read)]
+    return sound.among(numbers, others, pa.RecordBatch.from_arrays(columns, schema=LOOKED))
 
 
 def look_whole(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
     """Look at one unit as `verify_unit` does. Return its row of LOOKED, without a doubt."""
     before = read_so_far()
-    batch = verify_unit(unit, options)
-    rows = batch.num_rows
-    doubts, read = [""] * rows, [read_so_far() - before] * rows
-    columns = [*batch.columns, pa.array(doubts, pa.string()), pa.array(read, pa.int64())]
-    return pa.RecordBatch.from_arrays(columns, schema=LOOKED)
+    rows = verified_rows(unit, options)
+    read = read_so_far() - before
+    return batch_of([{**row, "doubt": "", "read_bytes": read} for row in rows], LOOKED)
 
 
-def _segment(unit: Unit, options: VerifyOptions, settings: TopicSettings) -> tuple[SegmentRow, str]:
+def _segment(unit: Unit, options: VerifyOptions) -> tuple[SegmentRow, str]:
     """Return the row of facts.SEGMENTS, and the doubt."""
     row = unit_columns(unit, options.rule)
     if unit.recovery:
         return row, AFTER_UNCLEAN_STOP
+    settings = options.settings(unit.partition_dir)
     try:
         check = check_tail(
             unit.log,

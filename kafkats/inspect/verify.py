@@ -31,8 +31,9 @@ from kafkats.index.check import SegmentCheck, check_segment
 from kafkats.index.infer import DEFAULT, INFERRED, infer_interval
 from kafkats.index.structure import examine_offset_index
 from kafkats.inspect.torn_tails import MARKED_CLEAN, is_marked_clean
-from kafkats.logdir.partition import PartitionDir, scan_partition
-from kafkats.logdir.smallfiles import check_small_files
+from kafkats.logdir.partition import scan_partition
+from kafkats.logdir.smallfiles import SmallFiles, check_small_files, list_small_files
+from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import SEGMENTS, with_facts
 from kafkats.plans.rows import SegmentRow
 from kafkats.plans.settling import settled_row
@@ -51,6 +52,17 @@ class VerifyOptions:
     rule: str = "last-offset"
     deep: bool = False
     policy: Policy = field(default_factory=Policy.model_construct)
+    _of_topics: dict[str, TopicSettings] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def settings(self, partition_dir: str) -> TopicSettings:
+        """Return the settings of a partition's topic. They are found once, not for each segment."""
+        topic = paths.partition_name(partition_dir).topic
+        known = self._of_topics.get(topic)
+        if known is None:
+            known = self._of_topics[topic] = self.policy.settings(topic)
+        return known
 
 
 def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
@@ -58,12 +70,16 @@ def verify_unit(unit: Unit, options: VerifyOptions) -> pa.RecordBatch:
 
     An unreadable file becomes a finding, not an error.
     """
+    return batch_of(verified_rows(unit, options), SEGMENTS)
+
+
+def verified_rows(unit: Unit, options: VerifyOptions) -> list[SegmentRow]:
+    """Check one unit, as `verify_unit`. Return its row."""
     of_segment, of_directory = (
         partial(_segment, options=options),
         partial(_directory, options=options),
     )
-    rows = settled_row(unit, of_segment, of_directory)
-    return pa.RecordBatch.from_pylist(rows, schema=SEGMENTS)
+    return settled_row(unit, of_segment, of_directory)
 
 
 def _directory(unit: Unit, options: VerifyOptions) -> list[Finding]:
@@ -74,31 +90,30 @@ def _small_files(unit: Unit, *, deep: bool) -> tuple[Finding, ...]:
     """Return findings about epochs, metadata, snapshots and aborted transactions."""
     if not unit.partition_dir or any(f.kind in ("vanished", "unreadable") for f in unit.findings):
         return ()
+    directory = unit.directory
     try:
-        partition = scan_partition(unit.directory)
-        evidence = directory_evidence(unit.directory, unit.claims) if unit.claims else ()
+        listed = unit.claims.small_files if unit.claims else None
+        files = list_small_files(directory) if listed is None else listed
+        evidence = directory_evidence(directory, unit.claims) if unit.claims else ()
         replayed = (
-            replay_findings(partition, unit.claims, epochs_of(unit.directory))
+            replay_findings(scan_partition(directory), unit.claims, epochs_of(directory))
             if deep and unit.claims
             else ()
         )
-        return (*check_small_files(partition), *_transactions(partition), *evidence, *replayed)
+        found = (*check_small_files(directory, files), *_transactions(directory, files))
+        return (*found, *evidence, *replayed)
     except KafkatsError as e:
         return (failure(unit.partition_dir, e),)
 
 
-def _transactions(partition: PartitionDir) -> Iterator[Finding]:
-    for segment in partition.segments:
-        if paths.TXN_INDEX in segment.files:
-            yield from txn_index.check(
-                partition.path / segment.files[paths.TXN_INDEX].name, segment.base_offset
-            )
+def _transactions(directory: Path, files: SmallFiles) -> Iterator[Finding]:
+    for name in files.transactions:
+        yield from txn_index.check(directory / name, int(name[:20]))
 
 
 def _segment(unit: Unit, options: VerifyOptions) -> tuple[SegmentRow, list[Finding]]:
     """Return the row of facts.SEGMENTS without findings, and the findings."""
-    topic = paths.partition_name(unit.partition_dir).topic
-    settings = options.policy.settings(topic)
+    settings = options.settings(unit.partition_dir)
     log = unit.log.name
     row = unit_columns(unit, options.rule)
     try:

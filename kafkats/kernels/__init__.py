@@ -1,4 +1,4 @@
-"""Compiled loops (numba). This module imports nothing: importing numba takes 0.4 s.
+"""Compiled loops (numba). No module here imports numba before it compiles something.
 
 What kernels do:
 
@@ -22,7 +22,8 @@ snappy    snappy in the framing of snappy-java
 varints   decode and encode varints
 memory    load, store and copy by address; call C functions
 crc       addresses of checksum functions
-jit       compile and cache kernels
+jit       declare kernels, and compile them with numba
+machine   machine code of the kernels that Python calls; `emit` compiles, `digest` names it
 numbers   types of the arguments
 
 A kernel is one loop that keeps its state in registers. So kernels may have more lines than other

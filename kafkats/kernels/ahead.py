@@ -13,18 +13,18 @@ from typing import Final
 from kafkats.kernels import columns as k
 from kafkats.kernels import layout as f
 from kafkats.kernels.batch import WHOLE, codec_of, frame, wrapper_value
-from kafkats.kernels.jit import kernel
+from kafkats.kernels.jit import entry
 from kafkats.kernels.lz4 import decompress_lz4
 from kafkats.kernels.memory import i32, zstd_by
-from kafkats.kernels.numbers import Int64s, int64
+from kafkats.kernels.numbers import Int64Rows, Int64s, int64
 from kafkats.kernels.zstd import is_window_allowed
 
 _LZ4: Final = 3
 _ZSTD: Final = 4
 
 
-@kernel
-def ahead(state: Int64s, plain: Int64s) -> bool:
+@entry
+def ahead(state: Int64s, plain: Int64Rows) -> bool:
     """Decompress batches from AHEAD on into JOINED while they fit; add a row to `plain` for each.
 
     Returns True if the caller must decompress the bytes that PACKED describes. This function

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkats.kernels.jit import kernel
-from kafkats.kernels.numbers import Int8s, Int32s, Int64s
+from kafkats.kernels.jit import entry
+from kafkats.kernels.numbers import Int8s, Int32s, Int64Rows, Int64s
 
 OFFSET: Final = 0
 TIMESTAMP: Final = 1
@@ -27,13 +27,13 @@ COARSE: Final = 2
 ABSENT: Final = 3
 
 
-@kernel
+@entry
 def pick(
-    cells: Int64s,
+    cells: Int64Rows,
     rows: Int64s,
     times: Int64s,
     words: Int64s,
-    numbers: Int64s,
+    numbers: Int64Rows,
     epochs: Int32s,
     reasons: Int8s,
 ) -> None:

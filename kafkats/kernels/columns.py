@@ -37,7 +37,7 @@ from kafkats.kernels.batch import (
     sized,
     timestamp_of,
 )
-from kafkats.kernels.jit import kernel
+from kafkats.kernels.jit import entry, kernel
 from kafkats.kernels.memory import (
     i16,
     i32,
@@ -50,7 +50,7 @@ from kafkats.kernels.memory import (
     put_own64,
     u8,
 )
-from kafkats.kernels.numbers import Int64s, int64
+from kafkats.kernels.numbers import Int64Rows, Int64s, int64
 from kafkats.kernels.strings import append
 from kafkats.kernels.varints import varint
 
@@ -337,8 +337,8 @@ def _batch_fields(state: Int64s, at: int) -> None:
         state[_BATCH + 5] = i32(at + f.BASE_SEQUENCE_AT)
 
 
-@kernel
-def columns(state: Int64s, plain: Int64s) -> int:  # noqa: C901 - one loop, everything in registers
+@entry
+def columns(state: Int64s, plain: Int64Rows) -> int:  # noqa: C901 - one loop, everything in registers
     """Decode from POSITION on and return why it stopped; see the module. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]
     limit, file_end = state[LIMIT], state[FILE_END]

@@ -46,7 +46,7 @@ from kafkats.kernels.convert_bodies import (
     seal_batch,
     seal_message,
 )
-from kafkats.kernels.jit import kernel
+from kafkats.kernels.jit import entry, kernel
 from kafkats.kernels.lz4 import compress_lz4, decompress_lz4
 from kafkats.kernels.memory import copy, i16, i32, i64, put8, put32, u8
 from kafkats.kernels.numbers import Int64s, int64
@@ -343,7 +343,7 @@ def _seal_single(at: int, end: int, magic: int, crc32: int, crc32c: int) -> None
 
 
 # The loop over single messages keeps everything in registers.
-@kernel
+@entry
 def convert(s: Int64s) -> int:  # noqa: C901
     """Convert from s[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = s[k.ADDRESS], s[k.ORIGIN], s[k.LOADED]

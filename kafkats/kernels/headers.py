@@ -13,13 +13,13 @@ from __future__ import annotations
 from kafkats.kernels import headers_state as k
 from kafkats.kernels import layout as f
 from kafkats.kernels.batch import WHOLE, frame, impossible_offsets, timestamp_of
-from kafkats.kernels.jit import kernel
+from kafkats.kernels.jit import entry
 from kafkats.kernels.memory import i16, i32, i64, u8
-from kafkats.kernels.numbers import Int64s, int64
+from kafkats.kernels.numbers import Int64Rows, Int64s, int64
 
 
-@kernel
-def headers(state: Int64s, rows: Int64s) -> int:
+@entry
+def headers(state: Int64s, rows: Int64Rows) -> int:
     """Read headers from state[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = state[k.ADDRESS], state[k.ORIGIN], state[k.LOADED]
     limit, end = state[k.LIMIT], state[k.END]

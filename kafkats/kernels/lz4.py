@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkats.kernels.jit import kernel
+from kafkats.kernels.jit import entry, kernel
 from kafkats.kernels.memory import copy, i16, lz4_by, put8, put16, put32, put_own32, u8, u32
 from kafkats.kernels.numbers import int64
 
@@ -23,7 +23,7 @@ _BLOCK: Final = 64 * 1024
 _STORED: Final = 0x80000000  # the block is not compressed
 
 
-@kernel
+@entry
 def decompress_lz4(function: int, at: int, size: int, old: int, to: int, room: int) -> int:
     """Decompress the frame of `size` bytes at address `at` to `room` bytes at address `to`.
 

@@ -7,12 +7,16 @@ need not be aligned.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from llvmlite import ir
-from numba.core import cgutils
-from numba.core.typing import Context
+from kafkats.kernels.jit import Emit, Later, intrinsic, procedure
 
-from kafkats.kernels.jit import Emit, intrinsic, procedure
+if TYPE_CHECKING:
+    from llvmlite import ir
+    from numba.core import cgutils
+    from numba.core.typing import Context
+else:
+    ir, cgutils = Later("llvmlite.ir"), Later("numba.core.cgutils")
 
 
 def _load(bits: int, *, signed: bool = True, swap: bool = True) -> Callable[[int], int]:
@@ -46,11 +50,11 @@ def _store(bits: int, *, swap: bool = True) -> Callable[[int, int], None]:
     return store
 
 
-def _move(kind: ir.Type) -> Callable[[int, int], None]:
+def _move(kind: Callable[[], ir.Type]) -> Callable[[int, int], None]:
     @procedure
     def move(typingctx: Context, to: int, start: int) -> Emit:
         def emit(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
-            pointer = kind.as_pointer()
+            pointer = kind().as_pointer()
             value = builder.load(builder.inttoptr(args[1], pointer), align=1)
             builder.store(value, builder.inttoptr(args[0], pointer), align=1)
 
@@ -89,9 +93,9 @@ put_own64 = _store(64, swap=False)
 put_own32 = _store(32, swap=False)
 put_own16 = _store(16, swap=False)
 
-move8 = _move(ir.IntType(64))
-move4 = _move(ir.IntType(32))
-move16 = _move(ir.VectorType(ir.IntType(8), 16))
+move8 = _move(lambda: ir.IntType(64))
+move4 = _move(lambda: ir.IntType(32))
+move16 = _move(lambda: ir.VectorType(ir.IntType(8), 16))
 
 
 @procedure

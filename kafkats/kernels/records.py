@@ -31,7 +31,7 @@ from kafkats.kernels.batch import (
     skip_sized,
     timestamp_of,
 )
-from kafkats.kernels.jit import kernel
+from kafkats.kernels.jit import entry, kernel
 from kafkats.kernels.memory import i32, i64, plus
 from kafkats.kernels.numbers import Int64s, int64
 
@@ -99,7 +99,7 @@ def _area(state: Int64s, at: int, end: int) -> bool:
     return bool(at == end)
 
 
-@kernel
+@entry
 def area(state: Int64s) -> bool:
     """Return whether the SIZE bytes of records at ADDRESS decode.
 
@@ -108,7 +108,7 @@ def area(state: Int64s) -> bool:
     return _area(state, state[ADDRESS], state[ADDRESS] + state[SIZE])
 
 
-@kernel
+@entry
 def message_set(state: Int64s) -> bool:
     """Return whether the SIZE bytes of messages at ADDRESS, from a wrapper, decode.
 
@@ -133,7 +133,7 @@ def message_set(state: Int64s) -> bool:
     return bool(count > 0 and sound)
 
 
-@kernel
+@entry
 def judge(state: Int64s, position: int, decodes: bool) -> None:
     """Count the result for the batch at `position`."""
     if not decodes:
@@ -152,7 +152,7 @@ def judge(state: Int64s, position: int, decodes: bool) -> None:
         state[WRONG_MAXIMUM] += 1
 
 
-@kernel
+@entry
 def deep(state: Int64s) -> int:
     """Check batches from POSITION to END, which the walk found whole. Runs without the GIL."""
     address, origin, loaded = state[ADDRESS], state[ORIGIN], state[LOADED]

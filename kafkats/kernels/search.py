@@ -36,9 +36,9 @@ from kafkats.kernels.batch import (
     timestamp_of,
     wrapper_value,
 )
-from kafkats.kernels.jit import kernel
+from kafkats.kernels.jit import entry, kernel
 from kafkats.kernels.memory import i32, i64, plus, u8
-from kafkats.kernels.numbers import Int64s, int64
+from kafkats.kernels.numbers import Int64Rows, Int64s, int64
 
 # The window: file positions ORIGIN to LOADED lie at ADDRESS. Batches that begin at LIMIT or later
 # belong to the next window.
@@ -141,7 +141,7 @@ def _message_set(state: Int64s, wrapper: int, start: int, end: int) -> int:
     return DONE
 
 
-@kernel
+@entry
 def inside(state: Int64s, start: int, size: int) -> int:
     """Search the batch at POSITION; its `size` plain bytes lie at address `start`.
 
@@ -159,7 +159,7 @@ def inside(state: Int64s, start: int, size: int) -> int:
     return why
 
 
-@kernel
+@entry
 def search(state: Int64s) -> int:  # noqa: C901 - one loop
     """Search from POSITION on, which lies in the window or after it; see the module.
 
@@ -222,8 +222,8 @@ def search(state: Int64s) -> int:  # noqa: C901 - one loop
     return why
 
 
-@kernel
-def sweep(state: Int64s, targets: Int64s, starts: Int64s, found: Int64s) -> int:
+@entry
+def sweep(state: Int64s, targets: Int64s, starts: Int64s, found: Int64Rows) -> int:
     """Find the first record for each of `targets` (int64 timestamps, ascending).
 
     `starts` holds the position to search from for each target, ascending. Writes offset, timestamp

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkats.kernels.jit import inlined, kernel
+from kafkats.kernels.jit import entry, inlined, kernel
 from kafkats.kernels.memory import copy, i32, i64, move8, move16, put8, u8
 from kafkats.kernels.numbers import int64
 
@@ -24,7 +24,7 @@ _WIDE: Final = 72
 """Bytes of the room that an element may overwrite from its beginning on, where they exist."""
 
 
-@kernel
+@entry
 def decompress_snappy(at: int, size: int, to: int, room: int) -> int:
     """Decompress the `size` bytes at address `at` to `room` bytes at address `to`.
 

@@ -41,9 +41,9 @@ from kafkats.kernels.batch import (
     next_frame,
     timestamp_of,
 )
-from kafkats.kernels.jit import kernel
+from kafkats.kernels.jit import entry, kernel
 from kafkats.kernels.memory import i32, i64, minus, u32
-from kafkats.kernels.numbers import Int64s, int64
+from kafkats.kernels.numbers import Int64Rows, Int64s, int64
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
@@ -82,8 +82,8 @@ def _offset_of(entries: int, number: int, count: int, base_offset: int) -> int:
     )
 
 
-@kernel
-def walk(state: Int64s, table: Int64s, points: Int64s) -> int:  # noqa: C901 - registers
+@entry
+def walk(state: Int64s, table: Int64Rows, points: Int64Rows) -> int:  # noqa: C901 - registers
     """Walk from state[POSITION] on; see the module. Runs without the GIL."""
     address, origin, loaded = state[k.ADDRESS], state[k.ORIGIN], state[k.LOADED]
     limit, file_end = state[k.LIMIT], state[k.FILE_END]

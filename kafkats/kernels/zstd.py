@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkats.kernels.jit import kernel
+from kafkats.kernels.jit import entry
 from kafkats.kernels.memory import u8, u32
 
 _MAGIC: Final = 0x28B52FFD
@@ -18,7 +18,7 @@ _LARGEST_WINDOW: Final = 17 << 3
 """The window descriptor of 128 MiB: 17 is log2 of that size in KiB."""
 
 
-@kernel
+@entry
 def is_window_allowed(at: int, size: int) -> bool:
     """Return whether a frame begins at address `at` whose window streaming readers accept.
 

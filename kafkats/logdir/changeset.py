@@ -73,12 +73,12 @@ def commit(
     owner_stopped: bool = False,
     disk: Disk = DISK,
 ) -> Outcome:
-    """Change files of one partition directory: all of them; after a crash resume() does the rest.
+    """Change all given files of one partition directory. After a crash, resume() does the rest.
 
     `unchanged` names the files from which the new ones were made, and any index beside a changed
     .log that remains valid. `notes`, by file name, are kept in the journal. Raises Fenced,
     Locked, Changed, NotPermitted or UsageError with nothing changed. Raises StorageFailed at any
-    point, after which resume() goes on and undo() reverts.
+    point, after which resume() continues and undo() reverts.
     """
     place = lease.site
     with storage(directory, "change the partition"), _changing(place, owner_stopped, disk):
@@ -186,7 +186,7 @@ def _changing(place: Site, owner_stopped: bool, disk: Disk) -> Generator[None]:
 
 def _again(place: Site, journal: Journal, changes: Sequence[Change], disk: Disk) -> Outcome:
     if journal.phase in {"undo", "undone"}:
-        raise Refused("this run was undone; make a new plan", path=place.directory)
+        raise Changed("this run was undone; make a new plan", path=place.directory)
     wanted = {change.name: _content(change) for change in changes}
     if wanted != {step.name: _content_of(step) for step in journal.steps}:
         raise Changed(

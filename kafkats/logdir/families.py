@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kafkats import paths
-from kafkats.errors import Changed, CorruptFile, NotEqual, Refused, exists, storage
+from kafkats.errors import Changed, CorruptFile, NotEqual, exists, storage
 from kafkats.generations import MAX_RELATIVE_OFFSET, Rule
 from kafkats.hashes import SHA256, hash_bytes
 from kafkats.index import txn_index
@@ -190,9 +190,9 @@ def good_snapshot_stays(
 
 
 def refuse_unclean(log_dir: str | os.PathLike[str]) -> None:
-    """Raise Refused without a clean-shutdown marker: recovery may still move the log end."""
+    """Raise Changed without a clean-shutdown marker: recovery may still move the log end."""
     if not exists(Path(log_dir, paths.CLEAN_SHUTDOWN), "looking for the clean-shutdown marker"):
-        raise Refused(
+        raise Changed(
             f"{paths.CLEAN_SHUTDOWN} is gone: make a new plan after a clean stop", path=log_dir
         )
 

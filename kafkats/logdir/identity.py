@@ -118,13 +118,12 @@ def model_of(directory: Path, name: str, existing: set[str]) -> str:
     them exists.
     """
     segment = paths.parse_segment_file(name)
-    log = paths.segment_file(segment.base_offset) if segment else ""
-    last = max((other for other in existing if other.endswith(paths.LOG)), default="")
-    checkpoint = max((other for other in existing if other.endswith("-checkpoint")), default="")
-    swap = max((other for other in existing if other.endswith(f"{paths.LOG}.swap")), default="")
-    for candidate in (name, log, last, swap, paths.META_PROPERTIES, checkpoint):
-        if candidate and candidate in existing:
-            return candidate
+    for own in (name, paths.segment_file(segment.base_offset) if segment else ""):
+        if own in existing:
+            return own
+    for ending in (paths.LOG, f"{paths.LOG}.swap", paths.META_PROPERTIES, "-checkpoint"):
+        if last := max((other for other in existing if other.endswith(ending)), default=""):
+            return last
     raise UsageError(
         "cannot add this file: its directory holds no file whose mode, owner and group it could"
         " take",

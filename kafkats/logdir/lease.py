@@ -95,6 +95,12 @@ def check_lease(lease: Lease, disk: Disk) -> None:
         )
 
 
+def is_fenced(lease: Lease, disk: Disk = DISK) -> bool:
+    """Return whether there is a newer claim. Raises CorruptFile, StorageFailed."""
+    with storage(lease.site.folder, "looking for a newer claim"):
+        return _read(lease.site, disk) != (lease.epoch, lease.token)
+
+
 def _read(place: Site, disk: Disk) -> tuple[int, str]:
     path = place.folder / "lease"
     if disk.identify(path) is None:

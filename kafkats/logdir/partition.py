@@ -17,7 +17,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,6 +31,8 @@ PARTITION_FILES: Final = (paths.LEADER_EPOCH, paths.PARTITION_METADATA)
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _PARSED_BY_KAFKA: Final = (*paths.SEGMENT_KINDS, ".cleaned", ".swap")
+_KINDS: Final = frozenset(paths.SEGMENT_KINDS)
+_LAST_BASE: Final = f"{2**63 - 1:020d}"
 _OTHERS: Final = frozenset(name + end for name in PARTITION_FILES for end in ("", ".tmp"))
 
 
@@ -92,27 +95,32 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
     A file that cannot be examined is a finding. Raises Vanished, or another StorageFailed, when the
     directory itself cannot be listed.
     """
-    folder = Path(path)
+    folder = path if isinstance(path, Path) else Path(path)
     families: dict[int, dict[str, FileFacts]] = {}
     others: list[FileFacts] = []
     findings: list[Finding] = []
     links: set[str] = set()
     with errors.storage(folder, "listing the partition directory"):
         ctime_ns = folder.stat().st_ctime_ns
-    with errors.storage(folder, "listing the partition directory"), os.scandir(folder) as entries:
+    with entries_of(folder) as entries:
         for entry in entries:
-            name = entry.name
-            facts = _look(entry, findings, links)
+            facts = _regular(entry) or _look(entry, findings, links)
             if facts is None:
+                continue
+            name = facts.name
+            base, kind = name[:20], name[20:]
+            if kind in _KINDS and is_base(base):
+                number = int(base)
+                if number not in families:
+                    families[number] = {}
+                families[number][kind] = facts
                 continue
             parsed = paths.parse_segment_file(name)
             if parsed is None or name[20:21] != ".":
                 _judge_name(name, facts, others, findings)
-            elif parsed.suffix:
+            else:
                 others.append(facts)
                 findings.append(Finding("transient", name, _TRANSIENT[parsed.suffix]))
-            else:
-                families.setdefault(parsed.base_offset, {})[parsed.kind] = facts
     segments = _segments(folder, families, links, others, findings)
     return PartitionDir(
         folder,
@@ -122,6 +130,35 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
         tuple(sorted(findings)),
         ctime_ns,
     )
+
+
+@contextmanager
+def entries_of(folder: Path) -> Generator[Iterator[os.DirEntry[str]]]:
+    """Yield the entries of a partition directory, which are looked up in it and not by their paths.
+
+    Raises Vanished, or another StorageFailed, for any error of the system inside the `with`, too.
+    """
+    with errors.storage(folder, "listing the partition directory"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with os.scandir(handle) as entries:
+                yield entries
+        finally:
+            os.close(handle)
+
+
+def is_base(digits: str) -> bool:
+    """Return whether these are the digits of a segment's base offset, of 20 characters."""
+    return digits.isdecimal() and digits.isascii() and digits <= _LAST_BASE
+
+
+def _regular(entry: os.DirEntry[str]) -> FileFacts | None:
+    """Return the facts of a regular file, None for anything else."""
+    try:
+        st = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return file_facts(entry.name, st) if stat.S_ISREG(st.st_mode) else None
 
 
 PAUSES: Final = (0.01, 0.03, 0.1, 0.3, 0.6, 1.0)
@@ -180,17 +217,9 @@ def refuse_unfinished_swaps(partition: PartitionDir) -> None:
 
 def file_facts(name: str, st: os.stat_result) -> FileFacts:
     """Return `st` as FileFacts."""
-    return FileFacts(
-        name,
-        st.st_size,
-        st.st_mtime_ns,
-        st.st_ctime_ns,
-        st.st_ino,
-        st.st_mode,
-        st.st_uid,
-        st.st_gid,
-        max(st.st_size - 512 * st.st_blocks, 0),
-    )
+    mode, inode, _, _, uid, gid, size, *_ = st
+    hole = max(size - 512 * st.st_blocks, 0)
+    return FileFacts(name, size, st.st_mtime_ns, st.st_ctime_ns, inode, mode, uid, gid, hole)
 
 
 def printable(name: str) -> str:

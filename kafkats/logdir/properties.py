@@ -22,8 +22,15 @@ from kafkats.errors import CorruptFile
 from kafkats.logdir import strict_json
 from kafkats.logdir.text import Line, read_lines, read_small
 
+_CONTINUED: Final = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
+"""The end of a line that continues in the next one: an odd number of backslashes."""
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
-_PROPERTY: Final = re.compile(r"(?P<key>(?:[^\s\\=:]|\\.)*)\s*[=:\s]\s*(?P<value>.*)")
+_PROPERTY: Final = re.compile(r"(?P<key>(?:[^\s\\=:]|\\.)*)\s*[=:\s]\s*(?P<value>.*)", re.ASCII)
+_LOADED: Final = re.compile(r"(?P<key>(?:[^\\=: \t\f]|\\.)*)[ \t\f]*(?:[=:][ \t\f]*)?(?P<value>.*)")
+"""A line as java.util.Properties.load divides it."""
+_LINE_END: Final = re.compile(r"\r\n|[\r\n]")
+TRIMMED: Final = "".join(map(chr, range(33)))
+"""What Java's trim() removes at both ends. Kafka trims each value, and each entry of a list."""
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -79,6 +86,28 @@ def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
     Raises CorruptFile with the line, Vanished when there is no such file.
     """
     return {key: value for _, key, value in _properties(path)}
+
+
+def parse_properties(data: bytes) -> dict[str, str]:
+    """Return the keys and values of a Java properties file that a person wrote.
+
+    Its bytes are ISO 8859-1, so a name in UTF-8 is what Java makes of it. Lines may continue behind
+    a backslash, and a key may have no value. The last of equal keys counts.
+    Source: java.util.Properties.load.
+    """
+    values: dict[str, str] = {}
+    begun = ""
+    for one in [*_LINE_END.split(data.decode("latin-1")), ""]:
+        line = begun + one.lstrip(" \t\f")
+        begun = ""
+        if not line or (line[0] in "#!"):
+            continue
+        if _CONTINUED.search(line):
+            begun = line[:-1]
+            continue
+        if m := _LOADED.fullmatch(line):
+            values[_unescaped(m["key"])] = _unescaped(m["value"]).strip(TRIMMED)
+    return values
 
 
 def read_partition_metadata(path: str | os.PathLike[str]) -> PartitionMetadata:

@@ -39,6 +39,7 @@ from kafkats.errors import (
 )
 from kafkats.logdir import strict_json
 from kafkats.logdir.disk import DISK, Disk
+from kafkats.logdir.flocks import is_flocked
 from kafkats.logdir.workarea import WorkArea, make_area, work_area, write_durably
 from kafkats.text import Command
 
@@ -165,17 +166,7 @@ def writing(area: WorkArea) -> Generator[None]:
 
 def _is_written(area: WorkArea) -> bool:
     """Return whether a process is in the body of `writing`."""
-    try:
-        fd = os.open(_writing(area), os.O_RDWR | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
+    return is_flocked(_writing(area), fcntl.LOCK_EX)
 
 
 def extend(area: WorkArea, token: str, until_ms: int, *, disk: Disk = DISK) -> bool:

@@ -116,6 +116,12 @@ def read_root(path: str | os.PathLike[str], names: RootNames | None = None) -> L
     )
 
 
+def present_in(roots: Iterable[RootNames]) -> set[PartitionName]:
+    """Return the partitions that have a directory in one of these roots, without its state."""
+    directories = [paths.parse_partition(name) for names in roots for name in names.loaded]
+    return {name._replace(state="") for name in directories if name}
+
+
 def list_root(path: str | os.PathLike[str]) -> RootNames:
     """List names only.
 

@@ -97,18 +97,32 @@ def prepare(
     check_identities(lease.site, live, disk)
     home = home_of(lease.site, disk)
     existing = set(disk.names(lease.site.directory))
-    steps = tuple(_prepare_one(lease, change, existing, disk) for change in changes)
+    new = [change for change in changes if isinstance(change, Replace)]
+    for change in new:
+        _give_attributes(lease.site, change, existing, disk)
+    disk.sync_files([change.staged for change in new])
+    steps = tuple(_step(lease, change, disk) for change in changes)
     disk.sync_dir(lease.site.staging(lease.epoch))
     check_identities(lease.site, live, disk)
     joins = logs_behind(lease.site, steps, disk)
     return Journal("intent", lease.epoch, steps, dict(unchanged), joins=joins, home=home)
 
 
-def _prepare_one(lease: Lease, change: Change, existing: set[str], disk: Disk) -> Step:
-    """Give the new file its attributes, sync it and read it back.
+def _give_attributes(place: Site, change: Replace, existing: set[str], disk: Disk) -> None:
+    """Give the new file its mode, owner, group, attributes and mtime.
 
     `existing` are the names in the live directory.
     """
+    model = model_of(place.directory, change.name, existing)
+    attributes = disk.attributes(place.directory / model)
+    disk.own(change.staged, attributes.mode, attributes.uid, attributes.gid)
+    disk.set_xattrs(change.staged, attributes.xattrs)
+    if change.mtime_ns is not None:
+        disk.set_mtime(change.staged, change.mtime_ns)
+
+
+def _step(lease: Lease, change: Change, disk: Disk) -> Step:
+    """Return the step of a change. The synced new file is read back; a tail is saved."""
     if isinstance(change, Remove):
         return Step(change.name, change.before, None, None, None)
     place = lease.site
@@ -118,13 +132,6 @@ def _prepare_one(lease: Lease, change: Change, existing: set[str], disk: Disk) -
         after = change.before._replace(size=change.size)
         return Step(change.name, change.before, after, attributes, sha256)
     staged = change.staged
-    model = model_of(place.directory, change.name, existing)
-    attributes = disk.attributes(place.directory / model)
-    disk.own(staged, attributes.mode, attributes.uid, attributes.gid)
-    disk.set_xattrs(staged, attributes.xattrs)
-    if change.mtime_ns is not None:
-        disk.set_mtime(staged, change.mtime_ns)
-    disk.sync_file(staged)
     if (
         not change.read_back
         and disk.hash(staged, algorithm_of(change.sha256, staged)) != change.sha256

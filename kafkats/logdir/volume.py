@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
-from kafkats.errors import BadInput, Refused, StorageFailed
+from kafkats.errors import BadInput, OtherVolume, Refused, StorageFailed
 from kafkats.logdir.location import is_empty_root
 from kafkats.logdir.properties import read_meta_properties
 
@@ -93,7 +93,7 @@ def check_mounted(log_dir: str) -> None:
 
 
 def check_volume(log_dir: str, listed: Mapping[str, Volume]) -> None:
-    """Raise Refused unless the log directory is the one that was `listed` at this path.
+    """Raise OtherVolume unless the log directory is the one that was `listed` at this path.
 
     Nothing is written. A path without meta.properties where there was one is a missing mount.
     """
@@ -105,13 +105,12 @@ def check_volume(log_dir: str, listed: Mapping[str, Volume]) -> None:
         return
     here = f"on host {socket.gethostname()}"
     if found is None:
-        raise Refused(
+        raise OtherVolume(
             f"is not mounted {here}, or has no readable {paths.META_PROPERTIES} there; listed was"
             f" {known}",
             path=log_dir,
         )
-    raise Refused(
-        f"is another volume {here}: {found}; listed was {known}: the workers of this connection do"
-        " not all see the same disk",
+    raise OtherVolume(
+        f"is another volume {here}: {found}; listed was {known}",
         path=log_dir,
     )

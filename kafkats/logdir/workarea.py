@@ -163,6 +163,20 @@ def work_area(
     return WorkArea(home, path, linked, stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid)
 
 
+def area_path(root: str | os.PathLike[str], place: str | os.PathLike[str] | None = None) -> Path:
+    """Return where the work area of a log dir is, or would be: nothing is looked at."""
+    home = Path(os.path.realpath(root))
+    return _beside(home) if place is None else _below(Path(os.path.realpath(place)), home)
+
+
+def _beside(home: Path) -> Path:
+    return home.parent / _FOLDER / home.name
+
+
+def _below(place: Path, home: Path) -> Path:
+    return place / f"{home.name}-{hashlib.sha256(os.fsencode(home)).hexdigest()[:12]}"
+
+
 def site(area: WorkArea, partition: str, run_id: str) -> Site:
     """Return the paths of run `run_id` in `partition` (a directory's name, ROOT or ROOT_FIRST).
 
@@ -245,7 +259,7 @@ def _default(home: Path) -> Path:
             + way_out,
             path=home,
         )
-    path = parent / _FOLDER / home.name
+    path = _beside(home)
     if not os.access(existing(path), os.W_OK | os.X_OK):
         raise NotPermitted("may not write there: " + way_out, path=existing(path))
     return path
@@ -262,7 +276,7 @@ def _placed(home: Path, place: Path) -> Path:
         )
     if not os.access(place, os.W_OK | os.X_OK):
         raise NotPermitted("may not write to the place for the work area", path=place)
-    return place / f"{home.name}-{hashlib.sha256(os.fsencode(home)).hexdigest()[:12]}"
+    return _below(place, home)
 
 
 def existing(path: Path) -> Path:

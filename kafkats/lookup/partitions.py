@@ -28,6 +28,7 @@ from kafkats.logdir.location import locate
 from kafkats.logdir.steady import steady
 from kafkats.logdir.volume import refuse_copies
 from kafkats.lookup.options import HIGH_WATERMARKS, HOW
+from kafkats.plans.columns import batch_of
 from kafkats.plans.dialect_hook import dialect as dialect_of
 from kafkats.plans.dialects import read_as
 from kafkats.plans.facts import DIRECTORY
@@ -217,7 +218,7 @@ def lookup_unit(
         any_change=True,
     )
     rows = [_row(unit, answer, options) for answer in answers or []]
-    return pa.RecordBatch.from_pylist(rows, schema=LOOKUP)
+    return batch_of(rows, LOOKUP)
 
 
 def above_high_watermark(rows: pa.Table) -> dict[str, int]:

@@ -8,9 +8,10 @@ stored batches (KIP-724).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,7 @@ from kafkats.compression import Codec
 from kafkats.errors import KafkatsError
 from kafkats.findings import KINDS, Finding, failure
 from kafkats.formats.model import TimestampType
+from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.rows import grouped
 from kafkats.plans.settling import settled
@@ -62,12 +64,14 @@ GROUPS: Final = {
     "format": (),
 }
 Row = dict[str, str | int]
+GroupRow = dict[str, Any]
 _FLAGS: Final = (
     "control_batches",
     "transactional_batches",
     "producer_batches",
     "delete_horizon_batches",
 )
+_SUMMED: Final = ("segments", "bytes", "batches", "records", *_FLAGS)
 CONVERTED: Final = (
     "bytes",
     "fetch_0_1_converted",
@@ -91,7 +95,7 @@ def census_unit(unit: Unit, *, deep: bool = False) -> pa.RecordBatch:
     An unreadable file becomes a row of magic -1, not an error. Any process that sees the files may
     call this.
     """
-    return pa.RecordBatch.from_pylist(list(_rows(unit, deep)), schema=CENSUS)
+    return batch_of(list(_rows(unit, deep)), CENSUS)
 
 
 def _rows(unit: Unit, deep: bool) -> Iterator[Row]:
@@ -160,7 +164,7 @@ def _problem(kind: str, reason: str, size: int = 0) -> Row:
     }
 
 
-def group_census(census: pa.Table, by: str) -> list[dict[str, str | int | float]]:
+def group_census(census: pa.Table, by: str) -> list[GroupRow]:
     """Sum up by segment, partition, topic or volume; `format` sums up all.
 
     `share` is the share of the bytes of that segment, partition, topic or volume. `segments` counts
@@ -238,6 +242,66 @@ def problems(census: pa.Table) -> list[Row]:
     whole = census.select(names).combine_chunks()
     rows = whole.filter(pc.not_equal(whole["problem"], "")).to_pylist()
     return [row | {"severity": KINDS[row["problem"]][0]} for row in rows]
+
+
+class Counts(NamedTuple):
+    """The totals of a census: `summarize`, `zero_copy` and `problems`."""
+
+    summary: Summary
+    zero_copy: Sequence[Row]
+    problems: Sequence[Row]
+
+
+def counts_of(census: pa.Table) -> Counts:
+    """Return the counts of CENSUS."""
+    return Counts(summarize(census), zero_copy(census), problems(census))
+
+
+def sum_of_counts(counts: Sequence[Counts]) -> Counts:
+    """Return the counts of parts that have no partition in common, from theirs, in their order."""
+    found: Summary = {
+        "segments": sum(one.summary["segments"] for one in counts),
+        "partitions": sum(one.summary["partitions"] for one in counts),
+        "log_bytes": sum(one.summary["log_bytes"] for one in counts),
+        "magic_bytes": _by_magic(one.summary["magic_bytes"] for one in counts),
+        "magic_batches": _by_magic(one.summary["magic_batches"] for one in counts),
+        "problems": {},
+    }
+    kinds = Counter[str]()
+    topics: dict[tuple[str | int, ...], Row] = {}
+    for one in counts:
+        kinds.update(one.summary["problems"])
+        for row in one.zero_copy:
+            before = topics.setdefault((row["log_dir"], row["topic"]), row)
+            if before is not row:
+                sums: Row = {name: int(before[name]) + int(row[name]) for name in CONVERTED}
+                topics[row["log_dir"], row["topic"]] = before | sums
+    found["problems"] = dict(sorted(kinds.items()))
+    losing = [row for _, row in sorted(topics.items(), key=lambda one: one[0])]
+    return Counts(found, losing, [row for one in counts for row in one.problems])
+
+
+def _by_magic(sums: Iterable[Sequence[int]]) -> list[int]:
+    return [sum(of_magic) for of_magic in zip(*sums, strict=True)]
+
+
+def sum_of_groups(groups: Iterable[Sequence[GroupRow]], by: str) -> list[GroupRow]:
+    """Return the rows of `group_census` of parts that have no partition in common, from theirs."""
+    keys = [*GROUPS[by], *CELL]
+    summed: dict[tuple[Any, ...], GroupRow] = {}
+    totals: Counter[tuple[Any, ...]] = Counter()
+    for row in chain.from_iterable(groups):
+        where = tuple(row[key] for key in keys)
+        totals[where[: len(GROUPS[by])]] += int(row["bytes"])
+        before = summed.setdefault(where, row)
+        if before is not row:
+            unknown = -1 in (before["records"], row["records"])
+            sums = {name: before[name] + row[name] for name in _SUMMED}
+            summed[where] = before | sums | ({"records": -1} if unknown else {})
+    return [
+        row | {"share": round(row["bytes"] / max(totals[where[: len(GROUPS[by])]], 1), 4)}
+        for where, row in sorted(summed.items())
+    ]
 
 
 ON_4X: Final = (

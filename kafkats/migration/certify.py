@@ -9,7 +9,7 @@ wrapper, as for brokers; messages inside a wrapper are not examined (KAFKA-4298)
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -32,7 +32,7 @@ from kafkats.migration.certificate import (
     Totals,
     seal,
 )
-from kafkats.plans.columns import schema_of
+from kafkats.plans.columns import batch_of, schema_of
 from kafkats.plans.facts import all_findings, finding_rows
 from kafkats.plans.rows import FindingRow, LocatedFinding, SegmentKey, grouped
 from kafkats.plans.settling import settled
@@ -69,7 +69,7 @@ def certify_unit(unit: Unit, *, deep: bool = False, upto: Upto = 0) -> pa.Record
     another segment, the row is that segment's. An unreadable file becomes a finding, not an error.
     Any process that sees the files may call this.
     """
-    return pa.RecordBatch.from_pylist(_rows(unit, deep, upto), schema=SEEN)
+    return batch_of(_rows(unit, deep, upto), SEEN)
 
 
 def _rows(unit: Unit, deep: bool, upto: Upto) -> list[SeenRow]:
@@ -164,16 +164,23 @@ def _with_counts(row: SeenRow, census: Census) -> SeenRow:
     }
 
 
-def make_certificate(seen: pa.Table, options: CertifyOptions) -> Certificate:
-    """Decide from rows of SEEN, which may come from several processes in any order."""
-    seen = latest(seen)
-    refusals = tuple(
-        f for f in all_findings(seen) if f["severity"] in SEVERITIES[2:] or f["kind"] == "vanished"
-    )
-    real = seen.filter(
-        pc.and_(pc.greater_equal(seen["base_offset"], 0), pc.is_valid(seen["fingerprint"]))
-    )
-    segments = real.select(ROWS.names).sort_by(_ORDER).combine_chunks()
+def make_certificate(pieces: Iterable[pa.Table], options: CertifyOptions) -> Certificate:
+    """Decide from rows of SEEN, which may come from several processes in any order.
+
+    They come in pieces with whole partitions; what is kept of a piece is a row of ROWS per segment.
+    """
+    refused: list[LocatedFinding] = []
+    rows = [ROWS.empty_table()]
+    for seen in map(latest, pieces):
+        refused += [
+            one
+            for one in all_findings(seen)
+            if one["severity"] in SEVERITIES[2:] or one["kind"] == "vanished"
+        ]
+        real = pc.and_(pc.greater_equal(seen["base_offset"], 0), pc.is_valid(seen["fingerprint"]))
+        rows.append(seen.filter(real).select(ROWS.names))
+    refusals = tuple(refused)
+    segments = pa.concat_tables(rows).sort_by(_ORDER).combine_chunks()
     names = ["log_dir", "partition_dir", "base_offset", "magic_batches", "magic_bytes"]
     outside = _by_magic(segments["magic_batches"])[
         :, [not options.allows(magic) for magic in MAGICS]

@@ -25,6 +25,7 @@ from kafkats.plans.columns import schema_of
 from kafkats.plans.dialect_hook import migration_of
 from kafkats.plans.rows import SegmentKey
 from kafkats.plans.units import Unit
+from kafkats.segment.convert import convert_source
 from kafkats.segment.reader import open_source
 
 _LOST: Final = pa.struct([(f"loses_{loss}", pa.int64()) for loss in LOSSES])
@@ -112,9 +113,6 @@ def _row(unit: Unit, file: str, action: str, reason: str = "") -> ForecastRow:
 
 
 def _segment_row(unit: Unit, target: Target) -> ForecastRow:
-    # numba takes 0.4 s to import: only where something is converted
-    from kafkats.segment.convert import convert_source
-
     dialect = target.dialect or target.source
     convert = migration_of(dialect).convert if dialect else convert_source
     log = unit.log.name

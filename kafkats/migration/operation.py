@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkats.config.given import Given, stored
 from kafkats.config.options import Dialect
@@ -15,7 +15,9 @@ from kafkats.migration.options import Back, ClientMix, Migrate, Step, ToDialect
 from kafkats.paths import OFFSET_INDEX, TIME_INDEX
 from kafkats.plans.operation import (
     Decide,
+    Joined,
     Operation,
+    Parts,
     Planned,
     Proving,
     Stages,
@@ -30,11 +32,12 @@ if TYPE_CHECKING:
     from kafkats.plans.units import Unit
 
 
-def _prepare(given: Given, policy: Policy) -> Decide:
+def _prepare(given: Given, policy: Policy, *, some: bool = False) -> Decide:
+    """Prepare to decide about all partitions, or about some: then a loss is not refused yet."""
     from kafkats.migration.client_costs import estimate, read_mix
     from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
-    from kafkats.migration.plan import MigrateOptions, check_phase, check_rule, plan_migrate
-    from kafkats.plans.contradictions import interval_remarks
+    from kafkats.migration.plan import MigrateOptions, check_phase, check_rule, decide_migrate
+    from kafkats.plans.contradictions import noted
     from kafkats.plans.dialect_hook import migration_of
     from kafkats.plans.dialects import refuse_broker
 
@@ -59,15 +62,33 @@ def _prepare(given: Given, policy: Policy) -> Decide:
             "forecast", units, do, FORECAST, size=lambda unit: unit.bytes
         )
         segments = migration_of(source).trusted(segments) if source else segments
-        plan = plan_migrate(segments, forecast, options)
-        remarks = interval_remarks(plan, segments)
-        planned = Planned(plan, segments, {"forecast": forecast}, remarks)
+        plan, lost = decide_migrate(segments, forecast, options)
+        notes: Mapping[str, Any] = {"lost": list(lost), **noted(plan, segments)}
+        planned = Planned(plan, segments, {"forecast": forecast}, notes=notes)
+        if some:
+            return planned
+        planned = planned._replace(remarks=_join(given, (notes,)).remarks)
         if mix is None:
             return planned
         told = estimate(mix, units, magic)
         return planned._replace(more={"clients": told.summary}, sentences=told.sentences)
 
     return decide
+
+
+def _in_parts(given: Given) -> bool:
+    """Return whether no option asks about all partitions at once, or about earlier runs."""
+    back = given.of(Back)
+    return not any((given.of(ClientMix).clients, back.only_newer, back.runs))
+
+
+def _join(_: Given, notes: Sequence[Mapping[str, Any]]) -> Joined:
+    """Return the remarks about all partitions. Raises Refused for a loss that was not accepted."""
+    from kafkats.migration.plan import Lost, refuse_losses
+    from kafkats.plans.contradictions import noted_remarks
+
+    refuse_losses([Lost(*one["lost"]) for one in notes])
+    return Joined(noted_remarks(notes))
 
 
 def _magic(given: Given, to_magic: int | None, to: str | None, source: str | None) -> int:
@@ -127,6 +148,7 @@ OPERATION: Final = Operation(
     proof="kafkats.migration.operation",
     follows=(OFFSET_INDEX, TIME_INDEX),
     sentences=_sentences,
+    parts=Parts(_in_parts, lambda _: False, _join, partial(_prepare, some=True)),
     totals=("batches_before", "batches_after", "records", "losses"),
     proved_by_settings=True,
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -99,10 +99,19 @@ def check_phase(options: MigrateOptions) -> None:
             )
 
 
-def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions) -> Plan:
+class Lost(NamedTuple):
+    """The losses of a plan that were not accepted, by kind, and the first .log that has one."""
+
+    losses: Mapping[str, int]
+    first: str
+
+
+def decide_migrate(
+    segments: pa.Table, forecast: pa.Table, options: MigrateOptions
+) -> tuple[Plan, Lost]:
     """Decide from facts (facts.SEGMENTS, depth full) and FORECAST which files to write.
 
-    Raises UsageError for invalid options, Refused for a loss that was not accepted.
+    Return the losses that were not accepted, too. Raises UsageError for invalid options.
     """
     target_of(options.to_magic, options.compression_type)
     check_rule(options.rule)
@@ -131,12 +140,12 @@ def plan_migrate(segments: pa.Table, forecast: pa.Table, options: MigrateOptions
     items += _removals(rows, {row.key.partition: facts[row.key] for row in written}, items, options)
     table = with_blocked(pa.Table.from_pylist(items, schema=ITEMS), segments, missing, options.rule)
     losses = {loss: count for loss in LOSSES if (count := sum(r.losses[loss] for r in written))}
-    _refuse_losses(losses, written, options.accept_loss)
     stored = asdict(options) | {"accept_loss": sorted(options.accept_loss)}
     for name in ("to", "dialect"):
         if not stored[name]:  # plans from before have neither
             del stored[name]
-    return make_plan(OPERATION, stored, _totals(rows, written, table, losses), table)
+    plan = make_plan(OPERATION, stored, _totals(rows, written, table, losses), table)
+    return plan, _not_accepted(losses, written, options.accept_loss)
 
 
 def _whole(why_not: Mapping[SegmentKey, str]) -> dict[PartitionKey, str]:
@@ -283,17 +292,26 @@ def _totals(
     }
 
 
-def _refuse_losses(
+def _not_accepted(
     losses: Mapping[str, int], written: Iterable[ForecastRow], accepted: Sequence[str]
-) -> None:
+) -> Lost:
     refused = {
         loss: count for loss, count in losses.items() if not {loss, ALL_LOSSES} & set(accepted)
     }
+    losing = (row for row in written if any(row.losses[loss] for loss in refused))
+    first = next(losing, None)
+    return Lost(refused, "" if first is None else f"{first.partition_dir}/{first.file}")
+
+
+def refuse_losses(found: Sequence[Lost]) -> None:
+    """Raise Refused for losses of a plan, or of its groups in their order."""
+    sums = {loss: sum(one.losses.get(loss, 0) for one in found) for loss in LOSSES}
+    refused = {loss: count for loss, count in sums.items() if count}
     if refused:
-        where = next(row for row in written if any(row.losses[loss] for loss in refused))
+        first = next(one.first for one in found if one.first)
         counts = ", ".join(f"{loss} ({count})" for loss, count in refused.items())
         raise Refused(
-            f"would lose {counts}, first in {where.partition_dir}/{where.file}; if that may be: ",
+            f"would lose {counts}, first in {first}; if that may be: ",
             Flag("--accept-loss"),
             f" {','.join(refused)}",
             numbers=refused,

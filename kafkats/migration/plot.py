@@ -6,10 +6,10 @@ They need matplotlib (the extra `plot`), which is imported only when a picture i
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -79,11 +79,12 @@ def plot_burn_down(runs: Sequence[tuple[int, pa.Table]], path: Path) -> None:
     save(path)
 
 
-def plot_forecast(forecast: pa.Table, actions: pa.Table, path: Path) -> None:
+def plot_forecast(forecast: Iterable[pa.Table], actions: Iterable[pa.Table], path: Path) -> None:
     """Draw sizes and times per partition as PNG at `path`, forecast and actual.
 
-    `forecast` is a table of `forecast.FORECAST`, `actions` of `facts.ACTIONS`. The largest
-    partitions come first; the smallest are left out if there are many. Raises as `plot_health`.
+    `forecast` are pieces of a table of `forecast.FORECAST`, `actions` of `facts.ACTIONS`. The
+    largest partitions come first; the smallest are left out if there are many. Raises as
+    `plot_health`.
     """
     figure, save = begin_figure()
     rows = forecast_outcome(forecast, actions)[:LABELLED_ROWS]
@@ -124,20 +125,18 @@ class Outcome:
     outcome_seconds: float = 0
 
 
-def forecast_outcome(forecast: pa.Table, actions: pa.Table) -> list[Outcome]:
-    """Return the outcome of each partition with a segment to convert.
+def forecast_outcome(forecast: Iterable[pa.Table], actions: Iterable[pa.Table]) -> list[Outcome]:
+    """Return the outcome of each partition with a segment to convert, from pieces of both tables.
 
     The largest come first. Sizes are those of the logs. The outcome of an unconverted log is 0.
     """
     rows: dict[tuple[str, str], Outcome] = {}
-    for segment in forecast.filter(pc.equal(forecast["action"], "convert")).to_pylist():
+    for segment in _rows_with(forecast, "action", ["convert"]):
         row = rows.setdefault((segment["log_dir"], segment["partition_dir"]), Outcome())
         row.before_bytes += segment["before_bytes"]
         row.forecast_bytes += segment["after_bytes"]
         row.forecast_seconds += segment["seconds"]
-    for file in actions.filter(
-        pc.is_in(actions["outcome"], pa.array(["done", "already"]))
-    ).to_pylist():
+    for file in _rows_with(actions, "outcome", ["done", "already"]):
         if (where := (file["log_dir"], file["partition_dir"])) in rows:
             rows[where].outcome_seconds += file["seconds"]
             rows[where].outcome_bytes += file["after_bytes"] if file["file"].endswith(LOG) else 0
@@ -145,6 +144,14 @@ def forecast_outcome(forecast: pa.Table, actions: pa.Table) -> list[Outcome]:
     for (log_dir, partition_dir), row in rows.items():
         row.name = str(Path(os.path.relpath(log_dir, shared), partition_dir))
     return sorted(rows.values(), key=lambda row: (-row.before_bytes, row.name))
+
+
+def _rows_with(
+    pieces: Iterable[pa.Table], name: str, values: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows that have one of these values in a column."""
+    for piece in pieces:
+        yield from piece.filter(pc.is_in(piece[name], pa.array(values))).to_pylist()
 
 
 def magic_bytes(census: pa.Table) -> list[int]:

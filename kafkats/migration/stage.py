@@ -39,12 +39,13 @@ from kafkats.plans.plan import check_settings, kind_of
 from kafkats.plans.planned_indexes import build_planned
 from kafkats.plans.rows import Item, replaced_file
 from kafkats.plans.run import PartitionWork, Staged, about, by_segment, refuse_full_disk
+from kafkats.segment.convert import convert_source
 from kafkats.segment.parity import Parity, digest_records, first_difference
 from kafkats.segment.reader import Source, open_source
 
 
 def check_item(item: Item) -> None:
-    """Raise CorruptPlan for an item that `plan_migrate` does not plan."""
+    """Raise CorruptPlan for an item that `decide_migrate` does not plan."""
     kind = kind_of(item)
     removed = kind in (paths.TXN_INDEX, paths.SNAPSHOT)
     if kind == paths.TIME_INDEX and item["action"] == "remove":
@@ -183,9 +184,6 @@ def _convert(log: Path, item: Item, target: Target, staged: Path) -> _Converted:
 def _write(
     old: Source, base: int, target: Target, write: Callable[[memoryview], object], log_end: bool
 ) -> None:
-    # numba takes 0.4 s to import: only where something is converted
-    from kafkats.segment.convert import convert_source
-
     if dialect := target.dialect or target.source:
         migration_of(dialect).convert(old, base, target, write, log_end=log_end)
     else:

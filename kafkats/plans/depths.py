@@ -52,18 +52,30 @@ def depth_totals(segments: pa.Table) -> DepthTotals:
     }
 
 
-def looked_sentences(looked: Looked, report: Path | None = None) -> list[str]:
+class Reading(NamedTuple):
+    """Numbers of a look: its segments, the bytes read, and the segments that a report covers."""
+
+    segments: int
+    read_bytes: int
+    known: int = 0
+
+
+def reading_of(looked: Looked) -> Reading:
+    """Return the counts of a look."""
+    return Reading(looked.depths.num_rows, looked.read_bytes, looked.known)
+
+
+def looked_sentences(looked: Reading, report: Path | None = None) -> list[str]:
     """Return how many bytes were read, and how many segments a report covers."""
-    seen = looked.depths.num_rows
     sentences = [
         f"read {size_text(looked.read_bytes)} of logs and indexes to look at"
-        f" {counted(seen, 'segment')}"
+        f" {counted(looked.segments, 'segment')}"
     ]
     if report is not None:
         sentences.append(
             f"taken from {report}: {counted(looked.known, 'segment')}; not in it or changed"
             " since, and"
-            f" therefore read whole: {seen - looked.known}"
+            f" therefore read whole: {looked.segments - looked.known}"
         )
     return sentences
 

@@ -90,7 +90,7 @@ def read_as(units: Iterable[Unit], dialect: str | None = None) -> Iterator[Unit]
         for partition_dir, group in groupby(in_root, lambda unit: unit.partition_dir):
             together = list(group)
             if dialect != ENRICHED:
-                refuse_enriched(Path(log_dir, partition_dir), map(_listed_unit, together))
+                refuse_enriched(f"{log_dir}/{partition_dir}", map(_listed_unit, together))
             yield from together
 
 
@@ -100,27 +100,28 @@ def units_in(
     dialect: str | None = None,
     *,
     policy: Policy | None = None,
-    proves: bool = False,
     none_is_fine: bool = False,
 ) -> list[Unit]:
     """Return the units of logs that are read as `dialect`, None for what shipped.
 
-    `policy` names volumes. `proves`: the units are compared with a plan, which knows their format.
-    Raises UsageError if no topic matches, unless `none_is_fine`; Refused for another dialect, and
-    for copies that the policy does not name; as `units.list_units`.
+    `policy` names volumes. Raises UsageError if no topic matches, unless `none_is_fine`; Refused
+    for another dialect, and for copies that the policy does not name; as `units.list_units`.
     """
-    listed = list_units(log_dirs, topics=topics)
-    units = list(listed if proves else read_as(listed, dialect))
-    if not proves:
-        named = policy.named_paths() if policy else ()
-        refuse_copies(sorted({unit.log_dir for unit in units}), named)
+    units = list(read_as(list_units(log_dirs, topics=topics), dialect))
+    named = policy.named_paths() if policy else ()
+    refuse_copies(sorted({unit.log_dir for unit in units}), named)
     matched = topics == "*" or any(unit.partition_dir for unit in units)
     if not matched and not none_is_fine:
-        raise UsageError(
-            *("no topic matches ", Flag("--topics"), f" {topics!r}: "),
-            *(Command("inventory"), " lists them"),
-        )
+        raise no_topic(topics)
     return units
+
+
+def no_topic(topics: str) -> UsageError:
+    """Return the error for a filter that no topic passes."""
+    return UsageError(
+        *("no topic matches ", Flag("--topics"), f" {topics!r}: "),
+        *(Command("inventory"), " lists them"),
+    )
 
 
 def refuse_marked(log_dir: Path, dialect: str | None = None) -> None:
@@ -142,7 +143,7 @@ def refuse_marked(log_dir: Path, dialect: str | None = None) -> None:
         raise _refusal(log_dir, name)
 
 
-def refuse_enriched(partition: Path, segments: Iterable[Listed]) -> None:
+def refuse_enriched(partition: str | Path, segments: Iterable[Listed]) -> None:
     """Raise Refused if the first log with bytes has no time index, and proves `enriched`.
 
     `segments` are those of the partition directory, in order.
@@ -150,7 +151,7 @@ def refuse_enriched(partition: Path, segments: Iterable[Listed]) -> None:
     first = next((one for one in segments if one.log_bytes), None)
     if first is None or first.has_time_index:
         return
-    log, head = partition / paths.segment_file(first.base_offset), b""
+    log, head = Path(partition, paths.segment_file(first.base_offset)), b""
     # who reads the log as a whole reports what cannot be read
     with suppress(StorageFailed), storage(log, "reading"), log.open("rb") as file:
         head = file.read(MIN_LEFT)
@@ -158,7 +159,7 @@ def refuse_enriched(partition: Path, segments: Iterable[Listed]) -> None:
             size = OVERHEAD + int(FRAME.unpack_from(head)[1])
             head += file.read(min(max(size, _HEAD), _LARGEST))
     if are_enriched(head):
-        raise _refusal(partition, ENRICHED)
+        raise _refusal(log.parent, ENRICHED)
 
 
 def _refusal(path: Path, dialect: str) -> Refused:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from kafkats.errors import KafkatsError, storage
 from kafkats.plans.files import read_json, typed, write_json
-from kafkats.plans.plan import Plan
+from kafkats.plans.plan import AnyPlan
 from kafkats.plans.rows import grouped
 
 NAME: Final = "disks.json"
@@ -42,34 +42,44 @@ class Room(NamedTuple):
         return 0 <= self.free_bytes < self.needed_bytes
 
 
-def room_of(plan: Plan) -> list[Room]:
+def room_of(plan: AnyPlan) -> list[Room]:
     """Return the space that a plan needs in each log directory beside its old files.
 
     What a log is cut by in place is copied first, but for zeros at its end.
     """
-    new = pc.is_in(plan.items["action"], pa.array(["add", "replace"]))
-    written = plan.items.select(["log_dir", "after_bytes"]).filter(new)
-    tails = _tails(plan)
-    sums = grouped(written, ["log_dir"], [("after_bytes", "sum")])
-    found = []
-    for row in sums.to_pylist():
-        try:
-            free = shutil.disk_usage(row["log_dir"]).free
-        except (OSError, ValueError):
-            free = -1
-        needed = max(row["after_bytes_sum"], 0) + tails[row["log_dir"]]
-        found.append(Room(row["log_dir"], needed, free))
-    return found
-
-
-def _tails(plan: Plan) -> Counter[str]:
-    """Return the bytes of cut tails by log directory, at most what the plan counts as cut."""
-    cut = plan.items.filter(pc.equal(plan.items["action"], "truncate"))
-    tails: Counter[str] = Counter()
-    for row in cut.select(["log_dir", "before", "after_bytes"]).to_pylist():
-        tails[row["log_dir"]] += row["before"]["size"] - row["after_bytes"]
+    written: Counter[str] = Counter()
+    cut: Counter[str] = Counter()
+    for items in plan.tables(["action", "log_dir", "before", "after_bytes"]):
+        written.update(_written(items))
+        cut.update(_tails(items))
     most = plan.header["totals"].get("cut_bytes", 0)
-    return Counter({log_dir: min(size, most) for log_dir, size in tails.items()})
+    return [
+        Room(log_dir, max(size, 0) + min(cut[log_dir], most), _free(log_dir))
+        for log_dir, size in written.items()
+    ]
+
+
+def _free(log_dir: str) -> int:
+    try:
+        return shutil.disk_usage(log_dir).free
+    except (OSError, ValueError):
+        return -1
+
+
+def _written(items: pa.Table) -> dict[str, int]:
+    """Return the bytes of new files by log directory."""
+    new = items.filter(pc.is_in(items["action"], pa.array(["add", "replace"])))
+    sums = grouped(new.select(["log_dir", "after_bytes"]), ["log_dir"], [("after_bytes", "sum")])
+    return {row["log_dir"]: row["after_bytes_sum"] for row in sums.to_pylist()}
+
+
+def _tails(items: pa.Table) -> Counter[str]:
+    """Return the bytes of cut tails by log directory."""
+    cut = items.filter(pc.equal(items["action"], "truncate"))
+    tails: Counter[str] = Counter()
+    for row in cut.to_pylist():
+        tails[row["log_dir"]] += row["before"]["size"] - row["after_bytes"]
+    return tails
 
 
 def keep_disks(log_dirs: Iterable[Path], folder: Path) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypedDict, cast
+from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from kafkats import paths
 from kafkats.errors import CorruptPlan, storage
@@ -40,6 +40,9 @@ from kafkats.plans.rows import (
 )
 from kafkats.segment.facts import SegmentFacts
 
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetWriter, RowGroupMetaData
+
 DIRECTORY: Final = (("log_dir", pa.string()), ("partition_dir", pa.string()))
 """The columns that name a partition directory."""
 
@@ -47,6 +50,8 @@ FILE: Final = struct_of(FileRow)
 """The identity of a file between planning and applying. null: the file is missing."""
 FINDING: Final = struct_of(FindingRow)
 SEGMENTS: Final = schema_of(SegmentRow)
+REBUILT: Final = ("missing", "defective")
+"""States of an index that a rebuild writes."""
 ACTIONS: Final = schema_of(ActionRow)
 
 
@@ -134,6 +139,12 @@ def damaged(segments: pa.Table) -> pa.Table:
     return segments.filter(pc.is_in(segments["worst"], pa.array(DEFECTS)))
 
 
+def telling(segments: pa.Table) -> pa.Table:
+    """Return the rows with findings, and those of segments whose indexes a rebuild would write."""
+    built = [pc.is_in(segments[name], pa.array(REBUILT)) for name in ("offset_index", "time_index")]
+    return segments.filter(pc.or_(pc.not_equal(segments["worst"], ""), pc.or_(*built)))
+
+
 def all_findings(segments: pa.Table) -> list[LocatedFinding]:
     """Return every finding as a flat row, with its directory and segment."""
     rows = segments.filter(pc.not_equal(segments["worst"], ""))
@@ -160,6 +171,24 @@ class Summary(TypedDict):
     worst: str
 
 
+def sum_of_summaries(summaries: Sequence[Summary]) -> Summary:
+    """Return the summary of tables that have no partition in common, from theirs."""
+    severities, kinds = Counter[str](), Counter[str]()
+    for one in summaries:
+        severities.update(one["severities"])
+        kinds.update(one["kinds"])
+    return {
+        "segments": sum(one["segments"] for one in summaries),
+        "partitions": sum(one["partitions"] for one in summaries),
+        "log_bytes": sum(one["log_bytes"] for one in summaries),
+        "severities": dict(sorted(severities.items())),
+        "kinds": dict(sorted(kinds.items())),
+        "worst": max(
+            (one["worst"] for one in summaries if one["worst"]), key=SEVERITIES.index, default=""
+        ),
+    }
+
+
 def summary(segments: pa.Table) -> Summary:
     """Return the summary of a SEGMENTS table."""
     findings = all_findings(segments)
@@ -174,17 +203,63 @@ def summary(segments: pa.Table) -> Summary:
     }
 
 
+class Summed:
+    """The summary of SEGMENTS tables that are pieces of one. A partition may be in several."""
+
+    def __init__(self) -> None:
+        self._summaries: list[Summary] = []
+        self._partitions: set[PartitionKey] = set()
+
+    def add(self, table: pa.Table) -> None:
+        """Add a piece."""
+        real = table.filter(pc.greater_equal(table["base_offset"], 0))
+        self._partitions |= partitions_of(real)
+        self._summaries.append(summary(table))
+
+    @property
+    def summary(self) -> Summary:
+        """The summary of what was added."""
+        found = sum_of_summaries(self._summaries)
+        return {**found, "partitions": len(self._partitions)}
+
+
 def write_table(path: Path, table: pa.Table) -> None:
     """Write a table as Parquet (zstd) atomically. Raises StorageFailed."""
-    with whole(path) as file:  # Arrow accepts only UTF-8 names, so it gets an open file
-        pq.write_table(table, file, compression="zstd")
+    write_tables(path, (table,))
+
+
+def write_tables(path: Path, tables: Iterable[pa.Table]) -> None:
+    """Write tables of one schema, at least one, as one. No two of them are in memory at a time.
+
+    Raises StorageFailed.
+    """
+    following = iter(tables)
+    first = next(following)
+    with table_writer(path, first.schema) as writer:
+        writer.write_table(first)
+        for table in following:
+            writer.write_table(table)
+
+
+@contextmanager
+def table_writer(path: Path, schema: pa.Schema) -> Generator[ParquetWriter]:
+    """Yield a writer of a table, whose file is there when all was written. Raises StorageFailed."""
+    import pyarrow.parquet as pq  # most commands write and read no table
+
+    # Arrow accepts only UTF-8 names, so it gets an open file.
+    with whole(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        yield writer
 
 
 _ROWS_FOR_THREADS: Final = 100_000
 
 
-def read_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """Read a table that `write_table` wrote. Raises CorruptPlan for other files, StorageFailed."""
+def read_table(path: Path, schema: pa.Schema, *, later: Sequence[str] = ()) -> pa.Table:
+    """Read a table that `write_table` wrote. `later` are text columns that earlier versions did not
+    write: they are empty then. Raises CorruptPlan for other files, StorageFailed.
+    """
+    import pyarrow.parquet as pq
+
     if not path.is_file():
         raise CorruptPlan("is missing", path=path)
     try:
@@ -192,11 +267,98 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
             source = pq.ParquetFile(file)  # pq.read_table imports pyarrow.dataset
             # Threads of Arrow may hold the file a little longer; a process that ends then aborts.
             table = source.read(use_threads=source.metadata.num_rows > _ROWS_FOR_THREADS)
-        table = table.select(schema.names).cast(schema)
+        table = _with_later(table, later).select(schema.names).cast(schema)
         table.validate(full=True)  # damage that no checksum detects, such as broken UTF-8
     except (pa.ArrowException, KeyError) as e:
         raise CorruptPlan(f"not a readable table: {e}", path=path) from e
     return table
+
+
+def _with_later(table: pa.Table, later: Sequence[str]) -> pa.Table:
+    """Return a table with columns that earlier versions did not write."""
+    for name in set(later) - set(table.column_names):
+        table = table.append_column(name, pa.array([""] * table.num_rows, pa.string()))
+    return table
+
+
+_ROWS_AT_ONCE: Final = 65_536
+
+
+def read_in_pieces(
+    path: Path, schema: pa.Schema, *, later: Sequence[str] = ()
+) -> Iterator[pa.Table]:
+    """Yield the columns of a schema from a table that `write_table` wrote, some rows at a time.
+
+    `later` as in `read_table`. Raises as it does.
+    """
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise CorruptPlan("is missing", path=path)
+    try:
+        with storage(path, "reading"), path.open("rb") as file:
+            source = pq.ParquetFile(file)
+            names = source.schema_arrow.names
+            wanted = [name for name in schema.names if name in names or name not in later]
+            for batch in source.iter_batches(_ROWS_AT_ONCE, columns=wanted, use_threads=False):
+                table = _with_later(pa.Table.from_batches([batch]), later)
+                table = table.select(schema.names).cast(schema)
+                table.validate(full=True)
+                yield table
+    except (pa.ArrowException, KeyError) as e:
+        raise CorruptPlan(f"not a readable table: {e}", path=path) from e
+
+
+def read_near(path: Path, schema: pa.Schema, places: Iterable[PartitionKey]) -> pa.Table:
+    """Return rows of a table that `write_tables` wrote: those of `places`, and of others beside.
+
+    Of each log directory the row groups from the first of `places` to the last are read. Raises as
+    `read_table`.
+    """
+    import pyarrow.parquet as pq
+
+    between: dict[str, tuple[str, str]] = {}
+    for log_dir, name in places:
+        first, last = between.get(log_dir, (name, name))
+        between[log_dir] = min(first, name), max(last, name)
+    if not path.is_file():
+        raise CorruptPlan("is missing", path=path)
+    try:
+        with storage(path, "reading"), path.open("rb") as file:
+            source = pq.ParquetFile(file)
+            numbers = [
+                number
+                for number in range(source.num_row_groups)
+                if _may_have(source.metadata.row_group(number), between)
+            ]
+            table = source.read_row_groups(numbers, columns=schema.names, use_threads=False)
+        table = table.select(schema.names).cast(schema)
+        table.validate(full=True)
+    except (pa.ArrowException, KeyError) as e:
+        raise CorruptPlan(f"not a readable table: {e}", path=path) from e
+    return table
+
+
+def _may_have(group: RowGroupMetaData, between: Mapping[str, tuple[str, str]]) -> bool:
+    """Return whether the smallest and largest names of a row group overlap with those `between`."""
+    log_dirs, names = (bounds_in(group, name) for name, _ in DIRECTORY)
+    if log_dirs is None or names is None:
+        return True
+    return any(
+        log_dirs[0] <= where <= log_dirs[1] and names[0] <= last and first <= names[1]
+        for where, (first, last) in between.items()
+    )
+
+
+def bounds_in(group: RowGroupMetaData, name: str) -> tuple[str, str] | None:
+    """Return the smallest and the largest text of a column in a row group, None if unknown."""
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema == name and (known := column.statistics) is not None:
+            least, most = (known.min, known.max) if known.has_min_max else (None, None)
+            if isinstance(least, str) and isinstance(most, str):
+                return least, most
+    return None
 
 
 def write_report(folder: Path, segments: pa.Table, report: Mapping[str, object]) -> None:
@@ -204,6 +366,13 @@ def write_report(folder: Path, segments: pa.Table, report: Mapping[str, object])
 
     Raises StorageFailed.
     """
+    write_segments(folder, (segments,), report)
+
+
+def write_segments(
+    folder: Path, segments: Iterable[pa.Table], report: Mapping[str, object]
+) -> None:
+    """Write a SEGMENTS table in pieces, as `write_report`."""
     make_folder(folder, "the report")
-    write_table(folder / "segments.parquet", segments)
+    write_tables(folder / "segments.parquet", segments)
     write_json(folder / "report.json", report)

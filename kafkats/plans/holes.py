@@ -29,20 +29,25 @@ HOLES: Final = pa.schema([
 """A row per file: `bytes` of its `size` are not on the disk."""
 
 
-def keep_holes(units: Iterable[Unit], folder: Path) -> None:
-    """Write the holes that the listing saw into the folder of a report. Raises StorageFailed."""
+def holes_of(units: Iterable[Unit]) -> pa.Table:
+    """Return HOLES that the listing saw."""
     rows = [
         (*unit.key, paths.segment_file(unit.base_offset, kind), file.size, hole)
         for unit in units
         for kind, file, hole in zip(paths.SEGMENT_KINDS, unit.files, unit.holes, strict=False)
         if file is not None and hole
     ]
-    if not rows:
-        with storage(folder, "removing what an earlier look saw"):
-            (folder / NAME).unlink(missing_ok=True)
-        return
     columns = [dict(zip(HOLES.names, row, strict=True)) for row in rows]
-    write_table(folder / NAME, pa.Table.from_pylist(columns, schema=HOLES))
+    return pa.Table.from_pylist(columns, schema=HOLES)
+
+
+def keep_holes(holes: pa.Table, folder: Path) -> None:
+    """Write HOLES into the folder of a report, none if there are none. Raises StorageFailed."""
+    if holes.num_rows:
+        write_table(folder / NAME, holes)
+        return
+    with storage(folder, "removing what an earlier look saw"):
+        (folder / NAME).unlink(missing_ok=True)
 
 
 def read_holes(folder: Path) -> pa.Table:

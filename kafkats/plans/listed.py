@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kafkats import paths
-from kafkats.errors import Refused
+from kafkats.errors import OtherVolume
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.lock import lock_state
 from kafkats.plans.units import Unit
@@ -25,7 +25,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 def check_listed(work: Iterable[object]) -> None:
-    """Raise Refused where no log of the units is there as listed, but another one, or none at all.
+    """Raise OtherVolume where no log of the units is there as listed, but another one, or none.
 
     `work` holds Units, or sequences with Units. Units of a running broker are not compared: looking
     at them again tells what has changed (`plans.settling`). Nothing is written.
@@ -36,7 +36,7 @@ def check_listed(work: Iterable[object]) -> None:
     for log_dir, units in by_log_dir.items():
         reason = _not_listed(units)
         if reason and not lock_state(Path(log_dir)).held:
-            raise Refused(
+            raise OtherVolume(
                 f"on host {socket.gethostname()} none of {len(units)} listed logs is as listed:"
                 f" {reason}: another volume is mounted there, or it was changed meanwhile",
                 path=log_dir,

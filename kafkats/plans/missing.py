@@ -93,7 +93,7 @@ def options_of(options: DataclassInstance) -> Options:
 
     So the digests of other plans do not change.
     """
-    later = ("accept_loss", "copy_readable", "mend_magic")
+    later = ("accept_loss", "copy_readable", "credit", "mend_magic")
     return {name: value for name, value in asdict(options).items() if name not in later or value}
 
 

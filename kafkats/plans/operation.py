@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kafkats.config.policy import Policy
     from kafkats.execution.executor import Executor
     from kafkats.logdir.lease import Lease
+    from kafkats.logdir.strict_json import Json
+    from kafkats.plans.deciding import Decided, Settling
     from kafkats.plans.depths import Looked
     from kafkats.plans.plan import Plan
     from kafkats.plans.proof import Proof
@@ -71,7 +73,7 @@ class Planned(NamedTuple):
 
     `remarks` are about settings that the files contradict, `more` are further fields of the
     summary, and `sentences` are for people. They are no part of the plan. `beyond` is the same plan
-    without the policy's guards.
+    without the policy's guards. `notes` is what `Parts.join` needs of it.
     """
 
     plan: Plan
@@ -81,6 +83,36 @@ class Planned(NamedTuple):
     more: Mapping[str, object] = {}
     beyond: Planned | None = None
     sentences: Sequence[str] = ()
+    notes: Mapping[str, Json] = {}
+
+
+class Joined(NamedTuple):
+    """The notes of all parts of a plan: fields of Planned that are not in the plan itself."""
+
+    remarks: Sequence[str] = ()
+    more: Mapping[str, object] = {}
+    sentences: Sequence[str] = ()
+
+
+class Parts(NamedTuple):
+    """The functions by which an operation decides one group of whole partitions after another.
+
+    `allowed` returns whether it may with these options: then a decision looks at nothing but its
+    partition, and the totals of the groups add up. `by_ends` returns whether only the ends of most
+    segments are read, so that a task decides a group; otherwise the segments of a group are spread
+    over tasks. `join` makes one of the notes of all groups, in their order.
+
+    `prepare` replaces Operation.prepare where a decision on some partitions leaves out what needs
+    all. `settle` adds that: it returns the groups of the plan, and those of Planned.beyond. Tables
+    of the names `held` are for `settle`, and are not written beside the plan.
+    """
+
+    allowed: Callable[[Given], bool]
+    by_ends: Callable[[Given], bool]
+    join: Callable[[Given, Sequence[Mapping[str, Json]]], Joined]
+    prepare: Callable[[Given, Policy], Decide] | None = None
+    settle: Callable[[Settling], tuple[Sequence[Decided], Sequence[Decided]]] | None = None
+    held: Collection[str] = ()
 
 
 Decide: TypeAlias = "Callable[[Stages, Sequence[Unit]], Planned]"
@@ -161,6 +193,8 @@ class Operation:
     """The totals that its plans have, beside those of every plan."""
     flaw: Callable[[Header], str] = _no_flaw
     """Return what else is wrong with a header whose totals have the right types, "" if nothing."""
+    parts: Parts | None = None
+    """How it decides in parts; None if a decision needs all log directories at once."""
     by_topic: bool = False
     """Whether the settings of the topics decide what is planned: then topics that the policy does
     not name lead to remarks.

@@ -3,14 +3,16 @@
 A plan is a folder: `plan.json` (operation, options, totals, digest) and `items.parquet` (one row
 per file). The digest is sha256 over canonical JSON: the header without the digest on the first
 line, then one line per item, sorted. It covers neither the time of planning nor Parquet's own
-bytes, so equal plans have equal digests, whoever made them.
+bytes, so equal plans have equal digests, whoever made them. Large plans are folders with parts
+(plans.parts, which opens both).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeGuard
@@ -29,9 +31,10 @@ from kafkats.logdir.workarea import ROOT
 from kafkats.paths import parse_segment_file, segment_file
 from kafkats.plans.canonical_json import json_lines
 from kafkats.plans.columns import schema_of
-from kafkats.plans.facts import read_table, write_table
+from kafkats.plans.facts import read_table, write_table, write_tables
 from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.operation import Operation
+from kafkats.plans.replacing import DECIDING, ITEMS_FILE, keep_rows, remove_other_rows, table_file
 from kafkats.plans.rows import (
     Header,
     Item,
@@ -47,20 +50,36 @@ FORMAT: Final = 1
 SETTINGS_FROM: Final = ("given", "inferred", "default")
 
 ITEMS: Final = schema_of(Item)
+_NOTHING: Final[Mapping[str, Iterable[pa.Table]]] = {}
 _OBJECTS: Final = ("options", "totals")
 ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A plan. `header` holds operation, options and totals; `items` is a table of ITEMS, sorted.
+class AnyPlan(ABC):
+    """A plan, whether its rows are in memory or in parts on the disk.
 
-    `digest` covers both.
+    `header` holds operation, options and totals; `digest` covers it and all rows.
     """
 
     header: Header
-    items: pa.Table
     digest: str
+
+    @abstractmethod
+    def pieces(self) -> Iterator[Plan]:
+        """Yield the plan in pieces that fit into memory, sorted. Each has whole partitions, and
+        header and digest of all.
+
+        Raises CorruptPlan, StorageFailed.
+        """
+
+    @abstractmethod
+    def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield these columns of the rows, sorted, piece by piece. Raises as `pieces`."""
+
+    @property
+    @abstractmethod
+    def blocked(self) -> int:
+        """The number of blocked rows: nothing is done for them."""
 
     @property
     def operation(self) -> str:
@@ -75,11 +94,6 @@ class Plan:
         return f"{self.operation}-{self.digest[:16]}"
 
     @property
-    def blocked(self) -> int:
-        """The number of blocked rows: nothing is done for them."""
-        return pc.sum(pc.equal(self.items["action"], "blocked")).as_py() or 0
-
-    @property
     def exit_code(self) -> int:
         """The exit code of a command that makes or shows the plan: 1 when it has blocked rows.
 
@@ -87,23 +101,58 @@ class Plan:
         """
         return int(self.blocked > 0)
 
+    def log_dirs(self) -> list[str]:
+        """Return the log directories in the rows, sorted. Raises as `pieces`."""
+        named = (rows["log_dir"].unique().to_pylist() for rows in self.tables(["log_dir"]))
+        return sorted(set().union(*named))
+
+
+@dataclass(frozen=True)
+class Plan(AnyPlan):
+    """A plan in memory: `items` is a table of ITEMS, sorted."""
+
+    header: Header
+    items: pa.Table
+    digest: str
+
+    def pieces(self) -> Iterator[Plan]:
+        """Yield the plan itself."""
+        yield self
+
+    def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield one table."""
+        yield self.items.select(columns)
+
+    @property
+    def blocked(self) -> int:
+        """The number of blocked rows, counted."""
+        return pc.sum(pc.equal(self.items["action"], "blocked")).as_py() or 0
+
 
 def make_plan(operation: str, options: Options, totals: Totals, items: pa.Table) -> Plan:
     """Return the plan of `items` (ITEMS), sorted, with its digest."""
-    table = items.cast(ITEMS)
-    order = pc.sort_indices(table, sort_keys=ORDER)
-    # By column: Table.take takes five times as long for millions of rows.
-    ordered = pa.table(
-        [column.take(order) for column in table.columns], schema=ITEMS
-    ).combine_chunks()
-    header: Header = {
+    ordered = sorted_items(items)
+    header = header_of(operation, options, totals)
+    return Plan(header, ordered, digest_of(header, ordered))
+
+
+def header_of(operation: str, options: Options, totals: Totals, format: int = FORMAT) -> Header:
+    """Return the header of a plan."""
+    return {
         "operation": operation,
-        "format": FORMAT,
+        "format": format,
         "kafkats": __version__,
         "options": options,
         "totals": totals,
     }
-    return Plan(header, ordered, digest_of(header, ordered))
+
+
+def sorted_items(items: pa.Table) -> pa.Table:
+    """Return rows of ITEMS in the order in which plans have them, as one chunk."""
+    table = items.cast(ITEMS)
+    order = pc.sort_indices(table, sort_keys=ORDER)
+    # By column: Table.take takes five times as long for millions of rows.
+    return pa.table([column.take(order) for column in table.columns], schema=ITEMS).combine_chunks()
 
 
 def totals_of(
@@ -192,45 +241,59 @@ def check_settings(item: Item, *, for_brokers: bool = True) -> None:
         raise CorruptPlan(f"{item['file']}: no index can be built with such settings")
 
 
-def write_plan(plan: Plan, folder: Path, **beside: pa.Table) -> None:
+def write_plan(
+    plan: Plan, folder: Path, beside: Mapping[str, Iterable[pa.Table]] = _NOTHING
+) -> None:
     """Write the plan's folder: what is planned, and for which volumes.
 
-    `beside` are explanatory tables by name, which the digest does not cover.
+    `beside` are explanatory tables by name, each in one or more pieces, which the digest does not
+    cover.
 
     Raises UsageError when `folder` exists and is no plan, or lies in a log directory;
     StorageFailed.
     """
     make_sealed(folder, "plan")
-    for name, table in beside.items():
-        write_table(folder / f"{name}.parquet", table)
-    write_table(folder / "items.parquet", plan.items)
-    log_dirs = sorted(filter(None, set(plan.items["log_dir"].to_pylist())))
-    note_volumes(folder, log_dirs)
+    for name, tables in beside.items():
+        write_tables(folder / f"{name}.parquet", tables)
+    keep_rows(folder)
+    write_table(folder / ITEMS_FILE, plan.items)
+    note_volumes(folder, filter(None, plan.log_dirs()))
     write_json(folder / "plan.json", {**plan.header, "digest": plan.digest})
+    remove_other_rows(folder)
 
 
 def read_plan(folder: Path) -> Plan:
-    """Read a plan's folder and check its digest.
+    """Read the folder of a plan that is not in parts and check its digest.
 
     Raises CorruptPlan when it is incomplete, of another format, or was edited; StorageFailed.
     """
     header, items, digest = read_sealed(folder, "plan", ("items", ITEMS))
     if not is_header(header):
         raise CorruptPlan("plan.json lacks operation, options or totals", path=folder)
-    for name in ITEMS.names:
-        if name not in ("before", "log") and items[name].null_count:
-            raise CorruptPlan(f"an item has no {name}", path=folder)
+    check_complete(items, folder)
     return Plan(header, items, digest)
+
+
+def check_complete(items: pa.Table, path: Path) -> None:
+    """Raise CorruptPlan for rows that lack what only a missing file may lack."""
+    for name in items.column_names:
+        if name not in ("before", "log") and items[name].null_count:
+            raise CorruptPlan(f"an item has no {name}", path=path)
 
 
 def make_sealed(folder: Path, what: str) -> None:
     """Create a folder for a plan or a certificate, or take one that is of `what`.
 
-    Raises UsageError when it is anything else, or lies in a log directory; StorageFailed.
+    A folder in which a large plan was decided, but not finished, may be taken, too. Raises
+    UsageError when it is anything else, or lies in a log directory; StorageFailed.
     """
     make_folder(folder, f"the {what}")
     with storage(folder, f"writing the {what}"):
-        if any(folder.iterdir()) and not (folder / f"{what}.json").exists():
+        names = [path.name for path in folder.iterdir()]
+        known = f"{what}.json" in names or any(
+            name.lstrip(".").startswith(DECIDING) for name in names
+        )
+        if names and not known:
             raise UsageError(f"exists and is no {what}", path=folder)
 
 
@@ -252,7 +315,7 @@ def read_sealed(
             f"a {what} of format {header.get('format')}; this kafkats reads {FORMAT}", path=folder
         )
     name, schema = table
-    rows = read_table(folder / f"{name}.parquet", schema)
+    rows = read_table(table_file(folder, f"{name}.parquet", str(digest)), schema)
     if digest_of(header, rows) != digest:
         raise CorruptPlan(
             f"the digest does not match: the {what} was edited or damaged", path=folder
@@ -267,7 +330,7 @@ def is_header(content: Mapping[str, Json]) -> TypeGuard[Header]:
     )
 
 
-def check_totals(plan: Plan, folder: Path, operation: Operation | None) -> None:
+def check_totals(plan: AnyPlan, folder: Path, operation: Operation | None) -> None:
     """Raise CorruptPlan unless the plan has the totals to show; `operation` is None if unknown.
 
     A correct digest does not ensure that.
@@ -286,7 +349,7 @@ def check_totals(plan: Plan, folder: Path, operation: Operation | None) -> None:
         raise CorruptPlan(flaw, path=folder)
 
 
-def check_digest(plan: Plan, approved: str) -> None:
+def check_digest(plan: AnyPlan, approved: str) -> None:
     """Check that a plan is the approved one: its digest, or a prefix of at least 8 digits.
 
     `any` is for tests and temporary copies. Raises Changed for another plan, UsageError for a

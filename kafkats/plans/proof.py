@@ -14,6 +14,7 @@ from kafkats.errors import storage
 from kafkats.findings import DEFECTS
 from kafkats.hashes import algorithm_of, hash_file
 from kafkats.paths import LOG, TIME_INDEX
+from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.operation import Proving
 from kafkats.plans.plan import Plan
@@ -114,7 +115,7 @@ def wrong_in_directory(
         path = Path(path_of(item))
         with storage(path, "proving what was done"):
             rows += [{"path": str(path), "why": why} for why in reasons_of(path, item)]
-    return pa.RecordBatch.from_pylist(rows, schema=_WRONG)
+    return batch_of(rows, _WRONG)
 
 
 def prove(request: Proving) -> Proof:
@@ -152,7 +153,7 @@ def _hash(row: Item) -> pa.RecordBatch:
         if path.exists():
             with path.open("rb", buffering=0) as file:
                 now = hash_file(file, algorithm_of(row["after_sha256"], path))
-    return pa.RecordBatch.from_pylist([{**row, "sha256": now}], schema=_HASHED)
+    return batch_of([{**row, "sha256": now}], _HASHED)
 
 
 def _is_log(row: Item) -> bool:

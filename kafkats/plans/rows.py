@@ -6,10 +6,11 @@ they are null in the table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, NamedTuple, Required, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from typing_extensions import TypedDict  # pydantic reads these; on 3.11 it takes no others
 
 from kafkats.errors import CorruptPlan
@@ -157,6 +158,7 @@ class ActionRow(PartitionRow):
     records: int  # compared before and after; -1: none were
     parity_before: str  # digest of what a consumer reads from the old log
     parity_after: str
+    kind: str  # of the error: its class in kafkats.errors
 
 
 class Totals(TypedDict, total=False):
@@ -260,6 +262,21 @@ def grouped(
     """
     keys = [keys] if isinstance(keys, str) else list(keys)
     return table.group_by(keys, use_threads=False).aggregate(list(sums))
+
+
+def whole_partitions(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the rows of pieces in which partitions follow each other, none of which is divided."""
+    rest: list[pa.Table] = []
+    for piece in pieces:
+        rows = pa.concat_tables([*rest, piece])
+        if not rows.num_rows:
+            continue
+        last = [pc.equal(rows[name], rows[name][-1]) for name in PartitionKey._fields]
+        ended = rows.num_rows - (pc.sum(pc.and_(*last)).as_py() or 0)
+        if ended:
+            yield rows.slice(0, ended)
+        rest = [rows.slice(ended)]
+    yield from rest
 
 
 def partitions_of(table: pa.Table) -> set[PartitionKey]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,14 +35,17 @@ from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Note
 from kafkats.logdir.staging import Change
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
-from kafkats.plans.facts import ACTIONS, read_table, write_table
+from kafkats.plans.facts import ACTIONS, read_in_pieces, read_table, write_table
 from kafkats.plans.files import make_folder, read_json, typed, write_json
-from kafkats.plans.plan import Plan
+from kafkats.plans.plan import AnyPlan
 from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, grouped, partition_of
 from kafkats.plans.volumes import read_volumes, write_volumes
 from kafkats.text import Flag
 
 FORMAT: Final = 1
+_PLACED: Final = ("log_dir", "partition_dir", "outcome", "file")
+_MARKED: Final = "marked"
+_WROTE: Final = ("done", "already")
 _SKEW_MS: Final = 300_000
 """The largest distance of the planner's clock ahead of ours."""
 _STEP: Final = ("ledger", "phase", "broker")
@@ -162,16 +165,20 @@ def by_segment(work: PartitionWork) -> Iterator[list[Item]]:
     yield from by_base.values()
 
 
-def run_of(plan: Plan, *, place: Path | None = None, owner_stopped: bool = False) -> Run:
+def run_of(plan: AnyPlan, *, place: Path | None = None, owner_stopped: bool = False) -> Run:
     """Return the run of a plan, with the directories in which it writes. Raises CorruptPlan."""
-    writes = plan.items.filter(pc.not_equal(plan.items["action"], "blocked"))
-    marker = _is_marker(writes["partition_dir"], writes["file"])
-    first = dict.fromkeys(writes.filter(marker)["log_dir"].to_pylist())
-    directories = {log_dir: [ROOT_FIRST] for log_dir in first}
-    others = writes.filter(pc.invert(marker))
-    named = grouped(others, PartitionKey._fields)
-    for row in named.to_pylist():
-        directories.setdefault(row["log_dir"], []).append(row["partition_dir"])
+    markers: dict[str, list[str]] = {}
+    others: dict[PartitionKey, None] = {}
+    for rows in plan.tables([*PartitionKey._fields, "file", "action"]):
+        writes = rows.filter(pc.not_equal(rows["action"], "blocked"))
+        marker = _is_marker(writes["partition_dir"], writes["file"])
+        for log_dir in writes.filter(marker)["log_dir"].unique().to_pylist():
+            markers[log_dir] = [ROOT_FIRST]
+        named = grouped(writes.filter(pc.invert(marker)), PartitionKey._fields)
+        others |= dict.fromkeys(map(partition_of, named.to_pylist()))
+    directories = markers
+    for other in others:
+        directories.setdefault(other.log_dir, []).append(other.partition_dir)
     where = str(place.absolute()) if place else None
     step = {name: str(plan.header["options"].get(name, "")) for name in _STEP}
     if any("\0" in text for text in step.values()):
@@ -300,10 +307,34 @@ def wrote_in(folder: Path) -> set[PartitionKey]:
 
     The set is empty without a readable report.
     """
-    rows = _earlier(folder) or []
-    return {journal_of(row) for row in rows if row["outcome"] in {"done", "already"}}
+    try:
+        return places_by_outcome(folder, lambda outcome: outcome in _WROTE)
+    except (CorruptPlan, StorageFailed):
+        return set()
+
+
+def places_by_outcome(folder: Path, wanted: Callable[[str], bool]) -> set[PartitionKey]:
+    """Return the directories (see Run.directories) of which the report has a row with a wanted
+    outcome.
+
+    Raises CorruptPlan, StorageFailed.
+    """
+    found: set[PartitionKey] = set()
+    schema = pa.schema([ACTIONS.field(name) for name in _PLACED])
+    for table in read_in_pieces(folder / "report.parquet", schema):
+        marked = _is_marker(table["partition_dir"], table["file"])
+        rows = grouped(table.append_column(_MARKED, marked), [*_PLACED[:3], _MARKED]).to_pylist()
+        found |= {
+            partition_of(row)._replace(**({"partition_dir": ROOT_FIRST} if row[_MARKED] else {}))
+            for row in rows
+            if wanted(row["outcome"])
+        }
+    return found
 
 
 def read_actions(folder: Path) -> pa.Table:
-    """Return the run's report, a table of facts.ACTIONS. Raises CorruptPlan, StorageFailed."""
-    return read_table(folder / "report.parquet", ACTIONS)
+    """Return the run's report, a table of facts.ACTIONS. Earlier versions wrote no kinds of errors.
+
+    Raises CorruptPlan, StorageFailed.
+    """
+    return read_table(folder / "report.parquet", ACTIONS, later=("kind",))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -22,9 +23,16 @@ from kafkats.findings import Finding, failure
 from kafkats.logdir.identity import FileIdentity, file_row
 from kafkats.logdir.location import Place, locate
 from kafkats.logdir.lock import lock_state
-from kafkats.logdir.partition import FileFacts, PartitionDir, SegmentFiles, scan_at_rest
-from kafkats.logdir.root import LogDir, RootNames, list_root, read_root, recovered_segments
-from kafkats.plans.rows import SegmentKey, SegmentRow
+from kafkats.logdir.partition import PartitionDir, SegmentFiles, scan_at_rest
+from kafkats.logdir.root import (
+    LogDir,
+    RootNames,
+    list_root,
+    present_in,
+    read_root,
+    recovered_segments,
+)
+from kafkats.plans.rows import PartitionKey, SegmentKey, SegmentRow
 
 _WIDEST_FIRST: Final = ("root", "partition", "segment")
 
@@ -65,7 +73,7 @@ class Unit:
 
     @property
     def directory(self) -> Path:
-        return Path(self.log_dir, self.partition_dir)
+        return _directory(self.log_dir, self.partition_dir)
 
     @property
     def log(self) -> Path:
@@ -73,34 +81,43 @@ class Unit:
         return self.directory / paths.segment_file(self.base_offset)
 
 
-def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*") -> Iterator[Unit]:
+@lru_cache(maxsize=64)
+def _directory(log_dir: str, partition_dir: str) -> Path:
+    """Return the path of a partition. Neighbours share it: each asks for it ten times."""
+    return Path(log_dir, partition_dir)
+
+
+def list_units(
+    log_dirs: Iterable[str | os.PathLike[str]],
+    *,
+    topics: str = "*",
+    only: Collection[PartitionKey] | None = None,
+) -> Iterator[Unit]:
     """Yield the units of log.dirs roots, partition directories or single segments.
 
-    `topics` is a filter as in kafkats.config.topics. Raises UsageError or BadInput for any other
-    path, StorageFailed when a path cannot be listed.
+    `topics` is a filter as in kafkats.config.topics; `only` are the directories whose units are
+    wanted, None for all. Raises UsageError or BadInput for any other path, StorageFailed when a
+    path cannot be listed.
     """
-    places = _distinct(
-        sorted(map(locate, log_dirs), key=lambda place: _WIDEST_FIRST.index(place.kind))
-    )
+    places = _places(log_dirs)
     # A partition that moved, or remote storage, in one root of a broker explains what another
     # lacks.
     roots = {place.root: list_root(place.root) for place in places if place.root}
     tiered = any(map(is_tiered, roots.values()))
-    directories = [paths.parse_partition(name) for names in roots.values() for name in names.loaded]
-    present = {name._replace(state="") for name in directories if name}
+    present = present_in(roots.values())
     read: dict[Path, LogDir] = {}
     for place in places:
         if place.partition is None:
             # Plans and runs are used from other working directories.
             yield from _root_units(
-                place.path.absolute(), roots[place.path], present, topics, tiered=tiered
+                place.path.absolute(), roots[place.path], present, topics, only, tiered=tiered
             )
-        else:
+        elif only is None or _key_of(place.partition) in only:
             root = None
             if place.root:
                 root = read.get(place.root) or read_root(place.root, roots[place.root])
                 read[place.root] = root
-            live = _live(place.root)
+            live = is_live(place.root)
             partition = scan_at_rest(place.partition.absolute(), live=live)
             if not topic_filter(topics).matches(partition.name.topic if partition.name else ""):
                 continue
@@ -110,7 +127,37 @@ def list_units(log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*")
             )
 
 
-def _distinct(places: Iterable[Place]) -> list[Place]:
+def list_partitions(
+    log_dirs: Iterable[str | os.PathLike[str]], *, topics: str = "*"
+) -> Iterator[PartitionKey]:
+    """Yield the partition directories that have units in `list_units`, from names alone.
+
+    Raises as it does.
+    """
+    for place in _places(log_dirs):
+        if place.partition is None:
+            path = place.path.absolute()
+            for name in chosen_names(list_root(place.path), topics):
+                yield PartitionKey(str(path), name)
+        else:
+            named = paths.parse_partition(place.partition.name)
+            if topic_filter(topics).matches(named.topic if named else ""):
+                yield _key_of(place.partition)
+
+
+def _places(log_dirs: Iterable[str | os.PathLike[str]]) -> list[Place]:
+    """Return the places of paths, the widest first."""
+    return distinct_places(
+        sorted(map(locate, log_dirs), key=lambda place: _WIDEST_FIRST.index(place.kind))
+    )
+
+
+def _key_of(partition: Path) -> PartitionKey:
+    path = partition.absolute()
+    return PartitionKey(str(path.parent), path.name)
+
+
+def distinct_places(places: Iterable[Place]) -> list[Place]:
     """Drop directories that are named twice or lie in another named one."""
     listed: set[str] = set()
     distinct = []
@@ -127,15 +174,39 @@ def _root_units(
     names: RootNames,
     present: Collection[paths.PartitionName],
     topics: str,
+    only: Collection[PartitionKey] | None,
     *,
     tiered: bool,
 ) -> Iterator[Unit]:
     root = read_root(path, names)
-    live = _live(path)
-    gone = gone_findings(root, present, live=live, stale=is_stale(path, names))
+    live = is_live(path)
+    if only is None or (str(path), "") in only:
+        yield from own_units(root, names, present, topics, live=live)
+    for name in chosen_names(names, topics):
+        if only is None or (str(path), name) in only:
+            yield from units_at(root, name, names, live=live, tiered=tiered)
+
+
+def own_units(
+    root: LogDir,
+    names: RootNames,
+    present: Collection[paths.PartitionName],
+    topics: str,
+    *,
+    live: bool,
+) -> Iterator[Unit]:
+    """Yield the unit of a log directory itself, if there are findings about it.
+
+    `present` are the partitions in all log directories of the listing.
+    """
+    gone = gone_findings(root, present, live=live, stale=is_stale(root.path, names))
     chosen = tuple(f for f in gone if topic_filter(topics).matches(f.file.rpartition("-")[0]))
     if root.findings or chosen:
-        yield Unit(str(path), "", -1, findings=(*root.findings, *chosen))
+        yield Unit(str(root.path), "", -1, findings=(*root.findings, *chosen))
+
+
+def chosen_names(names: RootNames, topics: str) -> Iterator[str]:
+    """Yield the partition directories of a root that are listed for these topics, sorted."""
     for name in names.loaded:
         parsed = paths.parse_partition(name)
         if (
@@ -144,24 +215,30 @@ def _root_units(
             or not topic_filter(topics).matches(parsed.topic)
         ):
             continue
-        try:
-            if name in names.linked:
-                raise _linked(path / name)
-            yield from _partition_units(
-                scan_at_rest(path / name, live=live), root, live=live, tiered=tiered
-            )
-        except KafkatsError as e:
-            yield Unit(str(path), name, -1, live=live, findings=(failure(name, e),))
+        yield name
+
+
+def units_at(
+    root: LogDir, name: str, names: RootNames, *, live: bool, tiered: bool
+) -> Iterator[Unit]:
+    """Yield the units of a partition directory in a root: one, if it cannot be listed."""
+    path = root.path / name
+    try:
+        if name in names.linked:
+            raise _linked(path)
+        yield from _partition_units(scan_at_rest(path, live=live), root, live=live, tiered=tiered)
+    except KafkatsError as e:
+        yield Unit(str(root.path), name, -1, live=live, findings=(failure(name, e),))
 
 
 def _partition_units(
     partition: PartitionDir, root: LogDir | None, *, live: bool, tiered: bool
 ) -> Iterator[Unit]:
-    log_dir = str(root.path if root else partition.path.parent)
+    log_dir, name = str(root.path if root else partition.path.parent), partition.path.name
     claims = claims_of(partition, root, live=live, tiered=tiered)
     yield Unit(
         log_dir,
-        partition.path.name,
+        name,
         -1,
         clean=claims.clean,
         live=live,
@@ -178,7 +255,7 @@ def _partition_units(
     ):
         yield Unit(
             log_dir,
-            partition.path.name,
+            name,
             segment.base_offset,
             bytes=segment.log.size,
             next_base_offset=following.base_offset if following else -1,
@@ -187,7 +264,7 @@ def _partition_units(
             recovery=segment.base_offset in recovered,
             time_index_expected=expected,
             directory_ctime_ns=partition.ctime_ns,
-            files=tuple(_identity(segment.files.get(kind)) for kind in paths.SEGMENT_KINDS),
+            files=_identities(segment),
             holes=_holes(segment),
             log_start_offset=claims.log_start,
             high_watermark=claims.high_watermark,
@@ -205,7 +282,7 @@ def list_again(unit: Unit) -> list[Unit]:
     if unit.claims is None and directory.is_symlink():
         raise _linked(directory)
     rooted = unit.claims is None or unit.claims.rooted
-    live = _live(log_dir) if rooted else unit.live
+    live = is_live(log_dir) if rooted else unit.live
     partition = scan_at_rest(directory, live=live)
     root = read_root(log_dir) if rooted else None
     return list(
@@ -220,12 +297,17 @@ def _linked(directory: Path) -> StorageFailed:
     return StorageFailed("a symbolic link: Kafka follows it, kafkats does not", path=directory)
 
 
-def _identity(facts: FileFacts | None) -> FileIdentity | None:
-    return facts and FileIdentity(facts.size, facts.mtime_ns, facts.ctime_ns, facts.inode)
+def _identities(segment: SegmentFiles) -> tuple[FileIdentity | None, ...]:
+    of = segment.files.get
+    return tuple([
+        FileIdentity(file.size, file.mtime_ns, file.ctime_ns, file.inode) if file else None
+        for file in map(of, paths.SEGMENT_KINDS)
+    ])
 
 
 def _holes(segment: SegmentFiles) -> tuple[int, ...]:
-    if not any(file.hole for file in segment.files.values()):  # of nearly every segment
+    holes = [file.hole for file in segment.files.values()]
+    if not any(holes):  # of nearly every segment
         return ()
     return tuple(
         file.hole if (file := segment.files.get(kind)) else 0 for kind in paths.SEGMENT_KINDS
@@ -243,7 +325,8 @@ def _has_time_indexes(partition: PartitionDir) -> bool:
     return bool(kinds & later or others & {paths.LEADER_EPOCH, paths.PARTITION_METADATA})
 
 
-def _live(root: Path | None) -> bool:
+def is_live(root: Path | None) -> bool:
+    """Return whether a broker runs on a root."""
     return root is not None and lock_state(root).held
 
 

@@ -5,6 +5,7 @@ The picture in reports and the map in Airflow draw the same cells.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -40,9 +41,21 @@ _DARK_SHADES: Final = {
     "state": ("#4a4a52", "#8a8a94"),
     "remark": ("#2b5f80", "#56b4e9"),
     "damage": ("#ffc04d", "#a86400"),
-    "danger": ("#d63a28", "#ff948a"),
+    "danger": ("#ff8a80", "#a8342a"),
 }
 """The same on a dark page."""
+
+
+FILE: Final = "health.parquet"
+HEALTH: Final = pa.schema([
+    ("log_dir", pa.string()),
+    ("partition_dir", pa.string()),
+    ("before", pa.binary()),
+    ("now", pa.binary()),
+])
+"""A row per partition: its cells before a run and at its end, a byte each: numbers in CELLS. The
+file's metadata has `kinds`: the findings by kind, `before` and `now`.
+"""
 
 
 class Health(NamedTuple):
@@ -51,8 +64,7 @@ class Health(NamedTuple):
     partitions: list[PartitionKey]
     starts: NDArray[np.int64]
     cells: NDArray[np.uint8]
-    """Numbers in CELLS. `base_offset` has the same shape."""
-    base_offset: NDArray[np.int64]
+    """Numbers in CELLS."""
 
     def row(self, n: int) -> NDArray[np.uint8]:
         """Return the cells of a partition."""
@@ -77,8 +89,38 @@ def health_of(segments: pa.Table) -> Health:
         [PartitionKey(log_dirs[log_dir[row]], names[name[row]]) for row in first],
         np.append(first, len(base)).astype(np.int64),
         _worst(real["findings"].combine_chunks())[order],
-        base[order],
     )
+
+
+def health_rows(before: Health, now: Health) -> pa.Table:
+    """Return HEALTH of partitions before a run and at its end."""
+    of = [
+        {where: one.row(n).tobytes() for n, where in enumerate(one.partitions)}
+        for one in (before, now)
+    ]
+    rows = [(*where, *(cells.get(where, b"") for cells in of)) for where in of[0] | of[1]]
+    columns = zip(*rows, strict=True) if rows else [[] for _ in HEALTH]
+    arrays = [pa.array(one, field.type) for one, field in zip(columns, HEALTH, strict=True)]
+    return pa.table(arrays, schema=HEALTH)
+
+
+def health_in(rows: pa.Table, column: str) -> Health:
+    """Return the health that a column of HEALTH has. Raises ValueError for unknown cells."""
+    rows = rows.filter(pc.greater(pc.binary_length(rows[column]), 0))
+    rows = rows.sort_by([(name, "ascending") for name in PartitionKey._fields])
+    names = (rows[name].to_pylist() for name in PartitionKey._fields)
+    cells = rows[column].to_pylist()
+    joined = np.frombuffer(b"".join(cells), np.uint8)
+    if len(joined) and int(joined.max()) >= len(CELLS):
+        raise ValueError("cells of a later version")
+    starts = np.cumsum([0, *map(len, cells)], dtype=np.int64)
+    return Health(list(map(PartitionKey, *names)), starts, joined)
+
+
+def kinds_in(segments: pa.Table) -> dict[str, int]:
+    """Return how many findings of each kind are in all rows of facts.SEGMENTS."""
+    flat = pc.list_flatten(segments["findings"])
+    return dict(Counter(pc.struct_field(flat, "kind").to_pylist()))
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:

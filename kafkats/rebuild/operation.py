@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkats.config.given import Given, stored
 from kafkats.config.options import MissingRecords, Topics
@@ -12,7 +12,9 @@ from kafkats.counts import counted, size_text
 from kafkats.errors import UsageError
 from kafkats.plans.operation import (
     Decide,
+    Joined,
     Operation,
+    Parts,
     Planned,
     Stages,
     always,
@@ -22,6 +24,7 @@ from kafkats.text import Flag
 
 if TYPE_CHECKING:
     from kafkats.config.policy import Policy
+    from kafkats.logdir.strict_json import Json
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 
@@ -32,9 +35,8 @@ _ORIGINS: Final = {
 
 
 def _prepare(given: Given, policy: Policy) -> Decide:
-    from kafkats.generations import RULES
-    from kafkats.plans.contradictions import interval_remarks
-    from kafkats.plans.depths import looked_sentences
+    from kafkats.plans.contradictions import noted
+    from kafkats.plans.depths import reading_of
     from kafkats.rebuild.plan import RebuildOptions, check_options, plan_rebuild
 
     asked = given.of(Rebuild)
@@ -45,24 +47,46 @@ def _prepare(given: Given, policy: Policy) -> Decide:
         )
     options = stored(RebuildOptions, asked, given.of(MissingRecords), given.of(Topics))
     check_options(options)
-    # Each entry counts where sound indexes are written, too, and by a rule of no broker.
-    depth = "full" if options.all or not RULES[options.rule].for_brokers else asked.depth
+    depth = _depth(given)
 
     def decide(stages: Stages, units: Sequence[Unit]) -> Planned:
         looked = stages.look(
             units, rule=options.rule, policy=policy, depth=depth, report=asked.from_report
         )
         plan = plan_rebuild(looked.segments, options)
+        notes: Mapping[str, Json] = {
+            "looked": list(reading_of(looked)),
+            **noted(plan, looked.segments),
+        }
+        said = _join(given, [notes])
+        beside = {"depths": looked.depths}
         return Planned(
-            plan,
-            looked.segments,
-            {"depths": looked.depths},
-            interval_remarks(plan, looked.segments),
-            {"looked_bytes": looked.read_bytes, "known_segments": looked.known},
-            sentences=looked_sentences(looked, asked.from_report),
+            plan, looked.segments, beside, said.remarks, said.more, None, said.sentences, notes
         )
 
     return decide
+
+
+def _depth(given: Given) -> str:
+    """Return how segments are looked at: each entry counts where sound indexes are written, too,
+    and by a rule of no broker.
+    """
+    from kafkats.generations import RULES
+
+    asked = given.of(Rebuild)
+    return "full" if asked.all or not RULES[asked.rule].for_brokers else asked.depth
+
+
+def _join(given: Given, notes: Sequence[Mapping[str, Any]]) -> Joined:
+    from kafkats.plans.contradictions import noted_remarks
+    from kafkats.plans.depths import Reading, looked_sentences
+
+    looked = Reading(*map(sum, zip(*(one["looked"] for one in notes), strict=True)))
+    return Joined(
+        noted_remarks(notes),
+        {"looked_bytes": looked.read_bytes, "known_segments": looked.known},
+        looked_sentences(looked, given.of(Rebuild).from_report),
+    )
 
 
 def _sentences(header: Header) -> Iterator[str]:
@@ -107,5 +131,10 @@ OPERATION: Final = Operation(
     sentences=_sentences,
     totals=("recovery_segments", "recovery_bytes", "settings_from", "not_repaired"),
     flaw=_flaw,
+    parts=Parts(
+        lambda given: given.of(Rebuild).from_report is None,
+        lambda given: _depth(given) == "tail",
+        _join,
+    ),
     proved_by_settings=True,
 )

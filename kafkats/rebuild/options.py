@@ -16,9 +16,12 @@ class Rebuild(Options):
     all: bool = Option(
         "Also rewrite sound indexes that differ from a rebuild",
         "--all",
+        by_hand=True,
     ).default(False)
     valid_prefix: bool = Option(
-        "Where the log is corrupt, rebuild for the part before the corruption", "--valid-prefix"
+        "Where the log is corrupt, rebuild for the part before the corruption",
+        "--valid-prefix",
+        by_hand=True,
     ).default(False)
     only_after_unclean_stop: bool = Option(
         "Skip volumes whose broker was stopped cleanly",
@@ -26,7 +29,9 @@ class Rebuild(Options):
         section=RARE,
     ).default(False)
     not_for_a_broker: bool = Option(
-        "Allow --generation kip33, which would mislead a broker", "--not-for-a-broker"
+        "Allow --generation kip33, which would mislead a broker",
+        "--not-for-a-broker",
+        by_hand=True,
     ).default(False)
     rule: IndexRule = DEFAULT_RULE.name
     depth: Annotated[str, Choice(("tail", "full"))] = Option(
@@ -41,4 +46,5 @@ class Rebuild(Options):
         " segments that changed since",
         "--from",
         "REPORT",
+        by_hand=True,
     ).default(None)

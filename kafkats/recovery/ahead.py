@@ -19,6 +19,7 @@ import pyarrow as pa
 from kafkats import paths
 from kafkats.errors import KafkatsError, storage
 from kafkats.formats import v2
+from kafkats.plans.columns import batch_of
 from kafkats.plans.rows import SegmentRow
 from kafkats.recovery.decide import end_of, log_bytes, log_of, valid_bytes
 from kafkats.recovery.reading import Recovery, Stops, recover
@@ -120,7 +121,7 @@ def _row(unit: SegmentUnit) -> pa.RecordBatch:
     else:
         place = {name: getattr(unit, name) for name in ("log_dir", "partition_dir", "base_offset")}
         rows = [{**place, **done._asdict()}]
-    return pa.RecordBatch.from_pylist(list(rows), schema=_READ)
+    return batch_of(list(rows), _READ)
 
 
 _OTHERWISE: Final = ("offsets-not-increasing", "offset-out-of-range")

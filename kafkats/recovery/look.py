@@ -22,6 +22,7 @@ from kafkats.evidence.claims import Claims
 from kafkats.evidence.looking import epochs_of, was_compacted
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.partition import PartitionDir, scan_partition
+from kafkats.plans.columns import batch_of
 from kafkats.plans.missing import GAP_CURE, Accepting, blocked_row
 from kafkats.plans.plan import ITEMS
 from kafkats.plans.rows import Item, PartitionKey, SegmentRow
@@ -108,6 +109,8 @@ class RecoverOptions(Accepting):
     """The folder for copies of good batches behind a corrupt place, "" for no copies."""
     mend_magic: bool = False
     """Write magic 2 into whole batches with a magic above 2."""
+    credit: bool = False
+    """Raise the recovery points of the recovered partitions also where others are not recovered."""
 
 
 class Partition(NamedTuple):
@@ -169,7 +172,7 @@ def look_at_partition(partition: Partition, options: RecoverOptions) -> pa.Recor
         items = [blocked_row(row, found.file, found.reason, options.rule)]
     summary = _summary(partition, found, start)
     row_of_it = summary | {"copied_bytes": copied, "items": items}
-    return pa.RecordBatch.from_pylist([row_of_it], schema=FOUND)
+    return batch_of([row_of_it], FOUND)
 
 
 def _start(partition: Partition, listed: PartitionDir) -> PartitionStart:

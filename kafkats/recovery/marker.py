@@ -30,6 +30,7 @@ from kafkats.evidence.looking import epochs_of, index_witnesses
 from kafkats.logdir.identity import FileIdentity, identify, listed_row
 from kafkats.logdir.partition import scan_partition
 from kafkats.logdir.root import LogDir, first_recovered, list_root, read_root
+from kafkats.plans.columns import batch_of
 from kafkats.plans.operation import Stages
 from kafkats.plans.rows import Item, PartitionKey, partition_of, partitions_of
 from kafkats.plans.units import Unit
@@ -196,8 +197,8 @@ def _obstacle(
             return f"without the marker: {blocked}"
     names = list_root(log_dir)
     planned = {where.partition_dir for where, row in rows.items() if not row["blocked"]}
-    left = [one for one in names.loaded if one not in planned]
-    look = partial(_lost_without, log_dir, tiered=is_tiered(names))
+    left = [PartitionKey(log_dir, one) for one in names.loaded if one not in planned]
+    look = partial(_lost_without, tiered=is_tiered(names))
     lost = stages.executor.map("recover", left, look, _LOST, size=lambda _: 1, threads=True)
     for row in lost.to_pylist():
         if row["why"]:
@@ -208,8 +209,9 @@ def _obstacle(
     return ""
 
 
-def _lost_without(log_dir: str, name: str, *, tiered: bool) -> pa.RecordBatch:
+def _lost_without(where: PartitionKey, *, tiered: bool) -> pa.RecordBatch:
     """Return a row of _LOST: what a broker's start loses in a partition only without a marker."""
+    log_dir, name = where
     parsed = paths.parse_partition(name)
     path = Path(log_dir, name)
     why = ""
@@ -222,7 +224,7 @@ def _lost_without(log_dir: str, name: str, *, tiered: bool) -> pa.RecordBatch:
             for clean in (True, False)
         )
         why = next(_worse(with_it, without), "")
-    return pa.RecordBatch.from_pylist([{"partition_dir": name, "why": why}], schema=_LOST)
+    return batch_of([{"partition_dir": name, "why": why}], _LOST)
 
 
 def _start(path: Path, root: LogDir, *, tiered: bool) -> PartitionStart:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from kafkats.config.option import FILES, RARE, Option, Options, Size
+from kafkats.config.option import FILES, RARE, Duration, Option, Options, Size, Words
 from kafkats.config.options import IndexRule
 from kafkats.generations import DEFAULT_RULE
+from kafkats.recovery.holding import hold_words
 
 
 class Preflight(Options):
@@ -46,6 +47,72 @@ class Preflight(Options):
     go_on: bool = Option(
         "Exit with 0 although the broker does not start, or loses something", "--go-on"
     ).default(False)
+
+
+class BeforeStart(Options):
+    """Options of `recover`, which runs before a broker's start."""
+
+    release: str = Option(
+        "The release of the broker that will start, such as 4.3 or 2.8.2",
+        "--kafka",
+        "RELEASE",
+        unset="that of the jars near the server.properties or the COMMAND, else the newest known",
+    ).default("")
+    node_id: Annotated[int | None, Field(ge=0)] = Option(
+        "The broker's node.id or broker.id: a log directory of another one holds the start",
+        "--node-id",
+        "N",
+        unset="that of the server.properties",
+    ).default(None)
+    cluster_id: str = Option(
+        "The broker's cluster: a log directory of another one holds the start",
+        "--cluster-id",
+        "ID",
+        unset="that of most of its log directories",
+    ).default("")
+    threads: Annotated[int | None, Field(ge=1)] = Option(
+        "num.recovery.threads.per.data.dir of the broker, to estimate its time",
+        "--recovery-threads",
+        "N",
+        unset="that of the server.properties, else Kafka's default",
+    ).default(None)
+    within: Duration = Option(
+        "Stop after this time: the broker recovers the partitions that are left",
+        "--within",
+        "DURATION",
+    ).default(300_000)
+    hold: Words = Option(
+        "The findings for which the broker must not start (exit code 3), with commas between"
+        " them, or none; docs/guard.md has the list",
+        "--hold",
+        "FINDING,...",
+        unset="default",
+    ).default(())
+    record: Path | None = Option(
+        "A folder on another disk for a further recover.json, which tells a lost disk from a new"
+        " one",
+        "--record",
+        "FOLDER",
+        unset="the work areas only",
+        writes=True,
+    ).default(None)
+
+    @field_validator("hold")
+    @classmethod
+    def _known_words(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        hold_words(words)
+        return words
+
+
+class ServerProperties(Options):
+    """The option of `recover` that names a broker's configuration."""
+
+    server_properties: Path | None = Option(
+        "The broker's server.properties: its log.dirs, the directory of its metadata log, its"
+        " node.id and its recovery threads",
+        "--server-properties",
+        "FILE",
+    ).default(None)
 
 
 class Recover(Options):

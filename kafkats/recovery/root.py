@@ -14,16 +14,17 @@ Source: LogManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
 from kafkats.errors import BadInput, Vanished, storage
+from kafkats.evidence.root import gone_findings, is_stale
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.properties import read_clean_shutdown
-from kafkats.logdir.root import LogDir, RootNames, list_root, read_root
+from kafkats.logdir.root import LogDir, RootNames, list_root, present_in, read_root
 from kafkats.recovery.checkpoints import OFFSETS, Failure, read_failure
 from kafkats.recovery.facts import Outcome, RootStart
 from kafkats.recovery.meta_properties import Unread, unread_properties
@@ -142,8 +143,22 @@ def _with_checkpoints(start: RootStart, path: Path, names: RootNames, rule: Star
     return replace(start, outcome="offline" if fails else "loads", words=tuple(words))
 
 
+def with_missing(looked: Sequence[Looked]) -> list[Looked]:
+    """Return the log directories with the partitions that should be there. Raises StorageFailed."""
+    present = present_in(one.names for one in looked)
+    return [
+        one._replace(start=replace(one.start, missing=_missing(one, present))) for one in looked
+    ]
+
+
+def _missing(one: Looked, present: Collection[paths.PartitionName]) -> tuple[str, ...]:
+    stale = is_stale(one.root.path, one.names)
+    gone = gone_findings(one.root, present, stale=stale, live=one.start.live)
+    return tuple(finding.file for finding in gone if finding.kind == "missing-partition")
+
+
 def told_epoch(roots: Sequence[Looked], rule: StartRule) -> int:
-    """Return the broker epoch that the controller is told, -1 for an unclean stop.
+    """Return the broker epoch of the registration at the controller, -1 after an unclean stop.
 
     All log directories must have a marker with the same epoch.
     """

@@ -101,6 +101,11 @@ class StartRule:
         """Return whether segments have a .timeindex (0.10.1)."""
         return self.name not in ("0.8", "0.9", "0.10.0")
 
+    @property
+    def recovery_threads(self) -> int:
+        """Return the default of num.recovery.threads.per.data.dir (4.0, KIP-1030)."""
+        return 2 if self.name == "4.0" else 1
+
 
 NEWEST: Final = StartRule("4.0", "4.0 and later")
 """For what no release is given to. A start of 4.0 differs from one of 3.7 in its messages only."""

@@ -145,7 +145,7 @@ def _outages(start: BrokerStart, recovery_rate: int | None, read_seconds: float)
     by_root = [[one for p in _own(start, root) for one in p.recovered] for root in start.roots]
     if not any(one.log_bytes for some in by_root for one in some):
         return
-    threads = 2 if start.rule.name == "4.0" else 1
+    threads = start.rule.recovery_threads
     theirs = max(_seconds(start, recovered, recovery_rate) for recovered in by_root)
     if recovery_rate is None:
         theirs /= threads

@@ -283,11 +283,17 @@ def _read_root(log_dir: str, _state: tuple[FileIdentity | None, ...]) -> LogDir:
 def _stage_checkpoint(work: PartitionWork, lease: Lease) -> Staged:
     """Stage the checkpoint with the log ends of all partitions that the plan recovers.
 
-    Raises Refused while one of them is not recovered: its recovery point must not be raised.
+    Raises Refused while one of them is not recovered: its recovery point must not be raised. A plan
+    that credits leaves it out instead.
     """
-    ends = log_ends(work)
-    for partition, end in ends.items():
-        if not ends_empty(Path(work.log_dir, str(partition)), end):
+    planned = log_ends(work)
+    ends = {
+        partition: end
+        for partition, end in planned.items()
+        if ends_empty(Path(work.log_dir, str(partition)), end)
+    }
+    if not work.options.get("credit"):
+        for partition in planned.keys() - ends.keys():
             raise Refused(
                 f"{partition} is not recovered, so no recovery point was raised",
                 path=work.log_dir,

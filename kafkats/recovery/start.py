@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from kafkats import paths
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.evidence.claims import Claims, claims_of, is_tiered
-from kafkats.evidence.root import gone_findings, is_stale
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.location import is_empty_root, locate
 from kafkats.logdir.partition import scan_at_rest
 from kafkats.logdir.root import LogDir
+from kafkats.plans.columns import batch_of
 from kafkats.plans.dialects import listed, refuse_enriched, refuse_marked
 from kafkats.recovery.ahead import recover_ahead, recovered_logs, segments_of
 from kafkats.recovery.facts import OUTCOMES, BrokerStart, Outcome, PartitionStart, RootStart
@@ -29,7 +29,7 @@ from kafkats.recovery.meta_properties import (
 )
 from kafkats.recovery.partition_start import predict
 from kafkats.recovery.reading import Recovery
-from kafkats.recovery.root import Looked, look_at_root, told_epoch
+from kafkats.recovery.root import Looked, look_at_root, told_epoch, with_missing
 from kafkats.recovery.rows import STARTS, start_of, start_row
 from kafkats.recovery.rules import START_RULES, StartRule, start_rule
 from kafkats.recovery.strays import Cluster, blocked_moves, given_up, refused_without_id
@@ -87,7 +87,7 @@ def predict_start(
     of a dialect, StorageFailed.
     """
     rule = start_rule(kafka)
-    looked = _with_missing([look_at_root(path, rule) for path in _roots(log_dirs)])
+    looked = with_missing([look_at_root(path, rule) for path in _roots(log_dirs)])
     if all(one.names.metadata_only for one in looked):
         raise UsageError(
             "has KRaft's metadata log only: name the broker's log.dirs, too",
@@ -130,21 +130,6 @@ def _roots(log_dirs: Iterable[str | os.PathLike[str]]) -> list[Path]:
         refuse_marked(Path(path))
         found.setdefault(os.path.realpath(path), Path(path).absolute())
     return list(found.values())
-
-
-def _with_missing(looked: Sequence[Looked]) -> list[Looked]:
-    """Return the log directories with the partitions that should be there. Raises StorageFailed."""
-    parsed = [paths.parse_partition(name) for one in looked for name in one.names.loaded]
-    present = {name._replace(state="") for name in parsed if name}
-    return [
-        one._replace(start=replace(one.start, missing=_missing(one, present))) for one in looked
-    ]
-
-
-def _missing(one: Looked, present: Collection[paths.PartitionName]) -> tuple[str, ...]:
-    stale = is_stale(one.root.path, one.names)
-    gone = gone_findings(one.root, present, stale=stale, live=one.start.live)
-    return tuple(finding.file for finding in gone if finding.kind == "missing-partition")
 
 
 def _units(
@@ -191,9 +176,7 @@ def _with_recoveries(executor: Executor, units: Sequence[StartUnit]) -> list[Sta
 
 def start_rows(unit: StartUnit) -> pa.RecordBatch:
     """Return the row of rows.STARTS for one partition directory."""
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_pylist([start_row(predict_unit(unit))], schema=STARTS)
+    return batch_of([start_row(predict_unit(unit))], STARTS)
 
 
 def predict_unit(unit: StartUnit) -> PartitionStart:

@@ -2,7 +2,7 @@
 
     with planning(log_dirs, wish) as ours:      reserves, if there is a wish
         ... look at ours.log_dirs ...
-        ours.write(plan, folder)                keeps the log dirs that the plan changes
+        ours.keep_changed(plan, folder)         keeps the log dirs that the plan changes
                                                 the others are released at the end
     with changing(run, folder) as held:         reserves during the writes, then releases
 

@@ -27,10 +27,8 @@ from kafkats.logdir.reservation import (
 from kafkats.reserving.record import foreign, give_back, root_of, write_record
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from kafkats.logdir.workarea import WorkArea
-    from kafkats.plans.plan import Plan
+    from kafkats.plans.plan import AnyPlan
 
 
 @dataclass(frozen=True)
@@ -68,15 +66,13 @@ class Planning:
     """Reservations by the root's real path. After the planning these are the kept ones."""
     kept: set[str] = field(default_factory=set)
 
-    def write(self, plan: Plan, folder: Path, **beside: pa.Table) -> None:
-        """Write the plan, and keep the reservations of the log dirs that it changes.
+    def keep_changed(self, plan: AnyPlan, folder: Path) -> None:
+        """Keep the reservations of the log dirs that the plan in `folder` changes.
 
-        Raises as `write_plan`, CorruptPlan.
+        Raises CorruptPlan, StorageFailed.
         """
-        from kafkats.plans.plan import write_plan  # pyarrow takes 0.2 s: `release` needs none
-        from kafkats.plans.run import run_of
+        from kafkats.plans.run import run_of  # pyarrow takes 0.2 s: `release` needs none
 
-        write_plan(plan, folder, **beside)
         self.keep(run_of(plan).directories, folder)
 
     def keep(self, log_dirs: Iterable[str], folder: Path | None = None) -> None:

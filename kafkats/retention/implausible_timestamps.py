@@ -28,6 +28,7 @@ import pyarrow as pa
 from kafkats import paths
 from kafkats.errors import KafkatsError
 from kafkats.kernels import headers_state as k
+from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import DIRECTORY
 from kafkats.retention.reasons import Ints
 from kafkats.segment.headers import batch_headers
@@ -185,7 +186,7 @@ def look_into(suspect: Suspect) -> pa.RecordBatch:
         text = f"not looked into: {e}"
     else:
         text = shares_text(shares)
-    return pa.RecordBatch.from_pylist([suspect._asdict() | {"shares": text}], schema=SHARES)
+    return batch_of([suspect._asdict() | {"shares": text}], SHARES)
 
 
 def shares_text(shares: Mapping[str, float]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,14 +19,25 @@ from kafkats.retention.evidence import Facts
 from kafkats.retention.reasons import Ints
 from kafkats.retention.stage import NEW_FAMILY
 
-Column: TypeAlias = pa.Array | pa.ChunkedArray | Ints | list[str] | str | int | None
+Column: TypeAlias = pa.Array | pa.ChunkedArray | Ints | list[str] | list[int] | str | int | None
 """The values of a column, or the one value of all rows."""
+
+
+class Start(NamedTuple):
+    """Partitions that leave a log directory's own file of log starts: the first one, the offset at
+    which it begins by itself, and their number.
+    """
+
+    partition_dir: str
+    offset: int
+    partitions: int
 
 
 def items_of(
     facts: Facts, by: pa.Array, reasons: pa.Array, deleted: Flags, rule: RetentionRule
-) -> pa.Table:
-    """Return plan.ITEMS. `deleted` flags the first rows of partitions.
+) -> tuple[pa.Table, Mapping[str, Start]]:
+    """Return plan.ITEMS of partitions, and by log directory what `own_items` writes. `deleted`
+    flags the first rows of partitions.
 
     `by` and `reasons` say which pass deletes a row, and why.
     """
@@ -57,12 +69,28 @@ def items_of(
     tables.append(
         _ended(facts, epochs, start, rule, file=paths.LEADER_EPOCH, reason=reasons, **update)
     )
-    where = {"partition_dir": ROOT, "directory_ctime_ns": 0}
-    begins, reasons = _by_log_dir(facts, own, start)
-    tables.append(
-        _ended(facts, begins, start, rule, file=paths.LOG_START, reason=reasons, **update, **where)
+    return pa.concat_tables(tables), _by_log_dir(facts, own, start)
+
+
+def own_items(starts: Mapping[str, Start], rule: RetentionRule) -> pa.Table:
+    """Return plan.ITEMS of the log directories' own files."""
+    return _rows(
+        len(starts),
+        rule,
+        log_dir=list(starts),
+        partition_dir=ROOT,
+        directory_ctime_ns=0,
+        base_offset=[start.offset for start in starts.values()],
+        next_base_offset=-1,
+        file=paths.LOG_START,
+        action="update",
+        reason=[
+            f"{start.partition_dir} begins at {start.offset} by itself"
+            + (f", and {start.partitions - 1} more do" if start.partitions > 1 else "")
+            for start in starts.values()
+        ],
+        after_bytes=-1,
     )
-    return pa.concat_tables(tables)
 
 
 def _removed(
@@ -96,17 +124,15 @@ def _removed(
     )
 
 
-def _by_log_dir(facts: Facts, partitions: Ints, start: Ints) -> tuple[Ints, list[str]]:
-    """Return the first partition of each log dir, which stands for the others, and the reasons."""
+def _by_log_dir(facts: Facts, partitions: Ints, start: Ints) -> dict[str, Start]:
+    """Return the first partition of each log dir, which stands for the others."""
     together: dict[str, list[int]] = {}
     for number in partitions.tolist():
         together.setdefault(facts.log_dir[number], []).append(number)
-    reasons = [
-        f"{facts.partition_dir[first]} begins at {start[first]} by itself"
-        + (f", and {len(rest)} more do" if rest else "")
-        for first, *rest in together.values()
-    ]
-    return np.array([numbers[0] for numbers in together.values()], np.int64), reasons
+    return {
+        log_dir: Start(facts.partition_dir[some[0]], int(start[some[0]]), len(some))
+        for log_dir, some in together.items()
+    }
 
 
 def _ended(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -17,6 +17,7 @@ from kafkats.execution.executor import Executor
 from kafkats.plans.contradictions import interval_remarks
 from kafkats.plans.operation import Planned, Stages
 from kafkats.plans.plan import Plan
+from kafkats.plans.rows import PartitionKey
 from kafkats.plans.units import Unit, refuse_parts
 from kafkats.retention.expired_heads import check_options, look_at, plan_inside
 from kafkats.retention.implausible_timestamps import SHARES, look_into
@@ -26,7 +27,7 @@ from kafkats.retention.summary import SummaryRow, summary_rows, suspects
 from kafkats.split.parts import PARTS
 
 _GUARDS: Final = ("over the guard", "over the run's guard")
-_LOOKED_INTO: Final = 200
+LOOKED_INTO: Final = 200
 """Segments with implausible timestamps: all of each is read."""
 
 
@@ -55,9 +56,7 @@ def retain(
     check_options(options, inside_segments=inside_segments)
     if segments is None:
         segments = stages.ends(units)
-    remote = {
-        unit.key.partition for unit in units if unit.claims and shows_remote_storage(unit.claims)
-    }
+    remote = remote_in(units)
     if not inside_segments:
         plan, verdicts = plan_retain(segments, policy, options, remote=remote)
         return Planned(plan, segments, {"retention": verdicts})
@@ -80,6 +79,13 @@ def retain(
     )
     remarks = [remark for table in verified for remark in interval_remarks(plan, table)]
     return Planned(plan, segments, {"retention": verdicts}, remarks)
+
+
+def remote_in(units: Iterable[Unit]) -> set[PartitionKey]:
+    """Return the partitions that show remote storage."""
+    return {
+        unit.key.partition for unit in units if unit.claims and shows_remote_storage(unit.claims)
+    }
 
 
 def retain_and_beyond(
@@ -106,7 +112,7 @@ def retain_and_beyond(
         without = decide(replace(options, over_guard=True), segments=planned.segments)
     if suspects:
         rows = summary_rows(planned.beside["retention"], options.now_ms)
-        worst = sorted(rows, key=lambda row: -int(row["pinned_bytes"]))[:_LOOKED_INTO]
+        worst = sorted(rows, key=lambda row: -int(row["pinned_bytes"]))[:LOOKED_INTO]
         shares = suspect_shares(stages.executor, worst)
         planned = _beside(planned, shares)
         without = _beside(without, shares) if without else None

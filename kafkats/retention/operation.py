@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkats.config.given import Given
 from kafkats.config.options import MissingRecords
@@ -11,11 +11,12 @@ from kafkats.config.settings_read import INDEXES
 from kafkats.counts import counted, size_text
 from kafkats.generations import RETENTION_RULES, rule_remarks
 from kafkats.paths import LEADER_EPOCH, LOG_START, SEGMENT_KINDS
-from kafkats.plans.operation import Decide, Operation, Planned, Stages
-from kafkats.retention.options import Beyond, Retain
+from kafkats.plans.operation import Decide, Joined, Operation, Parts, Planned, Stages
+from kafkats.retention.options import HELD, Beyond, Retain
 
 if TYPE_CHECKING:
     from kafkats.config.policy import Policy
+    from kafkats.plans.deciding import Decided, Settling
     from kafkats.plans.rows import Header
     from kafkats.plans.units import Unit
 
@@ -55,6 +56,24 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     return decide
 
 
+def _prepare_group(given: Given, policy: Policy) -> Decide:
+    from kafkats.retention.in_parts import prepare
+
+    return prepare(given, policy)
+
+
+def _join(given: Given, notes: Sequence[Mapping[str, Any]]) -> Joined:
+    from kafkats.retention.in_parts import join
+
+    return join(given, notes)
+
+
+def _settle(work: Settling) -> tuple[Sequence[Decided], Sequence[Decided]]:
+    from kafkats.retention.in_parts import settle
+
+    return settle(work)
+
+
 def _sentences(header: Header) -> Iterator[str]:
     totals = header["totals"]
     yield (
@@ -67,7 +86,7 @@ def _sentences(header: Header) -> Iterator[str]:
             f"{totals['heads']} of them are expired first parts of segments. apply writes the"
             f" rest, {size_text(totals['write_bytes'])}, again; it is on the disk twice until purge"
         )
-    for veto, count in totals["vetoes"].items():
+    for veto, count in sorted(totals["vetoes"].items()):
         yield f"kept: {counted(count, 'segment')}: {veto}"
     if totals["blocked_segments"]:
         yield (
@@ -110,6 +129,14 @@ OPERATION: Final = Operation(
         "vetoes",
     ),
     flaw=_flaw,
+    parts=Parts(
+        lambda given: not given.of(Retain).inside_segments,
+        lambda _: True,
+        _join,
+        _prepare_group,
+        _settle,
+        HELD,
+    ),
     by_topic=True,
     flushes=True,
 )

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from kafkats.config.option import RARE, ByRelease, Option, Options, Size, Time
 from kafkats.config.options import Export, Now
 from kafkats.generations import DEFAULT_RETENTION_RULE
 from kafkats.releases import EXAMPLES, NEWEST
+
+TURNS: Final = "turns"
+FACTS: Final = "facts"
+WORST: Final = "worst"
+HELD: Final = (TURNS, FACTS, WORST)
+"""Tables of some partitions that are needed until the whole plan is decided."""
 
 
 class Retain(Options):
@@ -50,7 +56,7 @@ class Retain(Options):
         examples=("20GiB", "500GiB", "2TiB"),
     ).default(None)
     over_guard: bool = Option(
-        "Delete also what a guard of the policy keeps", "--over-guard"
+        "Delete also what a guard of the policy keeps", "--over-guard", by_hand=True
     ).default(False)
     inside_segments: bool = Option(
         "Also delete the expired first part of a segment that is kept; the rest is rewritten",

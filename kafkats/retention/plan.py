@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,22 @@ from kafkats.plans.plan import ITEMS, Plan, make_plan, sum_of, totals_of
 from kafkats.plans.rows import PartitionKey, PartitionRow, Totals
 from kafkats.retention.columns import Limits, Verdicts, decide
 from kafkats.retention.evidence import Facts, read_facts, without_times
-from kafkats.retention.items import items_of
+from kafkats.retention.items import Start, items_of, own_items
 from kafkats.retention.options import Retain
 from kafkats.retention.reasons import sentences
-from kafkats.retention.vetoes import Sentences, lasting, refusals, run_guard, spare, unnamed, vetoes
+from kafkats.retention.vetoes import (
+    NO_CANDIDATES,
+    Bounds,
+    Candidates,
+    Sentences,
+    beyond,
+    bounds_of,
+    candidates,
+    lasting,
+    refusals,
+    unnamed,
+    vetoes,
+)
 
 OPERATION: Final = "retain"
 _LARGEST: Final = 2**63 - 1
@@ -80,6 +92,23 @@ class RetainOptions(Accepting):
     last_segment: bool = _DEFAULT.last_segment
 
 
+class Decision(NamedTuple):
+    """The decision on whole partitions: RETENTION, and ITEMS without log directories' own files.
+
+    `starts` are what these files lose. `found` is what a limit of the run may keep, and `all_bytes`
+    are those of all segments.
+    """
+
+    verdicts: pa.Table
+    items: pa.Table
+    starts: Mapping[str, Start]
+    found: Candidates
+    all_bytes: int
+
+
+NOTHING: Final = Decision(RETENTION.empty_table(), ITEMS.empty_table(), {}, NO_CANDIDATES, 0)
+
+
 def plan_retain(
     segments: pa.Table,
     policy: Policy,
@@ -92,6 +121,29 @@ def plan_retain(
     Partitions of `remote` show remote storage. They are left unchanged unless the policy says
     remote.storage.enable=false. Raises UsageError for an unknown rule.
     """
+    decision = decide_retain(segments, policy, options, remote=remote)
+    own = own_items(decision.starts, RETENTION_RULES[options.rule])
+    whole = decision._replace(items=pa.concat_tables([decision.items, own]))
+    return plan_of(whole, segments, options), decision.verdicts
+
+
+def plan_of(decision: Decision, segments: pa.Table, options: RetainOptions) -> Plan:
+    """Return the plan of a decision on `segments`."""
+    totals = _totals(decision.verdicts, decision.items, segments)
+    return make_plan(OPERATION, options_of(options), totals, decision.items)
+
+
+def decide_retain(
+    segments: pa.Table,
+    policy: Policy,
+    options: RetainOptions,
+    *,
+    remote: Collection[PartitionKey] = (),
+    bounds: Bounds | None = None,
+) -> Decision:
+    """Decide as `plan_retain`. With `bounds` the segments are some of a run that has these bounds;
+    without, they are all of it.
+    """
     rule = RETENTION_RULES.get(options.rule)
     if rule is None:
         raise UsageError(f"unknown rule {options.rule!r}; known are {', '.join(RETENTION_RULES)}")
@@ -99,14 +151,13 @@ def plan_retain(
     facts = without_times(facts) if rule.by_format else facts
     lacking = missing_records(segments, options.accept_loss)
     if not facts.topic:
-        verdicts, items = RETENTION.empty_table(), ITEMS.empty_table()
+        decision = NOTHING
     else:
         kept = dict.fromkeys(_unknown(facts, remote), _REMOTE)
         unsettled = {**swapping(segments), **unseen_logs(segments), **lacking, **kept}
-        verdicts, items = _decide(facts, policy, unsettled, options, rule)
-    items = with_blocked(items, segments, lacking, rule.name)
-    totals = _totals(verdicts, items, segments)
-    return make_plan(OPERATION, options_of(options), totals, items), verdicts
+        decision = _decide(facts, policy, unsettled, options, rule, bounds)
+    items = with_blocked(decision.items, segments, lacking, rule.name)
+    return decision._replace(items=items)
 
 
 def _unknown(facts: Facts, remote: Collection[PartitionKey]) -> Iterator[PartitionKey]:
@@ -125,8 +176,9 @@ def _decide(
     unsettled: Missing,
     options: RetainOptions,
     rule: RetentionRule,
-) -> tuple[pa.Table, pa.Table]:
-    """Return RETENTION and ITEMS. `unsettled` are partitions to leave unchanged."""
+    bounds: Bounds | None,
+) -> Decision:
+    """Return the decision. `unsettled` are partitions to leave unchanged."""
     limits = _limits(facts, policy.broker_limits, options)
     kafka = decide(facts.rows, facts.segments, limits, rule, now_ms=options.now_ms)
     explicit = _limits(facts, policy.limits, options)
@@ -139,20 +191,21 @@ def _decide(
         unnamed(facts, policy),
     )
     veto = vetoes(facts, kafka.deletes, allowed, lasts, missing, over_guard=options.over_guard)
-    if not options.over_guard:
-        veto[spare(facts, kafka.deletes & (veto == ""), run_guard(facts, policy.guard))] = (
-            "over the run's guard"
-        )
-    if options.free_bytes is not None:
-        beyond = spare(facts, kafka.deletes & (veto == ""), options.free_bytes, at_least=True)
-        veto[beyond] = "not needed for the bytes asked for"
+    found = candidates(facts, kafka.deletes & (veto == ""))
+    total = int(facts.family_bytes.sum())
+    if bounds is None:
+        guard = None if options.over_guard else policy.guard
+        bounds = bounds_of(found.time, found.bytes, total, guard, options.free_bytes)
+    veto[beyond(found, bounds.free)] = "not needed for the bytes asked for"
+    veto[beyond(found, bounds.guard)] = "over the run's guard"
     by_time = np.where(limits.retention_ms != explicit.retention_ms, missing, "")
     reasons = sentences(kafka.reason)
     verdicts = _table(
         facts, kafka, reasons, veto, np.where(lasts == "", by_time[facts.rows.of], lasts), rule
     )
     deleted = kafka.deletes & (veto == "")
-    return verdicts, items_of(facts, kafka.by, reasons, deleted, rule)
+    items, starts = items_of(facts, kafka.by, reasons, deleted, rule)
+    return Decision(verdicts, items, starts, found, total)
 
 
 def _limits(

@@ -5,7 +5,7 @@ They need matplotlib (the extra `plot`), which is imported only when a picture i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -95,20 +95,17 @@ def _deleted(veto: str) -> str:
     return "expired, kept by kafkats" if veto else "deleted now"
 
 
-def reclaimable(verdicts: pa.Table, now_ms: int) -> list[tuple[str, dict[str, int]]]:
-    """Return the bytes by state of each topic.
+def reclaimable(verdicts: Iterable[pa.Table], now_ms: int) -> list[tuple[str, dict[str, int]]]:
+    """Return the bytes by state of each topic, from pieces of plan.RETENTION with whole partitions.
 
     Topics with the most bytes not simply kept come first.
     """
     topics: dict[str, dict[str, int]] = {}
-    columns = (
-        verdicts["topic"].to_pylist(),
-        verdicts["bytes"].to_pylist(),
-        segment_states(verdicts, now_ms),
-    )
-    for topic, size, state in zip(*columns, strict=True):
-        sizes = topics.setdefault(topic, dict.fromkeys(STATES, 0))
-        sizes[state] += size
+    for piece in verdicts:
+        columns = (piece["topic"].to_pylist(), piece["bytes"].to_pylist())
+        for topic, size, state in zip(*columns, segment_states(piece, now_ms), strict=True):
+            sizes = topics.setdefault(topic, dict.fromkeys(STATES, 0))
+            sizes[state] += size
     return sorted(topics.items(), key=lambda one: (one[1]["kept"] - sum(one[1].values()), one[0]))
 
 
@@ -139,17 +136,20 @@ def plot_reclaimable(
     save(path)
 
 
-def plot_timeline(verdicts: pa.Table, lines: Mapping[str, int], now_ms: int, path: Path) -> None:
+def plot_timeline(
+    verdicts: Iterable[pa.Table], lines: Mapping[str, int], now_ms: int, path: Path
+) -> None:
     """Draw each segment from its first to its largest timestamp as PNG, a panel per partition.
 
-    Colours show the state. `lines` has per topic the retention line: the time before which records
-    are expired. A segment without timestamps is drawn at its file's mtime, hatched. Times more than
-    a week in the future are cut off and written into the panel. Partitions with the most pinned
-    bytes come first; the rest is left out. Raises as `plot_reclaimable`.
+    `verdicts` are pieces as for `reclaimable`. Colours show the state. `lines` has per topic the
+    retention line: the time before which records are expired. A segment without timestamps is drawn
+    at its file's mtime, hatched. Times more than a week in the future are cut off and written into
+    the panel. Partitions with the most pinned bytes come first; the rest is left out. Raises as
+    `plot_reclaimable`.
     """
     figure, save = begin_figure()
 
-    panels = _panels(verdicts, now_ms)[:_PANELS]
+    panels = _panels(verdicts, now_ms)
     tall = max((min(len(bars), _ROWS) for _, bars in panels), default=1)
     down = max(-(-len(panels) // 2), 1)
     figure.set_size_inches(12.0, 1.2 + down * (1.0 + 0.16 * max(tall, 3)))
@@ -169,11 +169,10 @@ def label(state: str) -> str:
     return f"can be {state}" if state.startswith("deleted") else state
 
 
-def _panels(verdicts: pa.Table, now_ms: int) -> list[tuple[str, list[_Bar]]]:
-    """Return (name, segments) per partition, those with most pinned bytes first."""
-    partitions: dict[PartitionKey, list[_Bar]] = {}
-    for bar in map(_Bar, verdicts.to_pylist(), segment_states(verdicts, now_ms)):
-        partitions.setdefault(partition_of(bar.row), []).append(bar)
+def _panels(verdicts: Iterable[pa.Table], now_ms: int) -> list[tuple[str, list[_Bar]]]:
+    """Return (name, segments) of the partitions that are drawn, those with most pinned bytes
+    first.
+    """
 
     def weight(bars: Sequence[_Bar]) -> list[int]:
         order = (
@@ -185,8 +184,16 @@ def _panels(verdicts: pa.Table, now_ms: int) -> list[tuple[str, list[_Bar]]]:
         )
         return [-sum(bar.row["bytes"] for bar in bars if bar.state == state) for state in order]
 
-    ordered = sorted(partitions.items(), key=lambda item: (weight(item[1]), item[0]))
-    several = len({partition.log_dir for partition in partitions}) > 1
+    ordered: list[tuple[PartitionKey, list[_Bar]]] = []
+    log_dirs: set[str] = set()
+    for piece in verdicts:
+        partitions = dict[PartitionKey, list[_Bar]]()
+        for bar in map(_Bar, piece.to_pylist(), segment_states(piece, now_ms)):
+            partitions.setdefault(partition_of(bar.row), []).append(bar)
+        log_dirs.update(partition.log_dir for partition in partitions)
+        every = [*ordered, *partitions.items()]
+        ordered = sorted(every, key=lambda item: (weight(item[1]), item[0]))[:_PANELS]
+    several = len(log_dirs) > 1
     return [
         (str(Path(Path(log_dir).parent.name, name)) if several else name, bars)
         for (log_dir, name), bars in ordered

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from kafkats import paths
 from kafkats.errors import Vanished
 from kafkats.logdir.checkpoints import read_epochs, read_offsets
-from kafkats.plans.facts import read_table
+from kafkats.plans.facts import read_near
 from kafkats.plans.operation import Proving
 from kafkats.plans.proof import Proof, writes_of, wrong_files
 from kafkats.plans.rows import Item, SegmentKey, keys_of, partition_of
@@ -31,7 +31,7 @@ def prove(request: Proving) -> Proof:
     decided = pa.array(
         [key.partition not in request.later for key in keys_of(segments)], pa.bool_()
     )
-    verdicts = read_table(request.folder / "retention.parquet", RETENTION)
+    verdicts = read_near(request.folder / "retention.parquet", RETENTION, written)
     wrong |= not_kept(verdicts, segments.filter(decided))
     reasons = [f"{path}: {why}" for path, why in wrong.items()]
     equal = max(len(writes) - len(wrong), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -150,14 +151,17 @@ def _kept(row: VerdictRow) -> Kept:
     }
 
 
-def deleted_by(verdicts: pa.Table) -> dict[str, dict[str, int]]:
-    """Return {topic: {rule: bytes}} of what is deleted now; the rules are those of RETENTION.by."""
-    deleted = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
-    rows = grouped(verdicts.filter(deleted), ["topic", "by"], [("bytes", "sum")])
-    found: dict[str, dict[str, int]] = {}
-    for row in rows.sort_by([("topic", "ascending"), ("by", "ascending")]).to_pylist():
-        found.setdefault(row["topic"], {})[row["by"]] = row["bytes_sum"]
-    return found
+def deleted_by(verdicts: Iterable[pa.Table]) -> dict[str, dict[str, int]]:
+    """Return {topic: {rule: bytes}} of what is deleted now, from pieces of RETENTION; the rules are
+    those of RETENTION.by.
+    """
+    found: dict[str, Counter[str]] = {}
+    for piece in verdicts:
+        deleted = pc.and_(piece["deletes"], pc.equal(piece["veto"], ""))
+        rows = grouped(piece.filter(deleted), ["topic", "by"], [("bytes", "sum")])
+        for row in rows.to_pylist():
+            found.setdefault(row["topic"], Counter())[row["by"]] += row["bytes_sum"]
+    return {topic: dict(sorted(found[topic].items())) for topic in sorted(found)}
 
 
 def suspects(rows: Iterable[SummaryRow]) -> list[Suspect]:

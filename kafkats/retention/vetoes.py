@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from kafkats.retention.reasons import Ints
 Sentences: TypeAlias = NDArray[np.object_]
 """An array of str."""
 
-_LARGEST: Final = 2**63 - 1
 _LAST: Final = "the last "
 
 
@@ -133,28 +132,80 @@ def _texts(texts: Iterable[str]) -> Sentences:
     return np.array([*texts, ""], object)[:-1]
 
 
-def run_guard(facts: Facts, guard: Guard) -> int:
-    """Return how many bytes a run may delete."""
-    share = (
-        _LARGEST
-        if guard.max_share is None
-        else int(guard.max_share * int(facts.family_bytes.sum()))
-    )
-    return min(share, _LARGEST if guard.max_bytes is None else guard.max_bytes)
+class Candidates(NamedTuple):
+    """Rows that a run deletes, unless that is more than the run may: row numbers, ascending."""
+
+    row: Ints
+    time: Ints
+    """When a row's turn comes (epoch ms), oldest first over all partitions."""
+    bytes: Ints
 
 
-def spare(facts: Facts, deleted: Flags, most: int, *, at_least: bool = False) -> Ints:
-    """Return the deleted rows beyond the first `most` bytes, oldest first over all partitions.
+_NONE: Final = np.empty(0, np.int64)
+NO_CANDIDATES: Final = Candidates(_NONE, _NONE, _NONE)
 
-    `at_least` still deletes the row that crosses the limit.
-    """
+
+class Bound(NamedTuple):
+    """The candidates that are deleted: those before `time`, and the first `at_time` of it."""
+
+    time: int
+    at_time: int
+
+
+class Bounds(NamedTuple):
+    """The limits of a run: by its guard, and by the bytes asked for. None is no limit."""
+
+    guard: Bound | None = None
+    free: Bound | None = None
+
+
+def candidates(facts: Facts, deleted: Flags) -> Candidates:
+    """Return the rows to delete, each with its turn."""
     chosen = np.flatnonzero(deleted)
     largest, mtime = (
         column[chosen] for column in (facts.segments.largest_timestamp, facts.segments.mtime_ms)
     )
     # Rows of a partition are deleted in order, so an old one waits for a younger one before it.
     waits = running_max(np.where(largest >= 0, largest, mtime), facts.rows.of[chosen])
-    chosen = chosen[np.argsort(waits, kind="stable")]
-    sizes = facts.family_bytes[chosen]
-    freed = np.cumsum(sizes)
-    return chosen[freed - sizes >= most if at_least else freed > most]
+    return Candidates(chosen, waits, facts.family_bytes[chosen])
+
+
+def bounds_of(
+    time: Ints, size: Ints, all_bytes: int, guard: Guard | None, free_bytes: int | None
+) -> Bounds:
+    """Return the bounds of a run from all its candidates, in the order of their rows.
+
+    `all_bytes` are those of all segments, `guard` is the run's, None if it is lifted.
+    """
+    most = None if guard is None else _run_guard(all_bytes, guard)
+    return Bounds(
+        None if most is None else _bound(time, size, most),
+        None if free_bytes is None else _bound(time, size, free_bytes, at_least=True),
+    )
+
+
+def _run_guard(all_bytes: int, guard: Guard) -> int | None:
+    """Return how many bytes a run may delete, None without a limit."""
+    shares = [] if guard.max_share is None else [int(guard.max_share * all_bytes)]
+    return min([*shares, *([] if guard.max_bytes is None else [guard.max_bytes])], default=None)
+
+
+def _bound(time: Ints, size: Ints, most: int, *, at_least: bool = False) -> Bound | None:
+    """Return the bound of the first `most` bytes. `at_least` includes the row that crosses it."""
+    order = np.argsort(time, kind="stable")
+    freed = np.cumsum(size[order])
+    spared = np.flatnonzero(freed - size[order] >= most if at_least else freed > most)
+    if not len(spared):
+        return None
+    last = int(time[order[spared[0]]])
+    return Bound(last, int(spared[0]) - int((time < last).sum()))
+
+
+def beyond(found: Candidates, bound: Bound | None) -> Ints:
+    """Return the rows that a bound keeps."""
+    if bound is None:
+        return found.row[:0]
+    at_time = found.time == bound.time
+    kept = (found.time > bound.time) | (at_time & (np.cumsum(at_time) > bound.at_time))
+    rows: Ints = found.row[kept]
+    return rows

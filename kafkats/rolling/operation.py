@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkats.config.given import Given, stored
 from kafkats.config.options import MissingRecords
 from kafkats.paths import SEGMENT_KINDS
-from kafkats.plans.operation import Decide, Operation, Planned, Stages
+from kafkats.plans.operation import Decide, Joined, Operation, Parts, Planned, Stages
 from kafkats.rolling.options import Roll, Simulation
 
 if TYPE_CHECKING:
@@ -53,6 +53,10 @@ def _prepare(given: Given, policy: Policy) -> Decide:
     return decide
 
 
+def _join(given: Given, _: Sequence[Mapping[str, Any]]) -> Joined:
+    return Joined(more={"now_ms": given.at(given.of(Roll).now)})
+
+
 def _reads(given: Given) -> frozenset[str]:
     return SIMULATION_READS if given.of(Simulation).simulate else READS
 
@@ -67,6 +71,7 @@ OPERATION: Final = Operation(
     "rolled",
     proof="kafkats.rolling.proof",
     follows=SEGMENT_KINDS[1:],
+    parts=Parts(lambda given: not given.of(Simulation).simulate, lambda _: True, _join),
     by_topic=True,
     proves_log_end=True,
 )

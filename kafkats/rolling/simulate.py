@@ -29,7 +29,7 @@ from kafkats.generations import (
 )
 from kafkats.kernels import headers_state as k
 from kafkats.logdir.steady import steady
-from kafkats.plans.columns import schema_of
+from kafkats.plans.columns import batch_of, schema_of
 from kafkats.plans.rows import PartitionRow
 from kafkats.plans.units import Unit, list_again
 from kafkats.retention.rules import Limits
@@ -130,7 +130,7 @@ def simulate_partition(
         live=units[0].live,
     )
     if looked is None:
-        return pa.RecordBatch.from_pylist([], schema=SIMULATED_NOW)
+        return batch_of([], SIMULATED_NOW)
     units, read, error = looked
     first = units[0]
     row: SimulatedRow = {
@@ -144,7 +144,7 @@ def simulate_partition(
         row["batches"] = sum(len(batches) for batches, _ in read)
         if row["batches"]:
             row = _simulated(row, first, read, policy, options)
-    return pa.RecordBatch.from_pylist([row], schema=SIMULATED_NOW)
+    return batch_of([row], SIMULATED_NOW)
 
 
 class _Looking:

@@ -17,6 +17,9 @@ from kafkats.errors import Changed, CorruptBatch
 from kafkats.formats.framing import MIN_LEFT
 from kafkats.formats.message_set import WRAPPER_CODECS
 from kafkats.formats.v2 import MAGIC as MAGIC_V2
+from kafkats.kernels import columns as k
+from kafkats.kernels.ahead import ahead
+from kafkats.kernels.crc import crc_addresses
 from kafkats.kernels.layout import MIN_RECORD
 from kafkats.segment.reader import Source, Window
 from kafkats.segment.refusal import refused
@@ -117,8 +120,6 @@ def columns(
     Raises CorruptBatch at the position where `formats.dispatch` refuses a batch, after the records
     before it. Raises Changed if the file was truncated meanwhile; Vanished, StorageFailed.
     """
-    from kafkats.kernels import columns as k
-
     state = _state(start, control=control, checksums=checksums)
     end = source.size if end is None else min(end, source.size)
     wanted, ahead = _Wanted(key, value, headers, batch), _Ahead(state)
@@ -152,9 +153,6 @@ def columns(
 
 
 def _state(start: int, *, control: bool, checksums: bool) -> NDArray[np.int64]:
-    from kafkats.kernels import columns as k
-    from kafkats.kernels.crc import crc_addresses
-
     state = np.zeros(k.STATE_SLOTS, np.int64)
     state[k.POSITION], state[k.CONTROL] = start, control
     if checksums:
@@ -164,8 +162,6 @@ def _state(start: int, *, control: bool, checksums: bool) -> NDArray[np.int64]:
 
 def _emptied(buffers: _Buffers, room: int, *, reuse: bool) -> _Buffers:
     """Return empty buffers with the room that the next batch needs, at least `room` bytes."""
-    from kafkats.kernels import columns as k
-
     state = buffers.state
     most = max(int(state[k.NEEDED]), room)
     rows = max(int(state[k.NEEDED_ROWS]), room // MIN_RECORD)
@@ -179,8 +175,6 @@ class _Buffers:
     """The buffers of one chunk; the kernel's state holds their addresses."""
 
     def __init__(self, state: NDArray[np.int64], wanted: _Wanted, room: int, rows: int) -> None:
-        from kafkats.kernels import columns as k
-
         self.state, self.wanted = state, wanted
         state[k.ROOM], state[k.ROWS_ROOM] = room, rows
         slots: dict[int, tuple[int, type[np.generic] | None]] = {
@@ -226,13 +220,9 @@ class _Buffers:
                 array[0] = 0
 
     def clear(self) -> None:
-        from kafkats.kernels import columns as k
-
         self.state[k.USED : k.HEADER_NULLS + 1] = 0
 
     def filled(self) -> Columns:
-        from kafkats.kernels import columns as k
-
         s, a, wanted = self.state.tolist(), self.arrays, self.wanted
         rows, entries = s[k.ROWS], s[k.HEADERS]
 
@@ -279,8 +269,6 @@ class _Ahead:
     """
 
     def __init__(self, state: NDArray[np.int64]) -> None:
-        from kafkats.kernels import columns as k
-
         self.plain = np.zeros((_PACKED_AT_ONCE, k.PLAIN_COLUMNS), np.int64)
         self._state = state
         self._unpacker = Unpacker()
@@ -292,9 +280,6 @@ class _Ahead:
 
         Returns False if that batch does not decompress.
         """
-        from kafkats.kernels import columns as k
-        from kafkats.kernels.ahead import ahead
-
         state = self._state
         if not len(self._joined):
             self._begin()
@@ -330,8 +315,6 @@ class _Ahead:
         return bool(state[k.PLAIN_COUNT] and self.plain[0, 0] == state[k.POSITION])
 
     def _begin(self) -> None:
-        from kafkats.kernels import columns as k
-
         state = self._state
         self._joined = np.empty(_JOINED, np.uint8)
         self._address = self._joined.ctypes.data

@@ -12,6 +12,7 @@ from kafkats.formats.message_set import KEY_AT, WRAPPER_CODECS
 from kafkats.formats.model import TimestampType
 from kafkats.formats.v2 import HEADER_BYTES as _HEADER_V2
 from kafkats.formats.v2 import MAGIC as MAGIC_V2
+from kafkats.kernels import records as k
 from kafkats.primitives import read_bytes, read_int32, view
 from kafkats.segment.facts import SegmentFacts
 from kafkats.segment.reader import Source
@@ -46,8 +47,6 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
 
     `facts` must have depth full; those returned have depth deep. Raises StorageFailed.
     """
-    from kafkats.kernels import records as k
-
     state, alone, unpacker = k.new_state(), k.new_state(), Unpacker()
     state[k.END] = facts.valid_bytes
     reason, needed = "", 18
@@ -92,8 +91,6 @@ def look_at_records(source: Source, facts: SegmentFacts) -> Deep:
 
 
 def _cell(state: NDArray[np.int64]) -> tuple[int, int, TimestampType]:
-    from kafkats.kernels import records as k
-
     magic = int(state[k.MAGIC])
     appended = TimestampType.LOG_APPEND_TIME if state[k.APPENDED] else TimestampType.CREATE_TIME
     return magic, int(state[k.CODEC]), appended if magic else TimestampType.NONE
@@ -103,8 +100,6 @@ def _decodes(
     state: NDArray[np.int64], alone: NDArray[np.int64], unpacker: Unpacker, data: bytes
 ) -> bool:
     """Decompress one batch or wrapper and check its content. Raises CorruptBatch."""
-    from kafkats.kernels import records as k
-
     codec, magic = int(state[k.CODEC]), int(state[k.MAGIC])
     for slot in (k.COUNT, k.BASE_TIMESTAMP, k.MAGIC, k.OFFSET):
         alone[slot] = state[slot]

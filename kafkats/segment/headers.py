@@ -12,6 +12,7 @@ from kafkats.errors import Changed, CorruptBatch
 from kafkats.formats import v2
 from kafkats.formats.framing import MAGIC_AT, MIN_LEFT, Frame, check_offsets
 from kafkats.kernels import headers_state as k
+from kafkats.kernels.headers import headers
 from kafkats.segment.reader import Source
 
 Rows = NDArray[np.int64]
@@ -40,8 +41,6 @@ def batch_headers(
     Raises CorruptBatch (bad size, magic or offsets) after the batches before it, Changed (truncated
     meanwhile), StorageFailed.
     """
-    from kafkats.kernels.headers import headers
-
     end = source.size if end is None else min(end, source.size)
     state = np.zeros(k.STATE_SLOTS, np.int64)
     state[k.POSITION], state[k.PRODUCERS_ONLY] = start, producers_only

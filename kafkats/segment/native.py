@@ -30,9 +30,9 @@ def native_paths() -> tuple[NativePath, ...]:
     python = "the reader of kafkats.compression"
     return (
         NativePath(
-            "CRC-32 of magic 0 and 1", crc, checksums.crc32_library(), "functions compiled by numba"
+            "CRC-32 of magic 0 and 1", crc, checksums.crc32_library(), "functions of kernels/crc.py"
         ),
-        NativePath("CRC-32C of magic 2", crc, "isal", "functions compiled by numba"),
+        NativePath("CRC-32C of magic 2", crc, "isal", "functions of kernels/crc.py"),
         NativePath(
             "gzip, compress",
             pack.deflate_functions() is not None,

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from kafkats.errors import Changed, CorruptBatch, KafkatsError, storage
 from kafkats.formats.framing import MIN_LEFT
 from kafkats.formats.message_set import WRAPPER_CODECS
+from kafkats.kernels import search as k
+from kafkats.kernels.crc import crc_addresses
 from kafkats.segment.reader import Source, Window, open_regular
 from kafkats.segment.refusal import refused
 from kafkats.segment.unpack import Unpacker
@@ -116,9 +118,6 @@ class Searcher:
     """Reuses the kernel's state and the buffer for decompressed batches across searches."""
 
     def __init__(self) -> None:
-        from kafkats.kernels import search as k
-        from kafkats.kernels.crc import crc_addresses
-
         self._state = np.zeros(k.STATE_SLOTS, np.int64)
         self._state[k.CRC32], self._state[k.CRC32C] = crc_addresses()
         self._unpacker: Unpacker | None = None
@@ -142,8 +141,6 @@ class Searcher:
 
         Raises CorruptBatch, Changed (the file was truncated meanwhile), StorageFailed.
         """
-        from kafkats.kernels import search as k
-
         if position < 0:
             raise CorruptBatch("no batch begins before the file", path=log.path, position=position)
         state = self._state
@@ -192,8 +189,6 @@ class Searcher:
         epoch to the rows of `found` (int64, shape (n, 3)). Ends at a bad batch, or when no record
         is late enough. Raises Changed, StorageFailed.
         """
-        from kafkats.kernels import search as k
-
         state = self._state
         state[k.POSITION : k.NEEDED + 1] = 0
         state[k.TARGET : k.STRICT + 1] = 0, start_offset, 0, 0
@@ -213,8 +208,6 @@ class Searcher:
         return Swept(int(state[k.NUMBER]), None)
 
     def _inside(self) -> int:
-        from kafkats.kernels import search as k
-
         state = self._state
         codec, magic, packed, size = state[k.CODEC : k.PACKED_SIZE + 1].tolist()
         if magic < 2 and codec not in WRAPPER_CODECS:

@@ -14,7 +14,7 @@ defective, is passed to the readers of `kafkats.compression`. So these alone dec
 from __future__ import annotations
 
 import ctypes
-import importlib
+import importlib.util
 import weakref
 from collections.abc import Callable
 from functools import cache
@@ -25,6 +25,9 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from kafkats.compression import Codec, decompress
+from kafkats.kernels.lz4 import decompress_lz4
+from kafkats.kernels.snappy import decompress_snappy
+from kafkats.kernels.zstd import is_window_allowed
 
 if TYPE_CHECKING:
     from ctypes import _NamedFuncPointer, _SimpleCData
@@ -77,22 +80,16 @@ class Unpacker:
         return len(plain)
 
     def _snappy(self, data: memoryview, broken_lz4: bool) -> int:
-        from kafkats.kernels.snappy import decompress_snappy
-
         at = np.frombuffer(data, np.uint8).ctypes.data
         return int(decompress_snappy(at, len(data), self.address, _ROOM))
 
     def _lz4(self, data: memoryview, broken_lz4: bool) -> int:
-        from kafkats.kernels.lz4 import decompress_lz4
-
         if self._lz4_function is None:
             self._lz4_function = address_of(lz4_decompress_safe())
         function, at = self._lz4_function, np.frombuffer(data, np.uint8).ctypes.data
         return int(decompress_lz4(function, at, len(data), broken_lz4, self.address, _ROOM))
 
     def _zstd(self, data: memoryview, broken_lz4: bool) -> int:
-        from kafkats.kernels.zstd import is_window_allowed
-
         zstd, source = zstd_functions(), np.frombuffer(data, np.uint8).ctypes.data
         if zstd is None or not is_window_allowed(source, len(data)):
             return -1
@@ -182,12 +179,15 @@ def exported(
 ) -> _NamedFuncPointer | None:
     """Return the C function `name` that the extension module `module` exports, or None.
 
-    Without `result` it takes what it is given, and returns an int. A module without a file is a
-    part of Python (zlib in Debian's 3.13): its libraries are those of the process.
+    Without `result` it takes what it is given, and returns an int. The module is not imported:
+    zstandard's needs cffi for that. A module without a file is a part of Python (zlib in Debian's
+    3.13): its libraries are those of the process.
     """
     try:
-        path = getattr(importlib.import_module(module), "__file__", None)
-        function = ctypes.CDLL(path)[name]
+        spec = importlib.util.find_spec(module)
+        if spec is None:
+            return None
+        function = ctypes.CDLL(spec.origin if spec.has_location else None)[name]
     except (ImportError, OSError, AttributeError):
         return None
     if result is not None:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from kafkats.formats.model import TimestampType
 from kafkats.kernels import walk_state as k
+from kafkats.kernels.crc import crc_addresses
+from kafkats.kernels.walk import walk as kernel
 from kafkats.segment.facts import Cell, SegmentFacts, StopReason
 from kafkats.segment.reader import Source
 
@@ -97,13 +99,11 @@ def walk(
     `on_points` receives the points of the batches that get an index entry, in chunks. Raises
     Vanished, StorageFailed.
     """
-    from kafkats.segment.stored_walk import checksum_addresses, walk_kernel  # reads a file
-
-    kernel, state, cells = walk_kernel(), k.new_state(), k.new_table()
+    state, cells = k.new_state(), k.new_table()
     points = np.empty((POINTS_AT_ONCE if on_points else 1, k.POINT_COLUMNS), np.int64)
     state[k.BASE_OFFSET], state[k.INTERVAL] = base_offset, interval if on_points else NO_INTERVAL
     if checksums:
-        state[k.CRC32], state[k.CRC32C] = checksum_addresses()
+        state[k.CRC32], state[k.CRC32C] = crc_addresses()
     state[k.OFFSET_ENTRIES] = _address(offset_entries)
     state[k.OFFSET_COUNT] = len(offset_entries) // 8
     state[k.TIME_ENTRIES], state[k.TIME_COUNT] = _address(time_entries), len(time_entries) // 12

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkats.config.given import Given, stored
 from kafkats.config.options import IndexSettings, MissingRecords
 from kafkats.config.settings_read import INDEXES
 from kafkats.paths import SEGMENT_KINDS
-from kafkats.plans.operation import Decide, Operation, Planned, Stages, always
+from kafkats.plans.operation import Decide, Joined, Operation, Parts, Planned, Stages, always
 from kafkats.split.options import Split
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _prepare(given: Given, policy: Policy) -> Decide:
-    from kafkats.plans.contradictions import interval_remarks
+    from kafkats.plans.contradictions import noted, noted_remarks
     from kafkats.split.parts import PARTS, SplitOptions, check_options, look
     from kafkats.split.plan import plan_split
 
@@ -33,9 +33,16 @@ def _prepare(given: Given, policy: Policy) -> Decide:
         do = partial(look, options=options)
         parts = stages.executor.map("parts", units, do, PARTS, size=lambda unit: unit.bytes)
         plan = plan_split(segments, parts, options)
-        return Planned(plan, segments, {"parts": parts}, interval_remarks(plan, segments))
+        notes = noted(plan, segments)
+        return Planned(plan, segments, {"parts": parts}, noted_remarks((notes,)), notes=notes)
 
     return decide
+
+
+def _join(_: Given, notes: Sequence[Mapping[str, Any]]) -> Joined:
+    from kafkats.plans.contradictions import noted_remarks
+
+    return Joined(noted_remarks(notes))
 
 
 OPERATION: Final = Operation(
@@ -48,5 +55,6 @@ OPERATION: Final = Operation(
     "split",
     proof="kafkats.split.proof",
     follows=SEGMENT_KINDS[1:],
+    parts=Parts(lambda _: True, lambda _: False, _join),
     proved_by_settings=True,
 )

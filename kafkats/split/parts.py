@@ -21,7 +21,7 @@ from kafkats.config.options import IndexSettings
 from kafkats.errors import KafkatsError, Refused, UsageError
 from kafkats.generations import RULES
 from kafkats.logdir.families import Part, aborted_in
-from kafkats.plans.columns import schema_of
+from kafkats.plans.columns import batch_of, schema_of
 from kafkats.plans.missing import Accepting
 from kafkats.plans.rows import KeyRow
 from kafkats.plans.units import Unit
@@ -84,7 +84,7 @@ def look(unit: Unit, options: SplitOptions) -> pa.RecordBatch:
                 rows = _rows(unit, unit.directory, source, options)
         except KafkatsError as e:
             rows = [_blocked(unit, unit.bytes, str(e))]
-    return pa.RecordBatch.from_pylist(rows, schema=PARTS)
+    return batch_of(rows, PARTS)
 
 
 def check_options(options: SplitOptions) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from kafkats.kernels import cells as k
 from kafkats.plans.rows import grouped
 from kafkats.search.answers import REASONS
 from kafkats.tables.schema import (
@@ -158,8 +159,6 @@ class View:
     @cached_property
     def _packed(self) -> Ints:
         """The rows in the layout of `kernels.cells`."""
-        from kafkats.kernels import cells as k
-
         rows = self.rows
         words = pc.index_in(rows["reason"].cast(pa.string()), pa.array(FOUND_WORDS))
         cells = np.empty((rows.num_rows, k.COLUMNS), np.int64)
@@ -227,8 +226,6 @@ def lookup(
         (cell >= 0) & (cell < view._cells) & (partitions >= 0) & (partitions < len(view._begins))
     )
     slot = partitions * view._cells + cell
-    from kafkats.kernels import cells as k
-
     numbers = np.empty((3, times.size), np.int64)
     epochs, reasons = np.empty(times.size, np.int32), np.empty(times.size, np.int8)
     k.pick(view._packed, _rows_of(view, slot, inside), times, _WORDS, numbers, epochs, reasons)

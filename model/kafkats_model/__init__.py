@@ -10,4 +10,4 @@ It imports kafkats, which never imports it: kafkats finds commands by entry poin
 distribution is installed (pyproject.toml).
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

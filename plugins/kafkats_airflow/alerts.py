@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from airflow.configuration import conf
-from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from kafkats.errors import UsageError
 from kafkats_airflow import settings
+from kafkats_airflow.airflow_versions import SyncCallback
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context

@@ -5,16 +5,20 @@ Only a person can mend what is wrong here, so every failure is a UsageError, whi
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
-from airflow.providers.common.compat.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk import BaseHook
 
 from kafkats.config.policy import Policy
 from kafkats.config.reading import read_policy
 from kafkats.errors import DiskFull, StorageFailed, UsageError, storage
+from kafkats_airflow import settings
+from kafkats_airflow.airflow_versions import AirflowNotFoundException
 from kafkats_airflow.forms.values import RunParams
 
 
@@ -28,6 +32,26 @@ def policy_of(params: RunParams) -> Policy:
     except StorageFailed as e:
         why = f"the policy cannot be read on this worker: {e.reason}; {other}"
         raise UsageError(why, path=e.path or path) from e
+
+
+def one_pyspark() -> None:
+    """Raise UsageError where pyspark and pyspark-client have different versions: both install into
+    the folder pyspark, where the one that came last has overwritten files of the other.
+
+    Only if jobs run in this Python.
+    """
+    if settings.job_python() != sys.executable:
+        return
+    found = {}
+    for name in ("pyspark", "pyspark-client"):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    if len({*found.values()}) > 1:
+        versions = " and ".join(map(" ".join, found.items()))
+        raise UsageError(
+            f"this Python has {versions}, which overwrite each other's files; install both in one"
+            " version, or name another Python for the jobs with KAFKATS_JOB_PYTHON"
+        )
 
 
 def amount(parse: Callable[[str], int], text: str, name: str) -> int:
@@ -60,12 +84,15 @@ def writable(folder: str | Path) -> Path:
     return path
 
 
-def connected(conn_id: str) -> None:
-    """Raises UsageError for a connection unknown to Airflow: the provider would submit to YARN; and
-    for one whose driver would run elsewhere.
+def connected(conn_id: str) -> str:
+    """Return the type of a connection.
+
+    Raises UsageError for one unknown to Airflow: the provider would submit to YARN; and for one
+    whose driver would run elsewhere.
     """
     try:
-        mode = BaseHook.get_connection(conn_id).extra_dejson.get("deploy-mode")
+        connection = BaseHook.get_connection(conn_id)
+        mode = connection.extra_dejson.get("deploy-mode")
     except AirflowNotFoundException:
         raise UsageError(
             f"Airflow has no connection {conn_id!r}, which the policy names for its volumes; add it"
@@ -77,3 +104,4 @@ def connected(conn_id: str) -> None:
             f"the connection {conn_id!r} has deploy mode cluster: the driver must run on this"
             " worker; set its deploy mode to client"
         )
+    return str(connection.conn_type or "")

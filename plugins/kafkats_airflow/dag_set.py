@@ -7,25 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
-from pkgutil import iter_modules
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from airflow.sdk import DAG, Asset
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 
 from kafkats.config.values import suggestion
 from kafkats.errors import UsageError
-from kafkats_airflow import alerts
+from kafkats_airflow import alerts, deployment
+from kafkats_airflow.forms.catalogue import DEPLOYMENT
 from kafkats_airflow.forms.params import form
-from kafkats_airflow.forms.tags import TAG, tag_of
+from kafkats_airflow.forms.tags import TAG, name_of, tag_of
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.settings import OWNED
-
-NAMES: Final = tuple(
-    sorted(one.name for one in iter_modules([str(Path(__file__).with_name("dags"))]))
-)
-"""The names of the DAGs: each is the id of one, after the prefix of its set."""
+from kafkats_airflow.shipped import NAMES
 
 
 class DagSet(NamedTuple):
@@ -51,6 +46,7 @@ class DagSet(NamedTuple):
         tasks. `operation` is the key of its form, `how` more arguments of the DAG.
         """
         dag_id = f"{self.prefix}{name}"
+        deployment.put(dag_id, self.place())
         return DAG(
             dag_id,
             schedule=self.schedules.get(name, schedule),
@@ -61,6 +57,15 @@ class DagSet(NamedTuple):
             **alerts.of(dag_id),
             **more,
         )
+
+    def place(self) -> deployment.Place | None:
+        """Return the policy and the folder of this set, None if it names neither."""
+        if not DEPLOYMENT.keys() & self.params.keys():
+            return None
+        policy, folder = (
+            str(self.params.get(one, DEPLOYMENT[one])) for one in ("policy", "folder")
+        )
+        return deployment.Place(policy, folder, name_of(folder, self.prefix))
 
     def asset(self, name: str, address: str) -> Asset:
         """Return an asset of this set."""

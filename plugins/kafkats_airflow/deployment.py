@@ -5,33 +5,59 @@ folder, and say whether anybody is asked. With it, these are checked by every ta
 submit, on the worker, whatever the params, XComs and states of tasks say:
 
 * an Airflow in which everybody is an admin runs nothing
-* policy and folder are those of the deployment; ledger and tables lie in that folder
+* policy and folder are those of the DAG's set; ledger and tables lie in that folder
 * a plan is applied after the yes of an approver to its digest, and none is made or applied that
-  goes over a guard
+  overrides a guard
 * a job has no words that the DAGs do not give it, reads and writes no path but the policy's volumes
-  and the folder, and connects
-  where the policy says
-* old files stay for KAFKATS_UNDO_DAYS_FLOOR days
+  and the folder, and connects where the policy says
+* old files are kept for KAFKATS_UNDO_DAYS_FLOOR days
 * who attests that brokers understand a format is the user who triggered the run
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from airflow.configuration import conf
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats.config.approvers import Approver
-from kafkats.deployment import SET, Bounds
+from kafkats.deployment import SET, Bounds, Deployment
 from kafkats.errors import Refused
 from kafkats.request import Request
 from kafkats_airflow import checks, settings
-from kafkats_airflow.forms.values import RunParams, params_of
+from kafkats_airflow.forms.values import params_of
 from kafkats_airflow.results import User
 
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.hitl import HITLUser
+
+
+class Place(NamedTuple):
+    """The policy and the folder of a set of DAGs; `name` is "" for that of the deployment."""
+
+    policy: str
+    folder: str
+    name: str = ""
+
+
+_PLACES: Final[dict[str, Place]] = {}
+"""By DAG id, of the sets that this process has built: a worker parses the file of its DAG. Params
+do not tell: Airflow writes the values of a run into those of the DAG.
+"""
+
+
+def put(dag_id: str, place: Place | None) -> None:
+    """Note the place of a DAG that is being built, None for that of the deployment."""
+    _PLACES.pop(dag_id, None)
+    if place is not None:
+        _PLACES[dag_id] = place
+
+
+def place_of(context: Context) -> Place:
+    """Return the place of the task's DAG; that of the deployment for a DAG without a set."""
+    own = Place(settings.POLICY, settings.FOLDER)
+    return _PLACES.get(getattr(context.get("dag"), "dag_id", ""), own)
 
 
 def hardened() -> bool:
@@ -44,12 +70,12 @@ def check(context: Context) -> None:
     if not hardened():
         return
     _check_airflow()
-    params = params_of(context)
-    _check_fixed("policy", params.get("policy", settings.POLICY), settings.POLICY)
-    _check_fixed("folder", params.get("folder", settings.FOLDER), settings.FOLDER)
+    params, place = params_of(context), place_of(context)
+    _check_fixed("policy", params.get("policy", place.policy), place.policy)
+    _check_fixed("folder", params.get("folder", place.folder), place.folder)
     for name in ("ledger", "clients", "tables"):
         if path := params.get(name):
-            bounds().check_inside(path, name)
+            bounds(place).check_inside(path, name)
     days = params.get("undo_days", settings.FLOOR_DAYS)
     if days < settings.FLOOR_DAYS:
         raise Refused(
@@ -69,17 +95,36 @@ def _check_fixed(name: str, given: str, fixed: str) -> None:
         raise Refused(f"{name}: {given!r} is not this deployment's, which is {fixed}{SET}")
 
 
-def check_request(connection: str, request: Request, params: RunParams) -> None:
+def check_request(connection: str, request: Request, place: Place) -> None:
     """Raise Refused if the deployment does not allow this request on this connection."""
-    volumes = checks.policy_of({**params, "policy": settings.POLICY}).volumes
+    volumes = checks.policy_of({"policy": place.policy}).volumes
     if connection not in {volume.connection for volume in volumes}:
         raise Refused(f"connection {connection!r} is none of the policy's{SET}")
-    bounds().check(request)
+    bounds(place).check(request)
 
 
-def bounds() -> Bounds:
-    """Return what the requests of this deployment may name."""
-    return Bounds(settings.POLICY, settings.FOLDER, settings.FLOOR_DAYS)
+def check_answer(request: Request) -> None:
+    """Raise Refused for a request to write that no approver has allowed.
+
+    A job on this worker checks that itself. The host of another home may not know the approvers.
+    """
+    if not hardened() or request.verb not in {"apply", "undo"}:
+        return
+    from kafkats.plans.parts import open_plan
+    from kafkats.plans.run import read_run
+
+    own = Deployment.of_environment()
+    digests = [read_run(run.folder).digest for run in request.runs]
+    if request.plan is not None:
+        plan = open_plan(request.plan.folder)
+        own.check_guards(plan)
+        digests.append(plan.digest)
+    own.check_approval(request.record, digests)
+
+
+def bounds(place: Place) -> Bounds:
+    """Return what the requests of this set may name."""
+    return Bounds(place.policy, place.folder, settings.FLOOR_DAYS)
 
 
 def check_responder(user: User | None) -> None:

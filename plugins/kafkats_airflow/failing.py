@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypedDict, TypeGuard, TypeVar
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, Context
-from airflow.sdk import get_current_context
+from airflow.sdk import Context, get_current_context
 
 from kafkats.errors import Holder, KafkatsError
-from kafkats_airflow import deployment, sentences, settings
+from kafkats_airflow import checks, deployment, sentences, settings, shared_folder
+from kafkats_airflow.airflow_versions import AirflowException, AirflowFailException
 from kafkats_airflow.forms import values
 from kafkats_airflow.forms.values import given_params
 
@@ -41,10 +41,15 @@ def in_our_words(do: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             settings.check()
-            if context := _task_of(args):
-                values.refuse_unknown(context)
+            context = _task_of(args)
+            first = context if context and values.is_first(context) else None
+            if first:
+                values.refuse_unknown(first)
+                checks.one_pyspark()
             if deployment.hardened():
                 deployment.check(context_of(args))
+            if first:
+                shared_folder.compare(first)
             return do(*args, **kwargs)
         except KafkatsError as e:
             # Without the cause: the first line of the task's error is the sentence.

@@ -8,6 +8,8 @@ KAFKATS_FOLDER      default of the param `folder`: where plans, runs and reports
 KAFKATS_RETENTION   `apply`: retention and rolling write by default
 KAFKATS_CLEAN_REPORTS   `apply`: clean_reports removes folders by default
 KAFKATS_POOL        the pool of all tasks that submit to Spark: its slots bound how many run at once
+KAFKATS_JOB_PYTHON  the Python of the Spark jobs, PYSPARK_PYTHON or Airflow's own if not given
+KAFKATS_TABS        `off`: no tab of kafkats on the DAGs and runs of this Airflow
 KAFKATS_TIMEOUTS    such as `job=12h approval=24h guards=12h canary=7d`; what is not named keeps its
                     default
 KAFKATS_DEADLINES   such as `apply_retention=6h clean_reports=1h`: alerts for runs that are not over
@@ -29,6 +31,7 @@ fails with the sentence that `check` raises.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final, NamedTuple, TypeVar
@@ -38,6 +41,7 @@ from kafkats.config.approvers import Approver, read_approvers
 from kafkats.config.values import parse_duration
 from kafkats.deployment import FLOOR, folder, policy_file, read_floor
 from kafkats.errors import UsageError
+from kafkats_airflow.airflow_versions import SYNC_DEADLINES
 
 T = TypeVar("T")
 
@@ -65,6 +69,8 @@ def read_timeouts(text: str) -> Timeouts:
 
 def read_deadlines(text: str) -> dict[str, timedelta]:
     """Return the deadlines that KAFKATS_DEADLINES gives, by DAG id. Raises UsageError."""
+    if text.strip() and not SYNC_DEADLINES:
+        raise UsageError("KAFKATS_DEADLINES needs Airflow 3.2 or newer")
     return _durations("KAFKATS_DEADLINES", text, ())
 
 
@@ -122,6 +128,13 @@ def _read(parse: Callable[[str | None], T], name: str, otherwise: T) -> T:
         return otherwise
 
 
+def job_python() -> str:
+    """Return the Python of the jobs: KAFKATS_JOB_PYTHON, else PYSPARK_PYTHON, else that of this
+    process.
+    """
+    return JOB_PYTHON or os.environ.get("PYSPARK_PYTHON") or sys.executable
+
+
 POLICY: Final = policy_file()
 FOLDER: Final = folder()
 DRY_RUN: Final = os.environ.get("KAFKATS_RETENTION", "") != "apply"
@@ -129,6 +142,8 @@ DRY_RUN: Final = os.environ.get("KAFKATS_RETENTION", "") != "apply"
 CLEAN_DRY_RUN: Final = os.environ.get("KAFKATS_CLEAN_REPORTS", "") != "apply"
 """Default of the param `dry_run` of clean_reports."""
 POOL: Final = os.environ.get("KAFKATS_POOL") or "default_pool"
+JOB_PYTHON: Final = os.environ.get("KAFKATS_JOB_PYTHON", "")
+TABS: Final = os.environ.get("KAFKATS_TABS", "") != "off"
 TIMEOUTS: Final = _read(lambda text: read_timeouts(text or ""), "KAFKATS_TIMEOUTS", Timeouts())
 NOTIFIER: Final = _read(lambda text: read_notifier(text or ""), "KAFKATS_NOTIFIER", "")
 OVERDUE: Final = _read(

@@ -10,7 +10,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,12 +26,15 @@ import psutil
 from tests import patience
 from tests.browser.without_spark import PLACE, PLANS
 from tests.spark import java_options
+from tools.ports import free_ports
 
 ROOT: Final = Path(__file__).parents[2]
 USER: Final = "admin"
 PEOPLE: Final = {USER: "admin", "vera": "viewer", "ulla": "user"}
 """Who may sign in, with the role of each. All have the same password."""
 ENDED: Final = frozenset({"success", "failed"})
+WAITING: Final = frozenset({"awaiting_input", "deferred"})
+"""States of a task that waits for an answer: the second one before Airflow 3.3."""
 OVER: Final = ENDED | {"skipped", "upstream_failed"}
 """States of a task that will not ask any more."""
 
@@ -60,6 +62,7 @@ class Standalone:
 
     `root` has the DAGs, plugins, jobs and packages that it runs. A second one with the same `home` goes on with the database.
     `framed` is where it shows the pages of kafkats. `prefix` is the path of its address, as behind a proxy that serves others too; `port` 0 is any free one.
+    `python` is that of the environment with Airflow.
     """
 
     def __init__(
@@ -70,12 +73,13 @@ class Standalone:
         root: Path = ROOT,
         prefix: str = "",
         port: int = 0,
+        python: str = sys.executable,
     ) -> None:
-        self.home, self.root = home, root
+        self.home, self.root, self.python = home, root, python
         self.submitted = home / "submitted.jsonl"
         self.log = home / "standalone.log"
         self.password = secrets.token_urlsafe(12)
-        ports = list(free_ports(3))
+        ports = free_ports(3)
         ports[0] = port or ports[0]
         self.url = f"http://127.0.0.1:{ports[0]}{prefix}"
         self.framed = f"{self.url}/plugin/kafkats{prefix}/kafkats"
@@ -100,6 +104,7 @@ class Standalone:
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(map(":".join, PEOPLE.items())),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # a busy machine answers after more than the 5 s of the default
             "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(ports[0]),
@@ -108,32 +113,32 @@ class Standalone:
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(ports[2]),
             "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2,4]"}',
             "JDK_JAVA_OPTIONS": java_options(),
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": self.python,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYTHONPATH": str(self.root),
             "PATH": os.pathsep.join([
                 str(bin_),
-                str(Path(sys.executable).parent),
+                str(Path(self.python).parent),
                 os.environ["PATH"],
             ]),
         }
 
-    def start(self, timeout: float = 300) -> None:
+    def start(self, timeout: float = 900) -> None:
         """Returns when it is healthy and knows all DAGs. Raises Failed."""
         (self.home / "bin").mkdir(parents=True, exist_ok=True)
         submit = self.home / "bin" / "spark-submit"
-        real = str(Path(sys.executable).parent / "spark-submit")
+        real = str(Path(self.python).parent / "spark-submit")
         submit.write_text(
             SUBMIT.format(
-                python=sys.executable, kept=str(self.submitted), real=real, place=PLACE, plans=PLANS
+                python=self.python, kept=str(self.submitted), real=real, place=PLACE, plans=PLANS
             )
         )
         submit.chmod(0o755)
         self.submitted.touch()
         (self.home / "passwords.json").write_text(json.dumps(dict.fromkeys(PEOPLE, self.password)))
-        with self.log.open("wb") as log:
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [str(Path(sys.executable).parent / "airflow"), "standalone"],
+                [str(Path(self.python).parent / "airflow"), "standalone"],
                 cwd=self.home,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -145,6 +150,7 @@ class Standalone:
                 ),  # its way to be stopped
             )
         home = self.root / "plugins" / "kafkats_airflow" / "dags"
+        home = home if home.is_dir() else self.root / "dags"  # as in 0.1.0
         dags = {path.stem for path in home.glob("[!_]*.py")}
         self.until(lambda: self._healthy() and dags <= self.dags(), "is not up", timeout)
 
@@ -162,10 +168,11 @@ class Standalone:
         return [" ".join(one.info["cmdline"] or [])[:200] for one in self.processes()]
 
     def processes(self) -> Iterator[psutil.Process]:
-        """Everything that runs with this folder as AIRFLOW_HOME."""
+        """Everything that runs with this folder as AIRFLOW_HOME, or in it: a process with a title has no environment to read."""
         for one in psutil.process_iter(["cmdline"]):
             with suppress(psutil.Error, OSError):
-                if one.pid != os.getpid() and one.environ().get("AIRFLOW_HOME") == str(self.home):
+                homes = {one.environ().get("AIRFLOW_HOME"), one.cwd()}
+                if one.pid != os.getpid() and str(self.home) in homes:
                     yield one
 
     def until(self, true: Callable[[], Any], otherwise: str, timeout: float) -> Any:
@@ -199,6 +206,17 @@ class Standalone:
     def api(self, method: str, path: str, given: Any = None) -> Any:
         """One call of the REST API. Raises Failed with the answer."""
         return self._call(method, path, given, {"Authorization": f"Bearer {self.token()}"})
+
+    def page(self, path: str) -> str:
+        """A page that Airflow serves, as its HTML. Raises Failed with the answer."""
+        request = urllib.request.Request(
+            self.url + path, headers={"Authorization": f"Bearer {self.token()}"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=180) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as e:
+            raise Failed(f"{path}: {e.code} {e.read().decode(errors='replace')}") from e
 
     def _call(self, method: str, path: str, given: Any, headers: Mapping[str, str]) -> Any:
         """Again where SQLite had another writer, of which Airflow makes an error; then nothing was done."""
@@ -277,51 +295,45 @@ class Standalone:
 
         Airflow 3.3.2 takes a task that goes on before that for one that was killed, and tries it once more in a minute.
         """
-        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}"
+        path = _task(dag, run, task)
 
         def waiting() -> Any:
-            now = self.api("GET", path)
-            ready = now["state"] == "awaiting_input" and self._ended(
-                dag, run, task, now["try_number"]
-            )
-            return self.api("GET", f"{path}/-1/hitlDetails") if ready else now["state"] in OVER
+            if self._waits(dag, run, task):
+                return self.api("GET", f"{path}/-1/hitlDetails")
+            return self.api("GET", path)["state"] in OVER
 
         asked = self.until(waiting, f"does not ask in {dag} {run}", timeout)
         if asked is True:
             raise Failed(f"{dag} {run} has gone past {task} without a question")
         return dict(asked)
 
-    def _ended(self, dag: str, run: str, task: str, try_number: int) -> bool:
-        """Whether the scheduler's log says that the process of this try has ended."""
-        key = f"TaskInstanceKey(dag_id={dag!r}, task_id={task!r}, run_id={run!r}, try_number={try_number}, map_index=-1)"
-        return (
-            f"Received executor event with state success for task instance {key}"
-            in self.log.read_text(errors="replace")
-        )
+    def _waits(self, dag: str, run: str, task: str) -> bool:
+        """Whether a task waits, and the scheduler's log says that the process of this try has ended."""
+        now = self.api("GET", _task(dag, run, task))
+        key = f"TaskInstanceKey(dag_id={dag!r}, task_id={task!r}, run_id={run!r}, try_number={now['try_number']}, map_index=-1)"
+        ended = f"Received executor event with state success for task instance {key}"
+        return now["state"] in WAITING and ended in self.log.read_text(errors="replace")
 
     def answer(self, dag: str, run: str, option: str, task: str = "approve") -> None:
         """A person's answer to it, who leaves the fields of the form as they are."""
         self.answers[dag, run, task] = option
-        path = (
-            f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}/-1/hitlDetails"
-        )
+        path = f"{_task(dag, run, task)}/-1/hitlDetails"
         fields = self.api("GET", path)["params"]
-        form = {name: one["value"] for name, one in fields.items()}
+        form = {
+            name: one["value"] if isinstance(one, dict) else one for name, one in fields.items()
+        }
         self.api("PATCH", path, {"chosen_options": [option], "params_input": form})
 
     def answer_again(self, dag: str, run: str) -> None:
         """A task that was killed while it went on, as by a database that was locked for long, asks once more in its next try."""
         for (of, which, task), option in list(self.answers.items()):
-            if (of, which) == (dag, run) and self.tasks(dag, run).get((
-                task,
-                -1,
-            )) == "awaiting_input":
+            if (of, which) == (dag, run) and self._waits(dag, run, task):
                 with suppress(Failed):  # answered meanwhile
                     self.answer(dag, run, option, task)
 
     def result(self, dag: str, run: str, task: str = "report") -> Any:
         """What a task gave back; None for nothing."""
-        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}/xcomEntries/return_value"
+        path = f"{_task(dag, run, task)}/xcomEntries/return_value"
         try:
             return self.api("GET", f"{path}?stringify=false")["value"]
         except Failed:
@@ -334,19 +346,12 @@ class Standalone:
 
     def mark_success(self, dag: str, run: str, task: str) -> None:
         """What a person does who clicks *Mark success* on a task."""
-        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}"
-        self.api("PATCH", path, {"new_state": "success"})
+        self.api("PATCH", _task(dag, run, task), {"new_state": "success"})
 
 
-def free_ports(count: int) -> Iterator[int]:
-    """Ports of loopback that nobody listens on."""
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    for one in held:
-        yield int(one.getsockname()[1])
-    for one in held:
-        one.close()
+def _task(dag: str, run: str, task: str) -> str:
+    """Return the path of a task's instance in the REST API."""
+    return f"/api/v2/dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/{task}"
 
 
 @contextmanager

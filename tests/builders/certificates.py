@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafkats.execution.local import LocalExecutor
-from kafkats.flow import looking
+from kafkats.flow import certifying
 from kafkats.formats import v0, v2
 from kafkats.formats.model import Record, TimestampType
 from kafkats.migration.certificate import Certificate, CertifyOptions
@@ -15,12 +15,12 @@ from kafkats.plans.units import list_units
 
 def recheck(certificate: Certificate) -> Recheck:
     """List and look again, in this process."""
-    return looking.recheck(LocalExecutor(1), certificate)
+    return certifying.recheck(LocalExecutor(1), certificate)
 
 
 def certified(*roots: Path, topics: str = "*", **bounds: int | bool) -> Certificate:
     options = CertifyOptions(tuple(map(str, roots)), topics, **bounds)  # type: ignore[arg-type]
-    return looking.certify(LocalExecutor(1), list(list_units(roots, topics=topics)), options)
+    return certifying.certify(LocalExecutor(1), list(list_units(roots, topics=topics)), options)
 
 
 def message(magic: int, offset: int, value: bytes = b"v") -> bytes:

@@ -19,6 +19,8 @@ from tests.golden import Unpacked
 
 TORN, LOST, WELL = "gzip-ct-0", "zstd-ct-0", "none-ct-0"
 """Partitions: a corrupt first log without its index; the last segment is gone; nothing is wrong but an index."""
+WRITTEN = "2026-11-21T06:00:00Z"
+"""Soon after the broker wrote them: later nothing but blocked rows would be due."""
 PLANS: dict[str, tuple[str, ...]] = {
     "rebuild": (),
     "migrate": ("--to-magic", "2", "--compression-type", "lz4"),
@@ -148,9 +150,10 @@ def test_a_partition_that_cannot_be_listed_is_a_blocked_row(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], operation: str
 ) -> None:
     (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    now = () if operation in ("recover", "rebuild") else ("--now", WRITTEN)
     for topics, code in (("none-*", 1), ("none-ct", 1), ("none-lat", 0)):
-        plan = tmp_path / f"plan-{len(topics)}"
-        made = said(capsys, "plan", operation, root, "-o", plan, "--topics", topics, "--json")
+        words = ("-o", tmp_path / f"plan-{len(topics)}", "--topics", topics, *now, "--json")
+        made = said(capsys, "plan", operation, root, *words)
         blocked = [row for row in made[1] if row.get("action") == "blocked"]
         assert (made[0], [row["file"] for row in blocked]) == (code, [WELL] * code), made[2]
         assert all("Permission denied" in row["reason"] for row in blocked)

@@ -12,7 +12,9 @@ import pytest
 
 from kafkats import paths
 from kafkats.cli.next_steps import after_run
+from kafkats.plans.files import read_json
 from kafkats.plans.plan import Plan
+from kafkats.plans.run import read_actions
 from tests.builders.commands import run
 from tests.golden import case
 
@@ -138,7 +140,7 @@ def steps_after(**summary: Any) -> list[str]:
     header: dict[str, Any] = {"operation": summary.pop("operation", "rebuild")}
     items = pa.table({"log_dir": ["/data/a"], "action": ["update"]})
     made = Plan(header, items, "0123456789abcdef")
-    found = {"outcomes": {"done": 1}, "errors": [], **summary}
+    found = {"outcomes": {"done": 1}, "errors": [], "error_kinds": [], **summary}
     return after_run(made, Path("p.run"), Path("my plan"), found)
 
 
@@ -151,21 +153,31 @@ AGAIN: Final = "next: mend the cause, then kafkats apply 'my plan' --digest 0123
     [
         ({}, [f"next: {UNDO}; kafkats purge p.run frees the old bytes"]),
         ({"outcomes": {"nothing": 3}}, []),
-        ({"outcomes": {"failed": 1}, "errors": ["no space"]}, [AGAIN]),
+        ({"outcomes": {"failed": 1}, "errors": ["no space"], "error_kinds": ["DiskFull"]}, [AGAIN]),
         (
-            {"outcomes": {"done": 1, "failed": 1}, "errors": ["no space"]},
+            {
+                "outcomes": {"done": 1, "failed": 1},
+                "errors": ["no space"],
+                "error_kinds": ["DiskFull"],
+            },
             [AGAIN, f"or: {UNDO}"],
         ),
         (
             {
                 "operation": "recover",
                 "outcomes": {"done": 1, "refused": 2},
-                "errors": [
-                    "a: the log has changed since the plan: make a new plan",
-                    "b: a is not recovered, so no recovery point was raised",
-                ],
+                "errors": ["a: changed since it was looked at", "b: a is not recovered"],
+                "error_kinds": ["Changed", "Refused"],
             },
             ["next: make a new plan for what was refused", f"or: {UNDO}"],
+        ),
+        (
+            {
+                "outcomes": {"refused": 1},
+                "errors": ["/make a new plan: a broker holds it"],
+                "error_kinds": ["Locked"],
+            },
+            [AGAIN],
         ),
         ({"proof": {"not_equal": ["x"]}}, [f"next: {UNDO}; do not purge it"]),
         ({"proof": {"not_equal": []}}, [f"next: {UNDO}; kafkats purge p.run frees the old bytes"]),
@@ -186,3 +198,6 @@ def test_a_changed_log_leads_to_a_new_plan_alone(
     code, out, _ = run(capsys, "apply", tmp_path / "plan", "--digest", "any")
     assert code == 3 and "next: make a new plan for what was refused" in out
     assert "apply again" not in out and "kafkats apply" not in out and "purge" not in out
+    [folder] = [Path(line[4:]) for line in out.splitlines() if line.startswith("run /")]
+    assert set(read_actions(folder)["kind"].to_pylist()) == {"", "Changed", "Refused"}
+    assert read_json(folder / "report.json")["error_kinds"] == ["Changed", "Refused"]

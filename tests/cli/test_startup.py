@@ -13,7 +13,7 @@ import pytest
 from kafkats.cli import cli
 from tests.golden import Unpacked
 
-HEAVY = ("numpy", "numba", "llvmlite", "pyarrow", "pandas")
+HEAVY = ("numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyarrow.dataset")
 PROGRAM = """
 import atexit, sys
 from kafkats.{entry} import main

@@ -61,7 +61,13 @@ def test_sentences_fit_a_terminal_and_stay_whole_in_a_pipe(
 
 def _after(operation: str, *, blocked: bool = False, errors: tuple[str, ...] = ()) -> list[str]:
     """Return the last lines of an apply, from its next step on."""
-    summary = {"files": 1, "written_bytes": 1, "outcomes": {"done": 1}, "errors": errors}
+    summary = {
+        "files": 1,
+        "written_bytes": 1,
+        "outcomes": {"done": 1},
+        "errors": errors,
+        "error_kinds": [],
+    }
     header: dict[str, Any] = {"operation": operation}
     actions = ["blocked" if blocked else "update", "update", "update"]
     items = pa.table({"log_dir": ["/data/a b", "/data/c", "/data/c"], "action": actions})

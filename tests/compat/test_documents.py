@@ -98,6 +98,11 @@ def test_a_result_is_read_and_summed_up(one: dict[str, Any]) -> None:
         },
         "lookup": {"partitions": 3, "unreadable": 1},
         "export": {"export": "/out.csv", "named": ["t-0: no start (past-end)"]},
+        "recover": {
+            "start": False,
+            "recovered": 2,
+            "runs": ["/kafka/.kafkats/a/@recover/x/plan.run"],
+        },
         "release": {"free": ["/kafka/b"], "kept": []},
     }[read.verb]
     assert read.summary().items() >= expected.items()

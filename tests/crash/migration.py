@@ -25,13 +25,13 @@ from kafkats.inspect.verify import VerifyOptions, verify_unit
 from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.workarea import WorkArea, site, work_area
+from kafkats.migration import stage
 from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
-from kafkats.migration.plan import MigrateOptions, plan_migrate
+from kafkats.migration.plan import MigrateOptions, decide_migrate
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.plan import Plan
 from kafkats.plans.run import PartitionWork, Run, run_of
 from kafkats.plans.units import list_units
-from kafkats.segment import convert as segment_convert
 from tests.crash.real import fork
 from tests.crash.watched import WatchedDisk
 from tests.formats.logs import nullable, raw_message
@@ -103,7 +103,7 @@ def planned(root: Path, magic: int, codec: str) -> Plan:
     units, target = list(list_units([root])), target_of(magic, codec)
     facts = pa.Table.from_batches([verify_unit(unit, VerifyOptions()) for unit in units], SEGMENTS)
     forecast = pa.Table.from_batches([forecast_unit(unit, target) for unit in units], FORECAST)
-    return plan_migrate(facts, forecast, MigrateOptions(magic, codec, ("all",)))
+    return decide_migrate(facts, forecast, MigrateOptions(magic, codec, ("all",)))[0]
 
 
 def look(directory: Path) -> Files:
@@ -182,7 +182,7 @@ def watched(before_effect: Callable[..., object]) -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DISK, "before_effect", before_effect, raising=False)
         patch.setattr(DISK, "__class__", WatchedDisk)
-        convert, write_bytes = segment_convert.convert_source, Path.write_bytes
+        convert, write_bytes = stage.convert_source, Path.write_bytes
 
         def converted(source: Any, base: int, target: Any, write: Any, **options: Any) -> Any:
             if write is None:  # a forecast
@@ -205,7 +205,7 @@ def watched(before_effect: Callable[..., object]) -> Generator[None]:
             before_effect("write the rest of", path)
             return write_bytes(path, data)
 
-        patch.setattr(segment_convert, "convert_source", converted)
+        patch.setattr(stage, "convert_source", converted)
         patch.setattr(Path, "write_bytes", written)
         yield
 

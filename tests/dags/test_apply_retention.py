@@ -66,7 +66,7 @@ def logs(root: Path, partition: str) -> list[int]:
     return sorted(int(log.name.partition(".")[0]) for log in (root / partition).glob("*.log"))
 
 
-@pytest.mark.slow(42)
+@pytest.mark.full(42)
 def test_retention_with_real_spark_submits(bag: Any, volume: Path) -> None:
     run = run_dag(bag, "apply_retention", volume, policy(volume), last_segment=True)
     assert states(run) | {"purge": "skipped"} == states(run)
@@ -281,7 +281,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, answer: str) -> list[str]:
             }
             return self.execute_complete(context, said)
 
-    monkeypatch.setattr("airflow.providers.standard.operators.hitl.upsert_hitl_detail", upsert)
+    monkeypatch.setattr("kafkats_airflow.airflow_versions.upsert_hitl_detail", upsert)
     monkeypatch.setattr(GuardApproval, "execute", answered)
     return bodies
 

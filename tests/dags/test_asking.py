@@ -21,7 +21,9 @@ from kafkats_airflow.approvals.guards import NO, NOTHING, YES, GuardApproval
 from markdown_it import MarkdownIt
 
 from kafkats.counts import size_text
+from kafkats.plans.facts import write_table
 from kafkats.plans.plan import read_plan
+from tests.builders.findings import finding, segments
 from tests.dags.runs import DAMAGED, rebuild, report, retain
 
 SHOWN, OTHER = "ab" * 32, "cd" * 32
@@ -57,7 +59,7 @@ def upserts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         HITLDetailRequest.model_validate_json(payload.model_dump_json())
         told.append(asked)
 
-    for module in ("airflow.providers.standard.operators.hitl", "kafkats_airflow.approvals.asking"):
+    for module in ("kafkats_airflow.airflow_versions", "kafkats_airflow.approvals.asking"):
         monkeypatch.setattr(f"{module}.upsert_hitl_detail", upsert)
     return told
 
@@ -256,6 +258,24 @@ def cells(body: str) -> list[list[str]]:
     return rows
 
 
+def test_a_question_names_the_danger_of_its_look_and_the_days_to_undo(
+    context: Any, upserts: Any
+) -> None:
+    seen = Path(context["params"]["folder"], "dag", "run", "before")
+    seen.mkdir()
+    dangers = [finding("bad-offset", "x.log"), finding("missing-index", "x.index")]
+    write_table(seen / "segments.parquet", segments(("t-0", 0, dangers)))
+    context["params"]["undo_days"] = 7
+    asking = approval()
+    with pytest.raises(TaskAwaitingInput):
+        asking.execute(context)
+    body = asking.body or ""
+    assert "DANGER was found when it was planned: 1 bad-offset. Keep these brokers stopped" in body
+    assert "- Can it be undone? For 7 days after it ends: the old files are kept" in body
+    asked = question(context)
+    assert asked["undo_days"] == 7 and asked["plans"][0]["danger"] == {"bad-offset": 1}
+
+
 @pytest.mark.slow(2)
 def test_a_question_shows_rows_with_their_reasons(
     bag: Any, damaged: Path, here: list[str], answering: dict[str, Any]
@@ -290,6 +310,8 @@ def test_a_question_shows_rows_with_their_reasons(
     assert plan["on_disk"] == segments
     assert said[1] == "- `Reject`: nothing is written."
     assert f"Log directories: `{damaged}` of broker" in asked["body"]
+    assert "- The brokers of these log directories must be stopped: what a broker" in asked["body"]
+    assert "- Can it be undone? Until a person purges" in asked["body"]
     assert "Who may answer: everybody who may edit the runs of this DAG." in asked["body"]
     assert f"`{plan['digest'][:16]}`" in asked["body"].rpartition("\n")[2]
     assert "(/plugin/kafkats/kafkats/plan?dag_id=rebuild_time_indexes&run_id=" in asked["body"]

@@ -54,7 +54,7 @@ def run(
 
     def checked(self: KafkatsJobOperator, context: Any) -> Any:
         in_our_words(deployment.check_request)(
-            self.connection, self.asked(context), context["params"]
+            self.connection, self.asked(context), deployment.place_of(context)
         )
         return execute(self, context)
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module, metadata, resources
 from typing import Any
 
+import jsonschema
 import pytest
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 from kafkats_airflow import shipped
@@ -97,5 +103,58 @@ def test_the_bundle_is_the_folder_of_one_file() -> None:
 
 
 def test_the_provider_and_the_jobs() -> None:
-    assert get_provider_info()["package-name"] == "kafkats"
+    schema = json.loads((resources.files("airflow") / "provider_info.schema.json").read_text())
+    found = get_provider_info()
+    jsonschema.validate(found, schema)
+    assert (found["package-name"], found["versions"]) == ("kafkats", [metadata.version("kafkats")])
+    for group in ("bundles", "operators"):
+        for one in found[group]:
+            for module in one["python-modules"]:
+                import_module(module)
     assert (shipped.JOBS / "plan.py").is_file()
+
+
+ABSENT = """
+import sys
+from pkgutil import walk_packages
+
+absent = {"numba", "llvmlite", "pandas", "pyspark", "airflow.providers.apache.spark.hooks"}
+
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name in absent:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, Absent())
+from importlib import import_module
+import kafkats_airflow
+from kafkats_airflow.dags import kafkats_dags
+
+for one in walk_packages(kafkats_airflow.__path__, "kafkats_airflow."):
+    import_module(one.name)
+print(len(kafkats_dags()), *sorted(absent & sys.modules.keys()))
+"""
+
+
+@pytest.mark.slow(4)
+def test_no_module_needs_numba_pandas_or_spark() -> None:
+    """The api-server, the scheduler and the DAG processor have none of them."""
+    ended = subprocess.run([sys.executable, "-c", ABSENT], capture_output=True, text=True)
+    assert ended.stdout.splitlines()[-1:] == ["9"], ended.stderr
+
+
+TABS = """
+from kafkats_airflow.kafkats_plugin import KafkatsPlugin
+print(*(one["destination"] for one in KafkatsPlugin.external_views))
+"""
+
+
+@pytest.mark.slow(3)
+def test_the_tabs_are_a_setting() -> None:
+    for value, views in (("off", "nav"), ("", "nav dag dag_run")):
+        environ = os.environ | {"KAFKATS_TABS": value}
+        command = [sys.executable, "-c", TABS]
+        said = subprocess.check_output(command, env=environ, text=True)
+        assert said.splitlines()[-1] == views

@@ -55,7 +55,7 @@ def folder_without_trouble(folder: Path) -> None:
 
 def series_of(folder: Path) -> list[dict[str, str]]:
     """What a scraper gets, as promtool names it."""
-    lines = exposition.generate_latest(registry(folder)).decode().splitlines()
+    lines = exposition.generate_latest(registry(lambda: {"": folder})).decode().splitlines()
     found = []
     for line in lines:
         if not line.startswith("#"):

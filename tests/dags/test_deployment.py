@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafkats_airflow import deployment, settings
+from kafkats_airflow.dags import kafkats_dags
 from kafkats_airflow.forms.catalogue import FORMS, declared_in, form_of
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 
-from kafkats.cli import Files
+from kafkats import flow
+from kafkats.cli.performing import Files
 from kafkats.config.approvers import Approver, read_approvers
 from kafkats.config.option import declared
 from kafkats.config.reading import read_policy
@@ -396,10 +398,40 @@ def test_a_forged_xcom_has_no_other_parts(policy: Path, folder: Path) -> None:
             operator._fields(context)
 
 
+@pytest.fixture
+def west(tmp_path: Path, policy: Path) -> Iterator[deployment.Place]:
+    """The place of a second set of DAGs, which this process has built."""
+    place = deployment.Place(str(tmp_path / "west.yaml"), str(tmp_path / "west"), "west")
+    Path(place.policy).write_text(policy.read_text())
+    params = {"policy": place.policy, "folder": place.folder}
+    made = kafkats_dags("roll_segments", prefix="west_", params=params)
+    yield place
+    for dag_id in made:
+        deployment.put(dag_id, None)
+
+
+@pytest.mark.usefixtures("hardened")
+def test_another_set_has_its_own_policy_and_folder(
+    west: deployment.Place, policy: Path, folder: Path
+) -> None:
+    own, other = (SimpleNamespace(dag_id=f"{prefix}roll_segments") for prefix in ("", "west_"))
+    for dag, mine, foreign in (
+        (other, west, deployment.Place(str(policy), str(folder))),
+        (own, deployment.Place(str(policy), str(folder)), west),
+    ):
+        right = of_run(policy=mine.policy, folder=mine.folder)
+        deployment.check({**right, "dag": dag})
+        assert deployment.place_of({"dag": dag}) == mine
+        for name in ("policy", "folder"):
+            forged = {**right["params"], name: getattr(foreign, name)}
+            with pytest.raises(Refused, match=f"^{name}: .* is not this deployment's"):
+                deployment.check({**of_run(**forged), "dag": dag})
+
+
 @pytest.mark.usefixtures("hardened")
 def test_a_forged_connection(volume: Path) -> None:
     with pytest.raises(Refused, match=r"^connection 'mine' is none of the policy's"):
-        deployment.check_request("mine", Request(verb="verify", made_ms=0), {})
+        deployment.check_request("mine", Request(verb="verify", made_ms=0), deployment.place_of({}))
 
 
 @pytest.mark.slow(1)
@@ -426,7 +458,8 @@ def test_the_requests_of_the_dags_themselves_pass(
     execute = KafkatsJobOperator.execute
 
     def watched(self: KafkatsJobOperator, context: Any) -> Any:
-        deployment.check_request(self.connection, self.asked(context), context["params"])
+        place = deployment.place_of(context)
+        deployment.check_request(self.connection, self.asked(context), place)
         checked.append(self.job)
         return execute(self, context)
 
@@ -449,3 +482,37 @@ def test_every_option_of_a_form_is_allowed(operation: str) -> None:
     }
     asked = {one.name for one in form if own.get(one.name) == one.option and one.option.flags}
     assert asked <= Bounds.options_of("plan", operation)
+
+
+@pytest.mark.parametrize(
+    ("by", "digest"), [("alice", "its"), ("mallory", "its"), ("alice", "another"), ("", "none")]
+)
+def test_a_host_gets_no_request_to_write_without_an_answer_of_an_approver(
+    hardened: None, volume: Path, folder: Path, by: str, digest: str
+) -> None:
+    """The host may not know the approvers: the worker looks before it sends anything."""
+    from kafkats_airflow.jobs.host_home import HostHome
+
+    from kafkats.plans.approval import Approval, write_approval
+
+    asked = {
+        "verb": "plan",
+        "operation": "rebuild",
+        "made_ms": 1,
+        "log_dirs": [{"path": str(volume)}],
+    }
+    into = {"PlanFolder": {"into": str(folder / "g"), "go_on": True}}
+    plan = flow.run(made_of(asked | {"options": into}), LocalExecutor(1)).plan
+    assert plan
+    record = folder / "approval.json"
+    if by:
+        write_approval(
+            record, Approval("Approve", (plan.digest if digest == "its" else "0" * 64,), by=by)
+        )
+    fields = {"verb": "apply", "made_ms": 1, "plan": {"folder": plan.folder, "digest": plan.digest}}
+    request = made_of(fields | {"approval": {"record": str(record)}})
+    if (by, digest) == ("alice", "its"):
+        HostHome("ssh", "host").ready(request)
+    else:
+        with pytest.raises(Refused):
+            HostHome("ssh", "host").ready(request)

@@ -169,7 +169,7 @@ def test_a_deployment_with_approvers_takes_no_other(
 
     def check(area: str) -> None:
         request = made_of(asked | {"options": {"WorkArea": {"place": area}}})
-        deployment.check_request("spark_default", request, params)
+        deployment.check_request("spark_default", request, deployment.place_of({}))
 
     check("/area/a")
     for other in ("/area/b", "/v/0", str(tmp_path)):

@@ -38,7 +38,7 @@ def samples(folder: Path, **more: bool) -> Samples:
     Without the series of earlier versions, and without the word for a broker that nobody names.
     """
     encode, _ = exposition.choose_encoder("application/openmetrics-text; version=1.0.0")
-    text = encode(registry(folder, **more)).decode()
+    text = encode(registry(lambda: {"": folder}, **more)).decode()
     assert text.endswith("# EOF\n")
     labels = {one.name: one.labels for one in METRICS}
     return {
@@ -166,7 +166,7 @@ def test_brokers_with_one_path_have_their_own_series(folder: Path) -> None:
     assert found["kafkats_volume_bytes", ("/data", "1")] == 1
     assert found["kafkats_volume_bytes", ("/data", "2")] == 2
     assert found["kafkats_volume_bytes", ("/other", "7")] == 3
-    text = exposition.generate_latest(registry(folder)).decode()
+    text = exposition.generate_latest(registry(lambda: {"": folder})).decode()
     old = [line for line in text.splitlines() if line.startswith("kafkats_volume_bytes{volume=")]
     assert old == [
         'kafkats_volume_bytes{volume="/data"} 2.0',
@@ -222,7 +222,7 @@ def test_names_from_a_hostile_disk(folder: Path) -> None:
 
 
 def test_a_change_is_seen_at_once(folder: Path) -> None:
-    ours = registry(folder)
+    ours = registry(lambda: {"": folder})
 
     def size() -> float | None:
         return ours.get_sample_value("kafkats_volume_bytes", {"volume": "/a"})
@@ -245,7 +245,7 @@ def test_the_page_lists_every_metric() -> None:
 def test_types_and_names_are_those_of_open_metrics(folder: Path) -> None:
     ended(folder, AT_MS, volume("/a"))
     encode, _ = exposition.choose_encoder("application/openmetrics-text")
-    text = encode(registry(folder, by_partition=True)).decode()
+    text = encode(registry(lambda: {"": folder}, by_partition=True)).decode()
     found = {family.name: (family.type, family.documentation) for family in parse(text)}
     assert found == {one.name: ("gauge", one.text) for one in METRICS}
 
@@ -255,9 +255,9 @@ def test_work_grows_as_the_runs_do_and_is_done_once(folder: Path) -> None:
     """Runs of 8 DAGs on 10 log directories, with their RUNs: what was read once is not read again."""
     few, many = 40, 400
     runs_of(folder, range(few))
-    first = calls(lambda: exposition.generate_latest(registry(folder)))
+    first = calls(lambda: exposition.generate_latest(registry(lambda: {"": folder})))
     runs_of(folder, range(few, many))
-    ours = registry(folder)
+    ours = registry(lambda: {"": folder})
     cold = calls(lambda: exposition.generate_latest(ours))
     assert cold < 2 * many / few * first
     assert calls(lambda: exposition.generate_latest(ours)) < cold / 3
@@ -293,7 +293,11 @@ def client(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     monkeypatch.setattr(settings, "FOLDER", str(folder))
     monkeypatch.setattr(settings, "METRICS_TOKEN", TOKEN)
     monkeypatch.setattr(settings, "METRICS_TOKEN_FILE", "")
-    yield Client(Starlette(routes=[Mount(endpoint.PREFIX, endpoint.Metrics())]))
+    yield Client(
+        Starlette(
+            routes=[Mount(endpoint.PREFIX, endpoint.Metrics(lambda: {"": Path(settings.FOLDER)}))]
+        )
+    )
 
 
 def test_with_the_token(client: Client) -> None:
@@ -432,11 +436,19 @@ def test_the_text_file_is_replaced_in_one_step(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
+    ended(folder, AT_MS + 1, volume("/b"))
     monkeypatch.setattr(os, "rename", full)
     monkeypatch.setattr(os, "replace", full)
-    ended(folder, AT_MS + 1, volume("/b"))
     text_file.refresh(folder)
     assert file.read_text() == before
+
+
+def test_another_set_has_a_file_of_its_own(file: Path, tmp_path: Path) -> None:
+    ended(tmp_path / "west", AT_MS, volume("/b"))
+    text_file.refresh(tmp_path / "west", "west")
+    assert os.listdir(file.parent) == ["kafkats-west.prom"]
+    text = (file.parent / "kafkats-west.prom").read_text()
+    assert 'kafkats_volume_bytes{set="west",volume="/b"} 4096.0' in text
 
 
 def test_runs_elsewhere_do_not_write_it(file: Path, tmp_path: Path) -> None:

@@ -567,9 +567,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, **answers: str) -> None:
             context, said | {"responded_by_user": {"id": "7", "name": "Ada"}}
         )
 
-    monkeypatch.setattr(
-        "airflow.providers.standard.operators.hitl.ApprovalOperator.execute", answer
-    )
+    monkeypatch.setattr("kafkats_airflow.airflow_versions.Question.execute", answer)
 
 
 def test_a_canary_waits_for_its_own_approval(
@@ -596,7 +594,7 @@ def test_a_yes_counts_only_for_the_canary_that_was_shown(
 ) -> None:
     """As from a form that was open before the run was cleared: the question stays open."""
     asked: list[dict[str, Any]] = []
-    for module in ("airflow.providers.standard.operators.hitl", "kafkats_airflow.approvals.asking"):
+    for module in ("kafkats_airflow.airflow_versions", "kafkats_airflow.approvals.asking"):
         monkeypatch.setattr(f"{module}.upsert_hitl_detail", lambda **one: asked.append(one))
     phase, conf = "canary", {"volumes": ["1"], "need_approval": True}
     reached(pretended, tmp_path, PHASE_1)

@@ -37,7 +37,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
 
 
 def test_the_figures_are_those_of_the_files(seen: pa.Table) -> None:
-    volumes = overview.volumes_of([], seen)
+    volumes = overview.volumes_of([], [seen])
     for volume in volumes:
         files = {path: path.stat().st_size for path in Path(volume.log_dir).glob("*-ct-0/*")}
         files |= {path: path.stat().st_size for path in Path(volume.log_dir).glob("*-lat-0/*")}
@@ -70,7 +70,7 @@ def test_the_figures_are_those_of_the_files(seen: pa.Table) -> None:
 
 def test_a_log_directory_without_segments_has_figures_and_one_that_was_left_out_has_none() -> None:
     row = {"log_dir": "/empty", "partition_dir": "", "base_offset": -1, "worst": "", "findings": []}
-    empty, out = overview.volumes_of(["/left out"], pa.Table.from_pylist([row], schema=SEGMENTS))
+    empty, out = overview.volumes_of(["/left out"], [pa.Table.from_pylist([row], schema=SEGMENTS)])
     assert (empty.log_dir, empty.bytes, empty.kinds, empty.magic_bytes) == ("/empty", 0, {}, None)
     assert (out.log_dir, out.bytes, out.kinds) == ("/left out", None, None)
 
@@ -119,7 +119,7 @@ def test_a_log_directory_is_as_deep_as_the_segment_that_was_looked_at_least() ->
             for n, depth in enumerate(depths)
         ]
         rows[0]["worst"] = worst
-        (found,) = overview.volumes_of([], pa.Table.from_pylist(rows, schema=SEGMENTS))
+        (found,) = overview.volumes_of([], [pa.Table.from_pylist(rows, schema=SEGMENTS)])
         return found.depth
 
     assert depth_of("full", "deep") == "full"
@@ -145,10 +145,12 @@ def test_two_brokers_with_one_path_are_two_volumes_in_a_report(tmp_path: Path) -
         (report / "volumes.json").write_text(json.dumps({"/data": identity}))
     overview.labels_in(context, run)
     looks: Any = [{"seen": {"report": str(one)}, "log_dirs": ["/data"]} for one in reports]
-    seen = segments_of(reports)
+    seen = [*segments_of(reports)]
     found = overview.volumes_of([], seen, looks=looks, params=context["params"])
     assert [(one.log_dir, one.broker, one.segments, one.identity) for one in found] == [
         ("/data (broker 1)", "1", 1, ("c", 1, "d1")),
         ("/data (broker 2)", "2", 2, ("c", 2, "d2")),
     ]
-    assert set(seen["log_dir"].to_pylist()) == {one.log_dir for one in found}
+    assert {name for rows in seen for name in rows["log_dir"].to_pylist()} == {
+        one.log_dir for one in found
+    }

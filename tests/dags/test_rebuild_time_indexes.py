@@ -360,9 +360,7 @@ def test_a_no_is_reported_and_nothing_is_written(
         }
         return self.execute_complete(context, said)
 
-    monkeypatch.setattr(
-        "airflow.providers.standard.operators.hitl.ApprovalOperator.execute", say_no
-    )
+    monkeypatch.setattr("kafkats_airflow.airflow_versions.Question.execute", say_no)
     run = run_pretended(bag, tmp_path, need_approval=True)
     assert str(run.state) == "success"
     assert {request.verb for _, request in pretended} == {"plan"}
@@ -420,7 +418,7 @@ def test_approval_waits_for_a_person_when_asked(
 
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(
-        "airflow.providers.standard.operators.hitl.upsert_hitl_detail",
+        "kafkats_airflow.airflow_versions.upsert_hitl_detail",
         lambda **given: asked.append(given),
     )
     approve = PlanApproval(task_id="approve", subject="Rebuild?")

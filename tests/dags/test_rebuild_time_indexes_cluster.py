@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.docker import free_port, health_check
+from tests.docker import health_check
 from tests.golden import case
+from tools.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -77,7 +78,7 @@ def master_state(ports: Mapping[str, int]) -> dict[str, Any]:
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     """Master and worker, started with the compose file's commands, as the connection spark_cluster; gives their ports."""
-    ports = {port: free_port() for port in PORTS}
+    ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
     running: list[subprocess.Popen[bytes]] = []
     try:
         assert 0 not in checks(ports).values()
@@ -106,7 +107,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
             process.wait()
 
 
-@pytest.mark.slow(31)
+@pytest.mark.full(31)
 def test_the_dag_on_a_cluster(
     bag: Any, cluster: dict[str, int], policy: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -121,7 +121,7 @@ def fails(error: KafkatsError) -> Told:
 
 
 def test_no_private_name_of_the_provider_is_used() -> None:
-    private = re.compile(r"hook\._|_get_hook|_submit_sp|_process_spark_submit_log|_conn_id")
+    private = re.compile(r"hook\._|_get_hook|_submit_sp|_process_spark_submit_log|\._conn_id")
     for path in PLUGIN.rglob("*.py"):
         assert not private.search(path.read_text()), path
 

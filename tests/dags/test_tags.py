@@ -49,6 +49,14 @@ def test_the_only_dag_of_an_operation_or_the_first_with_the_policy(
     assert chosen(dags, "recover", policy) == dag_id
 
 
+def test_of_two_dags_with_one_policy_that_with_the_folder_of_the_run() -> None:
+    other = Dag("a_recover", "recover", "/one", "/other/runs")
+    dags = (other, ONE._replace(folder="/runs"))
+    assert chosen(dags, "recover", "/one", "/runs") == "recover_log_dirs"
+    assert chosen(dags, "recover", "/one", "/other/runs") == "a_recover"
+    assert chosen(dags, "recover", "/one", "/a/third") == "a_recover"
+
+
 def test_a_dag_says_its_operation_by_its_tag() -> None:
     found = deployed_dag("copy", ["repair", "kafkats", "kafkats:rebuild"], {"policy": "/p"})
     assert found == Dag("copy", "rebuild", "/p")
@@ -57,18 +65,18 @@ def test_a_dag_says_its_operation_by_its_tag() -> None:
 
 def test_a_worker_finds_the_dag_among_the_files(tmp_path: Path) -> None:
     folder = copied(tmp_path, ONE, EAST, Dag("rebuild_east", "rebuild", "/east"))
-    assert dag_of(folder, "recover", "/one") == "recover_log_dirs"
-    assert dag_of(folder, "recover", "/east") == "recover_east"
+    assert dag_of(folder, "recover", "/one", "/runs") == "recover_log_dirs"
+    assert dag_of(folder, "recover", "/east", "/runs") == "recover_east"
     with pytest.raises(UsageError, match="no DAG with the tag kafkats:migrate is deployed"):
-        dag_of(folder, "migrate", "/one")
+        dag_of(folder, "migrate", "/one", "/runs")
 
 
 def test_pages_find_the_deployed_dags_in_the_database(bag: Any) -> None:
     from kafkats_airflow.ui.dags import deployed
 
     found = deployed()
-    policy = bag.dags["recover_log_dirs"].params["policy"]
-    assert Dag("recover_log_dirs", "recover", policy) in found.dags
+    params = bag.dags["recover_log_dirs"].params
+    assert Dag("recover_log_dirs", "recover", params["policy"], params["folder"]) in found.dags
     assert {one.dag_id for one in found.dags} == set(bag.dags)
     assert found.of("end", like="apply_retention") == "end_run"
     assert found.having(frozenset({"table", "export"})) == {"build_lookup_tables", "export_offsets"}

@@ -36,29 +36,34 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def full(*values: Any) -> Any:
+    """A case of the same promise: `scripts/test --full` runs it."""
+    return pytest.param(*values, marks=pytest.mark.full(40))
+
+
 @pytest.mark.slow(40)
 @pytest.mark.parametrize(
     ("dag", "conf", "ran", "outcome", "reported"),
     [
         ("rebuild_time_indexes", WRITING, "plan apply verify", "rebuilt and proved", 3),
-        ("apply_retention", {"dry_run": True}, "plan", "dry run", 3),
-        ("roll_segments", {"dry_run": True}, "plan", "dry run", 3),
-        (
+        full("apply_retention", {"dry_run": True}, "plan", "dry run", 3),
+        full("roll_segments", {"dry_run": True}, "plan", "dry run", 3),
+        full(
             "recover_log_dirs",
             {"dry_run": True, "kafka": "4.3"},
             "preflight preflight preflight plan",
             "dry run",
             3,
         ),
-        ("migrate_message_format", {"phase": "census"}, "census census census", "census", 3),
-        (
+        full("migrate_message_format", {"phase": "census"}, "census census census", "census", 3),
+        full(
             "migrate_message_format",
             {"phase": "canary", "dry_run": True},
             "plan plan plan",
             "dry run",
             3,
         ),
-        ("build_lookup_tables", {}, "lookup lookup lookup", "built", 1),
+        full("build_lookup_tables", {}, "lookup lookup lookup", "built", 1),
         ("export_offsets", {"time": FIRST_RECORD, "missing": "all"}, "lookup", "exported", 1),
     ],
 )

@@ -49,21 +49,17 @@ def test_the_params_are_those_of_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("conf", "upstream", "says"),
+    ("conf", "says"),
     [
-        ({"volume": ["1"]}, set(), "conf: 'volume' is no param of d; did you mean 'volumes'?"),
-        ({"nonsense": 1}, set(), "conf: 'nonsense' is no param of d; known are dry_run, volumes"),
-        ({"volumes": ["1"]}, set(), ""),
-        ({}, set(), ""),
-        ({"nonsense": 1}, {"applications"}, ""),
+        ({"volume": ["1"]}, "conf: 'volume' is no param of d; did you mean 'volumes'?"),
+        ({"nonsense": 1}, "conf: 'nonsense' is no param of d; known are dry_run, volumes"),
+        ({"volumes": ["1"]}, ""),
+        ({}, ""),
     ],
 )
-def test_the_first_task_refuses_a_key_that_is_no_param(
-    conf: dict[str, Any], upstream: set[str], says: str
-) -> None:
+def test_a_key_that_is_no_param_is_refused(conf: dict[str, Any], says: str) -> None:
     """A run by REST with a typo would do its defaults to all volumes."""
     context: Any = {
-        "task": SimpleNamespace(upstream_task_ids=upstream),
         "dag": SimpleNamespace(dag_id="d", params={"dry_run": True, "volumes": []}),
         "dag_run": SimpleNamespace(conf=conf),
     }
@@ -72,3 +68,9 @@ def test_the_first_task_refuses_a_key_that_is_no_param(
         return
     with pytest.raises(UsageError, match=re.escape(says)):
         values.refuse_unknown(context)
+
+
+@pytest.mark.parametrize(("upstream", "first"), [(set(), True), ({"applications"}, False)])
+def test_the_first_task_has_none_before_it(upstream: set[str], first: bool) -> None:
+    context: Any = {"task": SimpleNamespace(upstream_task_ids=upstream)}
+    assert values.is_first(context) is first

@@ -15,6 +15,7 @@ from kafkats.index.check import check_segment
 from kafkats.index.tail_check import check_tail
 from kafkats.segment.reader import read_so_far
 from tests.golden import Unpacked
+from tests.index.damages import damages
 
 SAME = ("log_bytes", "valid_bytes", "last_offset", "next_offset", "first_timestamp", "stop")
 INSIDE = {"not-in-log"}
@@ -114,27 +115,6 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         check_tail(tmp_path / "backup.log")
     with pytest.raises(Vanished):
         check_tail(tmp_path / f"{0:020d}.log")
-
-
-@st.composite
-def damages(draw: st.DrawFn) -> Callable[[bytes], bytes | None]:
-    """A way to change the bytes of an index; None: the file is removed."""
-    way = draw(st.sampled_from(["cut", "pad", "remove", "shift", "byte", "noise", "drop"]))
-    n, value = draw(st.integers(0, 2000)), draw(st.integers(0, 255))
-
-    def change(data: bytes) -> bytes | None:
-        at = n % max(len(data), 1)
-        return {
-            "cut": data[:at],
-            "pad": data + bytes(1 + n),
-            "remove": None,
-            "shift": data[at:],
-            "byte": data[:at] + bytes([value]) + data[at + 1 :],
-            "noise": data[:at] + bytes([value]) * (len(data) - at),
-            "drop": data[:at] + data[at + 1 + value :],
-        }[way]
-
-    return change
 
 
 @pytest.mark.slow(2)

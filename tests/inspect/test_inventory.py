@@ -78,7 +78,7 @@ def test_timestamps_want_a_time_index_where_nothing_else_shows_a_later_broker(
     assert set(timed["worst"].to_pylist()) == {"damage"}
 
 
-@pytest.mark.slow(50)
+@pytest.mark.full(50)
 def test_the_kinds_that_the_ends_show_are_those_of_a_full_look(golden: Golden) -> None:
     """In every log directory that a killed broker or a damaging hand left."""
     ends: Counter[tuple[str, str]] = Counter()

@@ -14,18 +14,14 @@ from kafkats.inspect.tails import AFTER_UNCLEAN_STOP
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.plans.facts import SEGMENTS
 from kafkats.plans.units import Unit, list_units
-from tests.golden import Case, Unpacked, cases, states
+from tests.golden import Unpacked, cases
+from tests.inspect.with_data import WITH_DATA, of_kind
 
 INSIDE_LOGS = {"bad-crc", "beyond-end"}
 """What the tail look does not see in these directories: a log that is corrupt before its end, so that entries of its
 indexes lie beyond the corrupt batch.
 """
 SAME = ["last_offset", "valid_bytes", "first_timestamp", "max_timestamp", "stop"]
-WITH_DATA = [
-    (one, state)
-    for one, state in states()
-    if not (one.kind == "root" and state in ("running", "data", "after-stray"))
-]
 
 
 def compared(units: list[Unit]) -> tuple[int, int]:
@@ -48,10 +44,6 @@ def compared(units: list[Unit]) -> tuple[int, int]:
     assert tail.read_bytes == sum(tail.depths["read_bytes"].to_pylist())
     of_depth = tail.depths["depth"].to_pylist()
     return of_depth.count("tail"), of_depth.count("full")
-
-
-def of_kind(kind: str) -> list[tuple[Case, str]]:
-    return [(one, state) for one, state in WITH_DATA if one.kind == kind]
 
 
 @pytest.mark.examples(2)

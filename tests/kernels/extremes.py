@@ -25,9 +25,12 @@ from kafkats.formats.build import Target
 from kafkats.formats.convert import convert_segment
 from kafkats.generations import DEFAULT_RULE
 from kafkats.index.build import build_from
-from kafkats.kernels import cells, convert_state
+from kafkats.kernels import cells, convert_state, walk_state
+from kafkats.kernels import ends as ends_module
+from kafkats.kernels import ends_state as e
 from kafkats.kernels import headers_state as header_kernel
 from kafkats.kernels.convert import convert as convert_kernel
+from kafkats.kernels.crc import crc_addresses
 from kafkats.kernels.headers import headers as headers_kernel
 from kafkats.segment import columns as columns_module
 from kafkats.segment import convert as convert_module
@@ -46,6 +49,7 @@ from tests.kernels.inputs import Case, cases, sample
 
 _LOG: Final = Guarded(64 * 1024)
 _INDEXES: Final = (Guarded(4096), Guarded(4096))
+_HEAD: Final = Guarded(4096)
 _NUMBERS: Final = (-(2**63), -1, 0, 71, 2**63 - 1)
 _TARGETS: Final = (Target(0), Target(1, 0), Target(1, 3), Target(2), Target(2, 0), Target(2, 3))  # type: ignore[arg-type]
 _SHOWN: Final = 20
@@ -135,6 +139,34 @@ def searches(case: Case, source: Source) -> None:
     _ours(lambda: searcher.sweep(log, targets, np.zeros(len(targets), np.int64), found))  # type: ignore[arg-type]
 
 
+def ends(case: Case, source: Source) -> None:
+    """judge_indexes, judge_last, judge_ends: nothing beside the bytes of a row is read."""
+    entries = (case.offset_entries, case.time_entries)
+    if not any(entries):
+        built = build_from(source, case.base_offset, DEFAULT_RULE, 1, 4096)
+        entries = (built.offset_index, built.time_index)
+    if len(case.log) % 2:
+        entries, judge = (entries[0][-8:], entries[1][-12:]), ends_module.judge_last
+    else:
+        judge = ends_module.judge_indexes
+    row = np.zeros((1, e.COLUMNS), np.int64)
+    row[0, [e.BASE_OFFSET, e.LOG_BYTES, e.SOUND]] = case.base_offset, len(case.log), 1
+    row[0, [e.OFFSET_BYTES, e.TIME_BYTES]] = [len(one) for one in entries]
+    row[0, [e.OFFSETS, e.TIMES]] = [
+        region.put(one, last=True) for region, one in zip(_INDEXES, entries, strict=True)
+    ]
+    judge(row)
+    row[0, e.SOUND] &= row[0, e.START] == 0 or len(case.log) >= e.HEAD_BYTES
+    row[0, e.HEAD] = _HEAD.put(case.log[: e.HEAD_BYTES], last=True)
+    row[0, e.TAIL] = _LOG.put(case.log[row[0, e.START] :] if row[0, e.SOUND] else b"", last=True)
+    state, points = walk_state.new_state(), np.empty((1, walk_state.POINT_COLUMNS), np.int64)
+    state[walk_state.CRC32], state[walk_state.CRC32C] = crc_addresses()
+    ends_module.judge_ends(row, state, walk_state.new_table(), points)
+    if row[0, e.SOUND]:
+        facts = facts_of(case.log, case.base_offset)
+        assert (row[0, e.LAST_OFFSET], facts.stop) == (facts.last_offset, None)
+
+
 class _OpenLog:
     """What a Searcher wants of a log."""
 
@@ -201,6 +233,7 @@ def _converted(call: Callable[[], object]) -> object:
 
 KERNELS: Final[dict[str, Callable[[Case, Source], None]]] = {
     "walk": segments,
+    "ends": ends,
     "headers": headers,
     "columns": columns,
     "search": searches,
@@ -233,7 +266,7 @@ def alone() -> None:
 
 
 def main(note: Path) -> None:
-    assert numba.config.BOUNDSCHECK
+    assert numba.config.BOUNDSCHECK or os.environ.get("KAFKATS_KERNELS")
     shim: Any = GuardedNumpy()
     for module in (columns_module, convert_module, unpack_module):
         module.np = shim  # type: ignore[attr-defined]
@@ -250,7 +283,7 @@ def main(note: Path) -> None:
             if number % _WATCHED == 0:
                 faulthandler.dump_traceback_later(_STUCK_SECONDS, exit=True)
             for name, drive in KERNELS.items():
-                if name != "walk" and (case.offset_entries or case.time_entries):
+                if name not in ("walk", "ends") and (case.offset_entries or case.time_entries):
                     continue
                 step, last = LAYOUTS[(number + number // 4) % 4]
                 file.seek(0)

@@ -68,6 +68,9 @@ def test_wrong_answers_are_noticed() -> None:
 OWN = """
 import numba.core.caching
 numba.core.caching.CacheImpl._locator_classes = []
+from kafkats.kernels import machine
+machine._folders = lambda: iter([])
+machine.library = lambda: None
 from kafkats.compression import checksums
 checksums._address = lambda library, name: 0
 import numpy as np

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kafkats import paths
 from kafkats.errors import KafkatsError, ReadOnly, Vanished
-from kafkats.findings import Finding
 from kafkats.logdir import partition
 from kafkats.logdir.partition import printable, scan_partition
 
@@ -149,14 +148,12 @@ def test_files_that_come_and_go_meanwhile(folder: Path, monkeypatch: pytest.Monk
     rolled, deleted, gone = (paths.segment_file(b, paths.OFFSET_INDEX) for b in (2000, 3000, 4000))
     for name in (rolled, deleted, gone):
         (folder / name).touch()
-    look = partition._look
+    look = partition._regular
 
-    def racing(
-        entry: os.DirEntry[str], findings: list[Finding], links: set[str]
-    ) -> partition.FileFacts | None:
+    def racing(entry: os.DirEntry[str]) -> partition.FileFacts | None:
         if entry.name == gone:
             (folder / gone).unlink()
-        facts = look(entry, findings, links)
+        facts = look(entry)
         if entry.name == deleted:
             (folder / deleted).unlink()
         if entry.name == rolled:
@@ -171,7 +168,7 @@ def test_files_that_come_and_go_meanwhile(folder: Path, monkeypatch: pytest.Monk
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr(partition, "_look", racing)
+    monkeypatch.setattr(partition, "_regular", racing)
     monkeypatch.setattr(partition.os, "scandir", lambda _: Listing())
     found = scan_partition(folder)
     assert [(f.file, f.kind) for f in found.findings] == [(deleted, "vanished"), (gone, "vanished")]

@@ -11,7 +11,7 @@ from kafkats import paths
 from kafkats.findings import Finding
 from kafkats.logdir.location import locate
 from kafkats.logdir.root import LogDir
-from kafkats.logdir.smallfiles import check_small_files
+from kafkats.logdir.smallfiles import check_small_files, list_small_files
 from tests.builders.directories import scan_root
 from tests.golden import Case, Unpacked, case, partitions, states, tree
 
@@ -40,7 +40,7 @@ def findings(root: LogDir) -> Iterator[tuple[str, Finding]]:
     for f in root.findings:
         yield "", f
     for p in root.partitions:
-        for f in (*p.findings, *check_small_files(p)):
+        for f in (*p.findings, *check_small_files(p.path, list_small_files(p.path))):
             yield str(p.name), f
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafkats import paths
 from kafkats.logdir.partition import scan_partition
-from kafkats.logdir.smallfiles import check_small_files
+from kafkats.logdir.smallfiles import check_small_files, list_small_files, small_files_of
 from kafkats.logdir.snapshot import encode_snapshot
 
 BETWEEN = paths.segment_file(7, paths.SNAPSHOT)
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_sound(folder: Path) -> None:
-    assert check_small_files(scan_partition(folder)) == ()
+    assert check_small_files(folder, list_small_files(folder)) == ()
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,35 @@ def test_sound(folder: Path) -> None:
 )
 def test_cut_by_a_byte(folder: Path, name: str, words: str) -> None:
     (folder / name).write_bytes(SOUND[name][:-3])
-    (found,) = check_small_files(scan_partition(folder))
+    (found,) = check_small_files(folder, list_small_files(folder))
     assert (found.kind, found.file) == ("unreadable", name)
     assert found.position >= 0
     assert words in found.reason
 
 
 def test_gone_meanwhile(folder: Path) -> None:
-    seen = scan_partition(folder)
+    seen = list_small_files(folder)
     (folder / BETWEEN).unlink()
-    assert [(f.kind, f.file) for f in check_small_files(seen)] == [("vanished", BETWEEN)]
+    assert [(f.kind, f.file) for f in check_small_files(folder, seen)] == [("vanished", BETWEEN)]
+
+
+def test_regular_files_of_segments_and_others_are_listed_in_order(folder: Path) -> None:
+    later = paths.segment_file(9, paths.TXN_INDEX)
+    for name in (
+        paths.segment_file(9, paths.LOG),
+        paths.segment_file(9, paths.SNAPSHOT),
+        later,
+        paths.segment_file(0, paths.TXN_INDEX),
+        paths.segment_file(8, paths.TXN_INDEX),
+        paths.segment_file(0, paths.OFFSET_INDEX),
+        f"{paths.segment_file(0, paths.SNAPSHOT)}.deleted",
+        "7.snapshot",
+    ):
+        (folder / name).touch()
+    (folder / paths.segment_file(3, paths.SNAPSHOT)).symlink_to(BETWEEN)
+    (folder / paths.segment_file(5, paths.SNAPSHOT)).mkdir()
+    files = list_small_files(folder)
+    last = paths.segment_file(9, paths.SNAPSHOT)
+    assert files.names == (paths.LEADER_EPOCH, paths.PARTITION_METADATA, BETWEEN, AT_BASE, last)
+    assert files.transactions == (paths.segment_file(0, paths.TXN_INDEX), later)
+    assert small_files_of(scan_partition(folder)) == files

@@ -14,7 +14,7 @@ import pytest
 
 from kafkats.errors import CorruptPlan, UsageError
 from kafkats.execution.local import LocalExecutor
-from kafkats.flow import looking
+from kafkats.flow import certifying
 from kafkats.migration.certificate import (
     CertifyOptions,
     read_certificate,
@@ -163,7 +163,7 @@ def test_records_that_do_not_decode_refuse_a_deep_one(golden: Unpacked, tmp_path
 def test_a_segment_that_goes_away_meanwhile_refuses(volume: Path) -> None:
     units = list(list_units([volume]))
     log_of(volume, "b-0").unlink()
-    made = looking.certify(LocalExecutor(1), units, CertifyOptions((str(volume),), min_magic=2))
+    made = certifying.certify(LocalExecutor(1), units, CertifyOptions((str(volume),), min_magic=2))
     assert [f["kind"] for f in made.refusals] == ["vanished"]
 
 
@@ -192,7 +192,7 @@ def test_the_digest_does_not_depend_on_who_looked_or_when(volume: Path) -> None:
     made = certified(volume, min_magic=2)
     batches = [certify_unit(unit) for unit in reversed(list(list_units([volume])))]
     assert (
-        make_certificate(pa.Table.from_batches(batches, SEEN), made.options).digest == made.digest
+        make_certificate([pa.Table.from_batches(batches, SEEN)], made.options).digest == made.digest
     )
     assert certified(volume, min_magic=1).digest != made.digest
 

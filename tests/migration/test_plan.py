@@ -18,7 +18,7 @@ from kafkats.generations import LOSSES
 from kafkats.migration import plan as migrate
 from kafkats.migration import stage
 from kafkats.migration.forecast import FORECAST, forecast_unit, target_of
-from kafkats.migration.plan import MigrateOptions, plan_migrate
+from kafkats.migration.plan import MigrateOptions, decide_migrate, refuse_losses
 from kafkats.plans.facts import SEGMENTS, damaged
 from kafkats.plans.plan import Plan
 from kafkats.plans.run import run_of
@@ -79,11 +79,13 @@ def aborted(base: int) -> dict[str, Any]:
 
 
 def plan(segments: list[dict[str, Any]], forecast: list[dict[str, Any]], **options: Any) -> Plan:
-    return plan_migrate(
+    made, lost = decide_migrate(
         pa.Table.from_pylist(segments, schema=SEGMENTS),
         pa.Table.from_pylist(forecast, schema=FORECAST),
         MigrateOptions(**{"to_magic": 2} | options),
     )
+    refuse_losses((lost,))
+    return made
 
 
 def actions(made: Plan) -> list[tuple[str, str]]:
@@ -214,7 +216,7 @@ def planned(root: Path, to_magic: int, codec: str = "producer") -> Plan:
     forecast = pa.Table.from_batches(
         [forecast_unit(unit, target) for unit in list_units([root])], FORECAST
     )
-    return plan_migrate(verified(root), forecast, MigrateOptions(to_magic, codec, ("all",)))
+    return decide_migrate(verified(root), forecast, MigrateOptions(to_magic, codec, ("all",)))[0]
 
 
 @pytest.mark.examples(4)

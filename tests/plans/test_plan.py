@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,29 +14,7 @@ from kafkats.cli.planning import show
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, UsageError
 from kafkats.plans.facts import read_table, write_table
 from kafkats.plans.plan import ITEMS, Plan, check_digest, make_plan, read_plan, write_plan
-
-
-def item(number: int) -> dict[str, Any]:
-    file = {"size": number, "mtime_ns": 1, "ctime_ns": 2, "inode": 3}
-    return {
-        "log_dir": "/data",
-        "partition_dir": f"orders-{number % 3}",
-        "base_offset": number,
-        "next_base_offset": -1,
-        "directory_ctime_ns": 1,
-        "file": f"{number:020d}.timeindex",
-        "action": "add" if number % 2 else "replace",
-        "reason": "missing-index",
-        "before": None if number % 2 else file,
-        "log": file,
-        "log_valid_bytes": number,
-        "after_bytes": 12,
-        "after_sha256": "00",
-        "rule": "last-offset",
-        "index_interval_bytes": 4096,
-        "segment_index_bytes": 10485760,
-        "settings_from": "given",
-    }
+from tests.builders.plans import item
 
 
 def plan_of(numbers: list[int], **options: object) -> Plan:

@@ -48,13 +48,13 @@ LOOKS: dict[str, Callable[[Unit], pa.RecordBatch]] = {
 
 def certify(units: Iterable[Unit], options: CertifyOptions) -> Certificate:
     seen = [certify_unit(unit, deep=options.deep) for unit in units]
-    return make_certificate(pa.Table.from_batches(seen, schema=SEEN), options)
+    return make_certificate([pa.Table.from_batches(seen, schema=SEEN)], options)
 
 
 @pytest.fixture
 def live(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every root seems to be held by a broker, and nobody waits for it."""
-    monkeypatch.setattr(units, "_live", lambda root: root is not None)
+    monkeypatch.setattr(units, "is_live", lambda root: root is not None)
     monkeypatch.setattr(settling, "PAUSES", (0.0,) * 6)
     monkeypatch.setattr(scanning, "PAUSES", (0.0,) * 6)
     monkeypatch.setattr(steady, "PAUSES", (0.0,) * 6)

@@ -27,12 +27,12 @@ def imported(folder: Path) -> Iterator[str]:
 
 def test_jobs_import_the_command_line_alone() -> None:
     assert set(imported(ROOT / "spark_jobs")) == {
-        "kafkats.cli.Files",
         "kafkats.cli.JOB",
         "kafkats.cli.LazyExecutor",
         "kafkats.cli.Session",
         "kafkats.cli.run",
-        "kafkats.cli.run_request",
+        "kafkats.cli.performing.Files",
+        "kafkats.cli.performing.run_request",
         "kafkats.progress.Teller",
         "kafkats.progress.telling",
     }

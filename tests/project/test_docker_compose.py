@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 from kafkats.config.reading import read_policy
-from tests.docker import free_port, health_check
+from tests.docker import health_check
+from tools.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docker-compose.yml").read_text()
@@ -72,7 +73,7 @@ def test_every_setting_of_ours_reaches_the_containers() -> None:
             read |= set(
                 re.findall(r"""environ(?:ment)?(?:\.get\(|\[)["'](KAFKATS_\w+)""", path.read_text())
             )
-    read.discard("KAFKATS_SPARK_JOBS")  # the image's own
+    read -= {"KAFKATS_SPARK_JOBS", "KAFKATS_JOB_PYTHON", "KAFKATS_KERNELS"}  # the image's own
     assert {
         "KAFKATS_POLICY",
         "KAFKATS_FOLDER",
@@ -140,7 +141,8 @@ def test_postgres_is_well_when_it_answers() -> None:
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
     if not programs or not shutil.which("pg_isready"):
         pytest.skip("Postgres is not installed: apt install postgresql")
-    environment = os.environ | {"PGPORT": str(free_port())}
+    (port,) = free_ports(1)
+    environment = os.environ | {"PGPORT": str(port)}
     folder = Path(tempfile.mkdtemp(prefix="kafkats-postgres-"))
     options: dict[str, Any] = {"cwd": folder, "check": True, "capture_output": True}
     if os.getuid() == 0:  # it refuses to run as root

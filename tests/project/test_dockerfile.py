@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.docker import copied, environment, instructions, sent
+from tests.docker import copied, environment, instructions, sent, stages
 from tests.golden import case
 
 ROOT = Path(__file__).parents[2]
-DOCKERFILE = instructions((ROOT / "Dockerfile").read_text())
+STAGES = stages(instructions((ROOT / "Dockerfile").read_text()))
+DOCKERFILE = STAGES["full"]
 DOCKERIGNORE = (ROOT / ".dockerignore").read_text()
 INSTALL = next(words for name, words in DOCKERFILE if name == "RUN" and words.endswith(" ."))
 """The instruction that builds the wheel from the copied files and installs it."""
@@ -163,6 +164,7 @@ def test_the_wheel_has_every_file_of_the_packages(image: Image, tmp_path: Path) 
             "plugins/kafkats_airflow",
             "dags",
             "spark_jobs",
+            "deploy/kubernetes/job.yaml",
         ],
         cwd=ROOT,
         capture_output=True,
@@ -173,7 +175,7 @@ def test_the_wheel_has_every_file_of_the_packages(image: Image, tmp_path: Path) 
         pytest.skip("not a git clone")
     packed = {
         f"kafkats_airflow/files/{path}"
-        if path.startswith(("dags/", "spark_jobs/"))
+        if path.startswith(("dags/", "spark_jobs/", "deploy/"))
         else path.removeprefix("plugins/")
         for path in listed.stdout.split()
     }
@@ -209,12 +211,25 @@ def wheel(folder: Path, to: Path) -> Path:
     return found
 
 
+def test_compose_builds_the_last_image() -> None:
+    """`docker compose build` names no target: it makes the last one."""
+    assert [*STAGES] == ["slim", "full"]
+
+
+def test_the_slim_image_has_no_base_and_runs_nothing_to_be_built() -> None:
+    first, *rest = STAGES["slim"]
+    assert first == ("FROM", "scratch AS slim")
+    assert [one.name for one in rest] == ["ARG", "ADD", "ENTRYPOINT", "CMD"]
+
+
 @pytest.mark.parametrize(
     ("path", "is_sent"),
     [
         ("kafkats/cli/command.py", True),
         ("plugins/.airflowignore", True),
         ("hatch_build.py", True),
+        ("build/image/kafkats-0.2.0-x86_64.tar.xz", True),
+        ("build/kafkats-0.2.0-x86_64.tar.xz", False),
         (".env", False),
         (".venv/bin/python", False),
         (".git/config", False),

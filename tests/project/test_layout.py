@@ -32,6 +32,7 @@ TESTED: Final = {
     "pyspark_kafkats": ("pyspark_kafkats",),
     "spark_jobs": ("spark_jobs",),
     "tools": ("tools",),
+    "tools/kube": ("tools/kube",),
     "ui": tuple(
         f"plugins/kafkats_airflow/{part}" for part in ("reading", "ui", "ui/reading", "ui/routes")
     ),
@@ -41,6 +42,7 @@ share in `tests/X`. `model/X` stands for the folder `model/tests/X`, which tests
 """
 EXCEPTIONS: Final = {
     "browser/test_airflow.py": "all DAGs, in a whole Airflow",
+    "browser/test_hosts.py": "work on a host that a person ends, in a whole Airflow",
     "dags/test_names.py": "all DAGs, against tests/compat/names.json",
     "dags/test_policy.py": "what every DAG keeps to",
     "dags/test_deploy.py": "the files of deploy/, against the metrics of the plugin",

@@ -21,7 +21,8 @@ import yaml
 
 from kafkats.config.reading import read_policy
 from tests import patience
-from tests.docker import free_port, health_check
+from tests.docker import health_check
+from tools.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
@@ -91,7 +92,8 @@ def standalone(tmp_path: Path) -> Iterator[Standalone]:
         (clone / name).symlink_to(ROOT / name)
     (clone / "scripts" / "setup").write_text("#!/bin/sh\ntouch set-up-ran\n")
     (clone / "scripts" / "setup").chmod(0o755)
-    ports = {"8080": free_port(), "8974": free_port()}
+    *free, of_workers, of_triggers = free_ports(4)
+    ports = dict(zip(("8080", "8974"), free, strict=True))
     environment = {
         name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME") if name in os.environ
     } | {
@@ -99,8 +101,8 @@ def standalone(tmp_path: Path) -> Iterator[Standalone]:
         "AIRFLOW__API__PORT": str(ports["8080"]),
         "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "true",
         "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_PORT": str(ports["8974"]),
-        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
-        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(of_workers),
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(of_triggers),
     }
     log = clone / "build" / "ui" / "airflow.log"
     *first, fourth, _ = readme_lines()

@@ -267,3 +267,13 @@ def test_answers_above_sparks_limit_end_in_a_sentence() -> None:
 
     with pytest.raises(UsageError, match="maxResultSize=4g"):
         _collected(Tasks())  # type: ignore[arg-type]
+
+
+def test_a_worker_with_another_kafkats_opens_nothing(
+    executor: SparkExecutor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tries = tmp_path / "tries"
+    monkeypatch.setattr("kafkats.__version__", "0.0.1")
+    with pytest.raises(UsageError, match=r"^on host .* is kafkats .*, the driver has 0\.0\.1$"):
+        executor.map("verify", [str(tries)], corrupt, SCHEMA, size=len)
+    assert not tries.exists()

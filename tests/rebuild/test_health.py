@@ -35,7 +35,6 @@ def test_the_worst_kind_stands_for_the_segment_the_time_index_first() -> None:
     assert health.partitions == [("/data", "a-0"), ("/data", "b-0")]
     rows = [[CELLS[cell] for cell in health.row(n)] for n in range(2)]
     assert rows == [["missing-index"], ["below-maximum", FINE]]
-    assert health.base_offset.tolist() == [0, 20, 100]
 
 
 def test_of_findings_of_one_rank_the_first_stands() -> None:

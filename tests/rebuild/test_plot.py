@@ -180,7 +180,7 @@ def test_what_was_promised_stands_beside_what_came_of_it(tmp_path: Path) -> None
         ],
         schema=ACTIONS,
     )
-    rows = migration_plot.forecast_outcome(forecast, actions)
+    rows = migration_plot.forecast_outcome([forecast], [actions])
     assert [astuple(row) for row in rows] == [
         ("b-0", 350, 350, 350, 1.0, 0.75),
         ("a-0", 100, 120, 0, 0.5, 0),
@@ -189,5 +189,5 @@ def test_what_was_promised_stands_beside_what_came_of_it(tmp_path: Path) -> None
         (forecast, actions),
         (FORECAST.empty_table(), ACTIONS.empty_table()),
     ]):
-        migration_plot.plot_forecast(*tables, tmp_path / f"{n}.png")
+        migration_plot.plot_forecast(*([one] for one in tables), tmp_path / f"{n}.png")
         assert (tmp_path / f"{n}.png").read_bytes().startswith(PNG)

@@ -6,7 +6,6 @@ KAFKATS_FULL as many of numbers that nobody chose.
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -130,9 +129,7 @@ def test_a_sample(golden: Unpacked, tmp_path: Path) -> None:
     check_all(range(30), golden, tmp_path)
 
 
-@pytest.mark.slow(60)
+@pytest.mark.full(600)
 def test_more_of_them(golden: Unpacked, tmp_path: Path) -> None:
-    begin, count = (
-        (secrets.randbelow(10**9), 2000) if os.environ.get("KAFKATS_FULL") else (1000, 200)
-    )
+    begin, count = secrets.randbelow(10**9), 2000
     check_all(range(begin, begin + count), golden, tmp_path)

@@ -71,7 +71,7 @@ def test_a_segment_that_is_kept_at_any_age_is_kept() -> None:
 
 
 def test_bytes_by_topic_add_up_and_the_most_eventful_come_first() -> None:
-    bars = reclaimable(TABLE, NOW)
+    bars = reclaimable([TABLE], NOW)
     assert [topic for topic, _ in bars] == ["orders", "late", "odd"]
     assert sum(sum(sizes.values()) for _, sizes in bars) == 1100
     assert dict(bars)["late"]["kept"] == 100
@@ -80,14 +80,14 @@ def test_bytes_by_topic_add_up_and_the_most_eventful_come_first() -> None:
 @pytest.mark.parametrize("table", [TABLE, TABLE.slice(8, 1), RETENTION.empty_table()])
 @pytest.mark.parametrize("lines", [{}, {"orders": NOW - 7000, "late": 0, "odd": -(2**60)}])
 def test_pictures_come_out(table: pa.Table, lines: dict[str, int], tmp_path: Path) -> None:
-    plot_timeline(table, lines, NOW, tmp_path / "timeline.png")
-    plot_reclaimable(reclaimable(table, NOW), NOW, tmp_path / "reclaimable.png")
+    plot_timeline([table], lines, NOW, tmp_path / "timeline.png")
+    plot_reclaimable(reclaimable([table], NOW), NOW, tmp_path / "reclaimable.png")
     for path in tmp_path.iterdir():
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_timeline_can_be_read(tmp_path: Path, drawn: list[Figure]) -> None:
-    plot_timeline(TABLE, {"orders": NOW - 7000}, NOW, tmp_path / "timeline.png")
+    plot_timeline([TABLE], {"orders": NOW - 7000}, NOW, tmp_path / "timeline.png")
     [figure] = drawn
     dates = {axes.get_title(): axes.xaxis.get_offset_text().get_text() for axes in figure.axes}
     assert dates["late-0"] == "2023-11-14", "the panel spans five seconds of that day"
@@ -106,8 +106,8 @@ def test_a_timeline_can_be_read(tmp_path: Path, drawn: list[Figure]) -> None:
 
 def test_a_legend_has_the_states_that_are_drawn(tmp_path: Path, drawn: list[Figure]) -> None:
     some = TABLE.slice(0, 2)
-    plot_timeline(some, {}, NOW, tmp_path / "timeline.png")
-    plot_reclaimable(reclaimable(some, NOW), NOW, tmp_path / "reclaimable.png")
+    plot_timeline([some], {}, NOW, tmp_path / "timeline.png")
+    plot_reclaimable(reclaimable([some], NOW), NOW, tmp_path / "reclaimable.png")
     for figure in drawn:
         [legend] = figure.legends
         named = [text.get_text() for text in legend.get_texts()]
@@ -116,4 +116,4 @@ def test_a_legend_has_the_states_that_are_drawn(tmp_path: Path, drawn: list[Figu
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed):
-        plot_reclaimable(reclaimable(TABLE, NOW), NOW, tmp_path / "nowhere" / "x.png")
+        plot_reclaimable(reclaimable([TABLE], NOW), NOW, tmp_path / "nowhere" / "x.png")

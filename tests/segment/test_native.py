@@ -38,6 +38,16 @@ def test_every_function_by_address_is_in_the_list(monkeypatch: pytest.MonkeyPatc
     ]
 
 
+def test_zstd_is_native_without_cffi() -> None:
+    """An installation of kafkats alone has zstandard, which does without it."""
+    script = (
+        "import sys; sys.modules['_cffi_backend'] = None\n"
+        "from kafkats.segment import pack, unpack\n"
+        "assert pack.zstd_functions() and unpack.zstd_functions()"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def said(*words: str, capsys: pytest.CaptureFixture[str], code: int = 0) -> str:
     with pytest.raises(SystemExit) as ended:
         main([*words])

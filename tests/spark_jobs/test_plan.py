@@ -9,14 +9,21 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafkats.flow import applying
+from kafkats.execution.local import LocalExecutor
+from kafkats.flow import applying, parting
+from kafkats.flow.verbs import plan as plan_verb
+from kafkats.plans.parts import PlanInParts, open_plan
 from kafkats.plans.plan import read_plan
 from kafkats.plans.run import read_actions
+from pyspark_kafkats import execution
 from pyspark_kafkats.execution import SparkExecutor
 from tests.builders.directories import another_volume
 from tests.golden import case, tree
@@ -288,3 +295,36 @@ def test_an_error_of_ours_is_one_line(java: dict[str, str], tmp_path: Path) -> N
     assert code == 2
     assert result["kind"] == "CorruptPlan"
     assert "Traceback" not in said
+
+
+@pytest.mark.slow(6)
+@pytest.mark.parametrize("seen", [True, False], ids=["shared-folder", "no-shared-folder"])
+def test_a_plan_in_parts_does_not_depend_on_the_number_of_tasks(
+    executor: SparkExecutor, volume: Path, monkeypatch: pytest.MonkeyPatch, seen: bool
+) -> None:
+    for path in volume.glob("*-[cl]*t-0/*.timeindex"):
+        path.unlink()
+    for name, value in (("LARGE", 10), ("PART_SEGMENTS", 3), ("TABLE_ROWS", 10)):
+        monkeypatch.setattr(parting, name, value)
+    if not seen:  # tasks have a path that the driver does not know
+        monkeypatch.setattr(
+            plan_verb, "scratch_in", lambda _: nullcontext(volume.parents[1] / "none" / "here")
+        )
+    digests = set()
+    for bins in (1, 2, 200):
+        monkeypatch.setattr(execution, "pack", partial(_spread, bins=bins))
+        plan = planned(executor, volume, f"plan-{bins}")
+        digests.add(plan["digest"])
+        assert isinstance(open_plan(Path(plan["plan"])), PlanInParts)
+    with LocalExecutor(1) as local:
+        digests.add(job(local, "plan", "rebuild", volume, "-o", volume.parents[1] / "p")["digest"])
+    assert len(digests) == 1
+    assert applied(executor, plan)["outcomes"] == {"done": plan["files"]}
+    # of this partition no index is left from which its interval could be inferred
+    assert {Path(name).parent.name for name in differing(volume)} == {"gzip-ct-0"}
+
+
+def _spread(sizes: Sequence[int], *, slots: int, bins: int) -> list[list[int]]:
+    """Spread units over bins, the last unit first."""
+    numbers = range(len(sizes))[::-1]
+    return [some for n in range(bins) if (some := list(numbers[n::bins]))]

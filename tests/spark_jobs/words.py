@@ -6,7 +6,8 @@ from typing import Any
 
 import fanout
 
-from kafkats.cli import JOB, Files, Session, run, run_request
+from kafkats.cli import JOB, Session, run
+from kafkats.cli.performing import Files, run_request
 from kafkats.errors import KafkatsError
 from kafkats.execution.executor import Executor
 

@@ -56,7 +56,7 @@ def test_every_cell_has_every_verb_in_turn(deck: Deck) -> None:
         assert sorted(seen) == sorted(VERBS)
 
 
-@pytest.mark.slow(20)
+@pytest.mark.full(20)
 def test_every_cell_has_an_input(deck: Deck) -> None:
     """Also those whose files are one to a log directory: another log directory's comes in their place."""
     for number, cell in enumerate(deck.cells):
@@ -64,7 +64,7 @@ def test_every_cell_has_an_input(deck: Deck) -> None:
         assert one and (one.change.kind, one.change.mutation) == cell
 
 
-@pytest.mark.slow(15)
+@pytest.mark.full(15)
 def test_a_number_of_a_text_file_is_changed_in_its_place(
     deck: Deck, roots: dict[str, Root], tmp_path: Path
 ) -> None:
@@ -133,7 +133,7 @@ def test_at_most_eight_classes(deck: Deck, roots: dict[str, Root]) -> None:
     assert class_of(Change(root.name, log, "zeros", [0, 8, 0]), root) == "sealed change"
 
 
-@pytest.mark.slow(20)
+@pytest.mark.full(20)
 def test_a_loss_that_a_file_shows_is_told(
     base: Path, roots: dict[str, Root], tmp_path: Path
 ) -> None:

@@ -71,7 +71,7 @@ def test_a_loss_that_a_checkpoint_shows_is_no_class(
     assert wrong_of(verdict | {"contradicted": []}, known_class) == [], "nothing else catches it"
 
 
-@pytest.mark.slow(40)
+@pytest.mark.full(40)
 def test_a_loss_that_nothing_shows_is_of_its_class_only(
     judge: Judge, roots: dict[str, Root]
 ) -> None:

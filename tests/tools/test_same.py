@@ -43,7 +43,7 @@ def compared(other: Path, *words: str) -> int:
     return run.main([str(run.ROOT), str(other), "--only", STATE, *words])
 
 
-@pytest.mark.slow(11)
+@pytest.mark.full(11)
 def test_equal_trees_are_the_same_and_a_planted_difference_is_found(
     other: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,7 +170,7 @@ def test_a_digest_counts_where_nothing_else_differs() -> None:
     assert not list(compare.plans(one, one, []))
 
 
-@pytest.mark.slow(15)
+@pytest.mark.full(15)
 def test_a_reworded_sentence_and_a_longer_reservation_are_found(
     other: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,8 +13,11 @@ HOSTILE: Final = '<script>document.title="owned"</script>"\'><img src=x onerror=
 
 
 def write(path: Path, content: Any) -> None:
+    """Write a file as the product does, by a rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    new = path.with_name(f"{path.name[:100]}.new")
+    new.write_text(content if isinstance(content, str) else json.dumps(content))
+    new.replace(path)
 
 
 def volume(log_dir: str, **more: Any) -> dict[str, Any]:

@@ -81,8 +81,8 @@ def write_retention(folder: Path, golden: Unpacked) -> Path:
         "topics": summary.by_topic(rows),
         "partitions": rows,
         "lines": {one: NOW_MS - ms for one in topics if (ms := POLICY.limits(one)[0]) >= 0},
-        "by_state": dict(reclaimable(verdicts, NOW_MS)),
-        "deleted_by": summary.deleted_by(verdicts),
+        "by_state": dict(reclaimable([verdicts], NOW_MS)),
+        "deleted_by": summary.deleted_by([verdicts]),
     }
     write_json(run / "board.json", board)
     write_json(run / NAME, basis_of(POLICY, asdict(options), topics))

@@ -96,8 +96,8 @@ def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
     from fastapi import FastAPI
     from kafkats_airflow import settings
     from kafkats_airflow.metrics import endpoint
-    from kafkats_airflow.ui import dags, rights
-    from kafkats_airflow.ui.mounted import Pages
+    from kafkats_airflow.ui import dags, rights, unseen
+    from kafkats_airflow.ui.mounted import Pages, folders
 
     def tagged(dag_ids: Iterable[str]) -> frozenset[str]:
         return frozenset(dag_ids) & OURS
@@ -111,9 +111,10 @@ def pages(folder: Path, policy: Path | None = None) -> Generator[Any]:
         patch.setattr(rights, "ours", tagged)
         patch.setattr(dags, "deployed", deployed)
         patch.setattr(dags, "over", lambda asked: frozenset())
+        patch.setattr(unseen, "elsewhere", lambda folder, dag_ids: None)
         outer = FastAPI()
         outer.mount("/kafkats", Pages())
-        outer.mount(endpoint.PREFIX, endpoint.Metrics())
+        outer.mount(endpoint.PREFIX, endpoint.Metrics(folders))
         yield outer
 
 

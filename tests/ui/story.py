@@ -27,6 +27,7 @@ from tests.ui.folders import DAY_MS, HOUR_MS, ended, live, write
 from tests.ui.golden_runs import NOW_MS, command, write_health, write_retention
 
 REBUILD: Final = "rebuild_time_indexes"
+DONE: Final = {"units": 198, "of_units": 198, "bytes": 316_000, "of_bytes": 316_000}
 WAITS: Final = "manual__rebuild"
 BROKEN: Final = ("none-ct-0/00000000000000000043", "zstd-lat-0/00000000000000000000")
 
@@ -70,6 +71,7 @@ class Story:
         began = self.started(at_ms - 190_000, "disk-0", by="Ada")
         dry = {"outcome": "dry run", "dry_run": True, "started": began}
         run = ended(self.folder, at_ms, *seen, run="manual__health", **dry)
+        live(run, at_ms - 60_000, state="done", started=began, **DONE)
         plan = self.planned(run, root, at_ms - 60_000)
         plans = self.question(run, plan, at_ms, began)["plans"]
         write(run / "report.json", {"outcome": "dry run", "volumes": [str(root)], "plans": plans})
@@ -81,6 +83,7 @@ class Story:
         began = self.started(at_ms - 41_000, "disk-1")
         more = {"dag": "apply_retention", "outcome": "dry run", "dry_run": True, "started": began}
         ended(self.folder, at_ms, *self.seen(root, verdicts=rows), run=run.name, **more)
+        live(run, at_ms - 9_000, state="done", started=began, **DONE)
 
     def asks(self) -> None:
         """Write the run that asks whether it may rebuild what the dry run found."""
@@ -140,14 +143,14 @@ class Story:
         """The figures of a log directory, as the report of a run has them."""
         from kafkats_airflow.reports import overview
 
-        from kafkats.plans.holes import keep_holes
+        from kafkats.plans.holes import holes_of, keep_holes
         from kafkats.plans.units import list_units
 
         report = self.place / f"holes-{root.name}"
         report.mkdir(exist_ok=True)
-        keep_holes(list_units([root]), report)
+        keep_holes(holes_of(list_units([root])), report)
         looks: list[Any] = [{"seen": {"report": str(report)}}]
-        volumes = overview.volumes_of([str(root)], inventoried(root), looks=looks, **more)
+        volumes = overview.volumes_of([str(root)], [inventoried(root)], looks=looks, **more)
         return [one.model_dump(mode="json") for one in volumes]
 
     def planned(self, run: Path, root: Path, planned_ms: int) -> Path:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafkats_airflow.ui.words import of_moment
 
+from tests.builders.findings import segments
 from tests.golden import Unpacked
-from tests.ui.folders import HOUR_MS, ended, write
+from tests.ui.folders import HOUR_MS, ended, live, write
 from tests.ui.golden_runs import (
     LOOKED_UP,
     REBUILT,
@@ -20,6 +22,7 @@ from tests.ui.golden_runs import (
     write_offsets,
     write_retention,
 )
+from tests.ui.golden_runs import NOW_MS as RETENTION_MS
 
 VIEWER = {"Authorization": "Bearer viewer"}
 
@@ -49,6 +52,28 @@ def test_a_run_that_failed_before_it_read_anything_is_not_the_newest(
     write(failed / "board.json", {"now_ms": 0, "topics": [], "partitions": []})
     led = client.get("/kafkats/retention", follow_redirects=False)
     assert led.headers["location"] == f"run-retention?{RETAINED}"
+
+
+def test_a_page_says_when_the_disk_was_read_not_when_a_file_was_copied(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    """A job that read tells it. The times that a plan judges by, and of files, are others."""
+    run = write_retention(folder, golden)
+    ended(folder, 1_700_000_000_000, dag="apply_retention", run=run.name)
+    path = f"/kafkats/run-retention?{RETAINED}"
+    [line] = re.findall(r'id="read">(.*?)</p>', client.get(path).text, re.DOTALL)
+    assert "Disk read before" in line and "2023-11-14 22:13 UTC" in line, "the report's time"
+    for job, at_ms in (("plan", 1_690_000_000_000), ("apply", 1_690_000_900_000)):
+        live(run, at_ms, job=job, task=job, state="done")
+    [line] = re.findall(r'id="read">(.*?)</p>', client.get(path).text, re.DOTALL)
+    assert "Disk read at" in line and "2023-07-22 04:26 UTC" in line and "by the run" in line
+    assert f"Times are judged as of {of_moment(RETENTION_MS)}" in line
+    run = write_health(folder, golden, after=segments(("b-0", 10, [])))
+    live(run, 1_690_000_000_000, state="done")
+    live(run, 1_690_003_600_000, job="verify", task="verify", state="done")
+    now, was = (client.get(f"/kafkats/health?{REBUILT}{at}").text for at in ("", "&at=before"))
+    assert "Disk read at 2023-07-22 05:26 UTC" in now, "the map after the run is of its proof"
+    assert "Disk read at 2023-07-22 04:26 UTC" in was
 
 
 @pytest.mark.parametrize("path", ["index-health", "retention"])

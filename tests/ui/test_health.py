@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafkats_airflow.reports import common
+from kafkats_airflow.reports.common import Change
+from kafkats_airflow.reports.overview import volumes_of
+from kafkats_airflow.ui import rendering
+from kafkats_airflow.ui.reading import tables
+from kafkats_airflow.ui.reading.health import At, Drawn, drawn_of, findings_of
 
-from kafkats.plans.facts import SEGMENTS, write_table
-from kafkats.rebuild.health import CELLS, DAMAGED, health_of
+from kafkats.plans import facts
+from kafkats.plans.facts import SEGMENTS, read_table, summary, write_table, write_tables
+from kafkats.rebuild.health import CELLS, DAMAGED, health_of, palette
 from tests.builders.findings import finding, segments
 from tests.builders.operations import inventoried
 from tests.golden import Unpacked
@@ -51,10 +59,42 @@ def test_the_map_has_the_cells_of_the_report_the_worst_first(
     assert sum(found["defects"]) == (health.cells >= DAMAGED).sum() > 10
     page = client.get(f"/kafkats/health?{REBUILT}").text
     in_danger = sum(found["kinds"][cell]["severity"] == "danger" for cell in cells_of(found))
-    assert f"Possible loss: {in_danger} segments in 3 partitions." in page
-    assert f"Damage: {sum(found['defects']) - in_danger} segments in 17 partitions." in page
+    assert f"Possible loss: 3 findings in {in_danger} segments of 3 partitions." in page
+    damaged_segments = sum(found["defects"]) - in_danger
+    assert f"findings in {damaged_segments} segments of 17 partitions." in page
     assert f"Looked at {len(health.cells)} segments of 42 partitions." in page
     assert "after the run" not in page
+
+
+def test_volumes_and_index_health_count_the_same_findings(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    """Findings, not segments; and those of directories, which no cell shows; and no orphan."""
+    seen = inventoried(golden("crash-4.3.1", "before"))
+    made = write_health(folder, golden)
+    given = [one.model_dump(mode="json") for one in volumes_of(["/any"], [seen])]
+    ended(folder, 1, *given, run=made.name)
+    page = client.get(f"/kafkats/health?{REBUILT}").text
+    counted = client.get(f"/kafkats/data/health?{REBUILT}").json()["kinds"]
+    row = client.get("/kafkats/volumes").text
+    for severity, begins in (("danger", "Possible loss"), ("damage", "Damage")):
+        [number] = re.findall(rf"{begins}: (\d+) findings? in", page)
+        assert f"{severity}: {number} finding" in row
+        own = [one for one in counted if one["severity"] == severity and one["name"] != "orphan"]
+        assert sum(one["count"] for one in own) == int(number)
+    assert [one["count"] for one in counted if one["name"] == "orphan"] == [2]
+
+
+def test_danger_has_one_colour_and_what_waits_for_a_person_one_mark() -> None:
+    css = (rendering.FILES / "kafkats.css").read_text()
+    light, dark = re.findall(r"--danger: (#[0-9a-f]{6})", css)
+    for colour, is_dark in ((light, False), (dark, True)):
+        assert colour == palette(["missing-records"], dark=is_dark)["missing-records"]
+        assert colour in (rendering.FILES / "restart.js").read_text(), "what a start cuts off"
+    [coloured] = re.findall(r"^(.*\.state-waiting\b.*) { --mark", css, re.MULTILINE)
+    assert ".state-asks" in coloured and ".state-damage" not in coloured
+    [marked] = re.findall(r"^(.*) { content: \"◷\"", css, re.MULTILINE)
+    assert marked == ".state-asks::before, .state-waiting::before"
 
 
 def test_a_severity_has_one_colour_and_each_defect_a_next_step(
@@ -164,3 +204,38 @@ def test_a_look_at_the_ends_says_that_it_saw_no_more(
     assert "Only their ends were read" not in client.get(f"/kafkats/health?{REBUILT}").text
     ended(folder, 2, volume("/a"), volume("/b", depth="tail"), run=made.name)
     assert "Only their ends were read" in client.get(f"/kafkats/health?{REBUILT}").text
+
+
+@pytest.mark.parametrize("at", ["before", "now"])
+def test_a_report_has_the_cells_of_its_segments(
+    folder: Path, golden: Unpacked, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "_ROWS_AT_ONCE", 7)  # partitions are divided between pieces
+    bad = [finding("missing-index", "x.timeindex")]
+    rows = ("b-0", 0, bad), ("b-0", 10, bad), ("c-0", 0, [])
+    after = segments(("b-0", 10, []), ("b-0", 20, bad), ("c-0", 0, bad), ("d-0", 0, []))
+    run = write_health(folder, golden, *rows, after=after)
+    tables = drawn_of(run, at)
+    seen = summary(read_table(run / "segments.parquet", SEGMENTS))
+    change = Change(run / "segments.parquet", run / "after.parquet", seen, ())
+    common.write_health(run, change)
+    (run / "segments.parquet").write_bytes(b"is not read")
+    assert isinstance(tables, Drawn) and drawn_of(run, at) == tables
+
+
+def test_the_findings_of_a_partition_are_read_from_its_row_groups(
+    folder: Path, golden: Unpacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_health(folder, golden)
+    whole = read_table(run / "segments.parquet", SEGMENTS)
+    name = whole["partition_dir"][-1].as_py()
+    log_dir = whole["log_dir"][-1].as_py()
+    found = findings_of(run, "now", log_dir, name)
+    write_tables(run / "segments.parquet", (whole.slice(n, 20) for n in range(0, len(whole), 20)))
+    monkeypatch.setattr(tables, "MOST_ROWS", 40)
+    assert findings_of(run, "now", log_dir, name) == found
+    assert isinstance(findings_of(run, "now", log_dir, ""), dict)
+    monkeypatch.setattr(tables, "why_too_large", lambda *_, groups: str(len(groups)))
+    assert findings_of(run, "now", log_dir, name) == tables.Unreadable(
+        run / "segments.parquet", "1"
+    )

@@ -51,6 +51,21 @@ def question(run: Path, until_ms: int) -> None:
     write(run / "question.json", content)
 
 
+def test_a_dry_run_says_what_it_would_have_done(client: Any, folder: Path) -> None:
+    run = ended(folder, NOW, volume("/a"), run="dry", outcome="dry run", dry_run=True)
+    totals = {"files": 24, "partitions": 15, "blocked": 8, "write_bytes": 1024}
+    plans = [{"plan": f"/p/{n}", "digest": f"{n}", "totals": totals} for n in range(2)]
+    write(run / "report.json", {"outcome": "dry run", "plans": plans})
+    said = "would change 48 files in 30 partitions, 2.0\xa0KiB to write, 16 rows blocked"
+    assert [row.said for row in rows(folder)] == [said]
+    assert said in client.get("/kafkats/runs").text
+    plans = [{"plan": "/p", "digest": "d", "totals": {"files": 0, "blocked": 1}}]
+    write(run / "report.json", {"outcome": "dry run", "plans": plans})
+    assert [row.said for row in rows(folder)] == ["would change nothing, 1 row blocked"]
+    write(run / "report.json", {"outcome": "dry run", "plans": []})
+    assert [row.said for row in rows(folder)] == ["dry run"]
+
+
 def test_each_state(folder: Path) -> None:
     base = folder / DAG
     live(base / "running", NOW - 1000)
@@ -250,4 +265,5 @@ def test_the_question_about_a_canary_waits_after_the_report(client: Any, folder:
     )
     assert state() == "ended", "of an earlier version, which did not tell of the answer"
     write(run / "canary-question.json", "{")
-    assert "converted and proved" in client.get("/kafkats/runs").text
+    said = "converted and proved; canary-question.json: half-written or corrupt"
+    assert said in client.get("/kafkats/runs").text

@@ -48,6 +48,13 @@ def test_the_burn_down_and_the_ledger(client: Any, run: Path) -> None:
     assert "1.0\N{NO-BREAK SPACE}KiB of 4.0\N{NO-BREAK SPACE}KiB" in page
     assert "<script>document" not in page
     assert "verified" in page
+    lead = page.partition('class="answer"')[2]
+    whole, _, own = lead.partition("</strong>")
+    assert "of all log directories that were seen until then are below magic 2" in whole
+    assert "In this run's log directories" not in whole + own, "they are all that were seen"
+    assert ": approve" in own.partition('id="next">')[2].partition("</p>")[0]
+    assert "1 broker waits for others" in own
+    assert 'href="runs?dag=migrate_message_format">Answer the question of the run' in own
     assert "consumers of 0.10" in page
     found = client.get(f"/kafkats/data/migration?{RUN}").json()["points"]
     assert [one["bytes"] for one in found] == [[4096, 0, 0], [0, 1024, 3072]]

@@ -41,7 +41,7 @@ def test_a_rebuild_mends_the_kinds_of_indexes_in_docs() -> None:
         ({"danger": {"bad-offset": 1}}, ["bad-offset: keep the broker from starting; take"]),
         ({"damage": {"empty-index": 3}}, ["Rebuild its indexes"]),
         ({"damage": {"bad-crc": 1}}, ["bad-crc: take the partition from a replica"]),
-        ({"damage": {"orphan": 1}}, ["orphan: nothing has to be done"]),
+        ({"damage": {"orphan": 1}}, []),
         (
             {"damage": {"bad-crc": 1, "wrong-epoch": 1}},
             ["bad-crc, wrong-epoch: take the partition from a replica"],
@@ -70,11 +70,33 @@ def test_the_page_of_a_run_says_what_it_has_left(client: Any, folder: Path) -> N
     write(run / "report.json", {"outcome": "dry run", "plans": [plan]})
     text = client.get("/kafkats/run?dag_id=rebuild_time_indexes&run_id=r").text
     assert "<code>/damaged</code></th>" in text and "<code>/sound</code></th>" not in text
+    assert "In this order" not in text, "of one step"
     assert "empty-index 3" in text and "Rebuild its indexes</a>, its broker must be stopped" in text
     assert "with <code>dry_run</code> off" in text
     ended(folder, now_ms(), volume("/sound"), run="r", dry_run=False)
     text = client.get("/kafkats/run?dag_id=rebuild_time_indexes&run_id=r").text
     assert "Left on the log directories" not in text and "dry run" not in text.split("<details")[0]
+
+
+def test_steps_are_numbered_what_comes_from_a_replica_before_the_rebuild(
+    client: Any, folder: Path
+) -> None:
+    kinds = {"damage": {"empty-index": 3, "bad-crc": 1, "orphan": 2}}
+    ended(folder, now_ms(), volume("/damaged", kinds=kinds), run="r")
+    for page in ("volumes", "run?dag_id=rebuild_time_indexes&run_id=r"):
+        text = client.get(f"/kafkats/{page}").text
+        [listed] = re.findall(r'In this order:</div><ol class="steps">(.*?)</ol>', text)
+        first, then = re.findall(r"<li>(.*?)</li>", listed)
+        assert "take the partition from a replica" in first and "Rebuild its indexes" in then
+        assert "damage: 4 findings" in text and "Defects, in findings" in text
+        assert "orphan 2" not in text, "a broker deletes it: nobody has to do anything"
+
+
+def test_an_orphan_alone_is_no_damage(client: Any, folder: Path) -> None:
+    ended(folder, now_ms(), volume("/a", kinds={"damage": {"orphan": 2}}), run="r")
+    text = client.get("/kafkats/volumes").text
+    assert 'data-state="sound"' in text and "orphan 2" not in text
+    assert 'kind="orphan"' not in client.get("/kafkats-metrics/metrics").text
 
 
 def test_the_page_leads_to_the_dag_and_to_the_question(client: Any, folder: Path) -> None:

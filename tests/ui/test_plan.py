@@ -19,7 +19,7 @@ from kafkats.plans.plan import ITEMS, make_plan, read_plan, write_plan
 from kafkats.plans.rows import Totals
 from tests.calls import calls
 from tests.golden import case
-from tests.ui.folders import HOSTILE, write
+from tests.ui.folders import HOSTILE, ended, volume, write
 
 DAG, RUN = "rebuild_time_indexes", "manual__1"
 ASK = {"dag_id": DAG, "run_id": RUN}
@@ -27,6 +27,7 @@ DAMAGED = (
     "none-ct-0/00000000000000000043.timeindex",
     "zstd-lat-0/00000000000000000000.timeindex",
 )
+ANSWERED = {"option": "Approve", "by": "Ada", "why": "", "answered_ms": 1}
 TOTALS: Totals = {
     "files": 0, "segments": 0, "partitions": 0, "read_bytes": 0, "write_bytes": 0, "blocked": 0,
     "segments_seen": 0,
@@ -122,6 +123,40 @@ def test_each_row_says_why_and_the_question_says_who_and_until_when(
     assert 'class="primary" data-option="Approve" data-confirm' in text
     assert 'class="quiet" data-option="Reject">Reject: nothing is written</button>' in text
     assert '<h2 id="question-head">The question</h2>' in text, "its button says what is asked"
+
+
+def test_beside_approve_stand_the_broker_the_danger_and_the_undo(
+    client: Any, planned: Path, folder: Path
+) -> None:
+    """The danger is that which Volumes knows of: a deeper look's, too. Others see only their runs."""
+    plan = question(planned)["plans"][0] | {"log_dirs": ["/data"], "operation": "rebuild"}
+    asked = question(planned, plans=[plan], undo_days=7)
+    text = page(client)
+    assert "The brokers of these log directories must be stopped" in text
+    assert "not known on <code>/data</code>: no run that is seen from here" in text
+    assert "for 7 days after it ends" in text and "UTC, if it is approved now)" in text
+    ended(folder, now_ms(), volume("/data", kinds={"danger": {"bad-offset": 2}}), run="looked")
+    text = page(client)
+    assert "open: 2 findings" in text and "on <code>/data</code>: bad-offset. Keep these" in text
+    ended(folder, now_ms(), volume("/data"), run="looked")
+    assert "none is known on <code>/data</code>" in page(client)
+    question(planned, plans=[plan | {"danger": {"missing-records": 3}}])
+    text = page(client)
+    assert "found when it was planned" in text and "missing-records 3" in text
+    assert "until a person purges: the old files are kept beside" in text
+    question(planned, plans=[plan | {"operation": "purge"}])
+    text = page(client)
+    assert "must be stopped" not in text and "no: a RUN ends once" in text
+    write(planned.parents[1] / "approval.json", ANSWERED | {"digests": [asked["digest"]]})
+    assert 'id="danger"' not in page(client), "nobody is asked any more"
+
+
+def test_pages_of_a_run_belong_to_runs(client: Any, planned: Path) -> None:
+    question(planned)
+    for path in ("run", "plan", "dag"):
+        text = client.get(f"/kafkats/{path}", params=ASK).text
+        assert '<a href="runs" aria-current="page">Runs</a>' in text, path
+        assert '<a href="audit">Audit</a>' in text
 
 
 @pytest.mark.parametrize(

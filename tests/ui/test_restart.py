@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from kafkats_airflow.ui.words import of_bytes
 from playwright.sync_api import expect
 
 from kafkats.cli import cli
@@ -16,7 +18,7 @@ from kafkats.plans.facts import read_table, write_table
 from kafkats.plans.files import read_json
 from kafkats.recovery.look import RECOVERY
 from tests.golden import Unpacked
-from tests.ui.folders import HOSTILE, write
+from tests.ui.folders import HOSTILE, change, write
 from tests.ui.golden_runs import RESTARTED, write_restart
 from tests.ui.looking import Seen
 
@@ -82,6 +84,30 @@ def test_the_words_of_preflight_stand_beside_it(client: Any, folder: Path, tmp_p
     write(run / "report.json", {"starts": 5})
     broken = client.get(f"/kafkats/run-restart?{RESTARTED}")
     assert (broken.status_code, "cannot be read" in broken.text) == (200, True)
+
+
+@pytest.mark.slow(1)
+def test_the_page_says_that_it_is_about_before_the_run_and_why_preflight_counts_more(
+    client: Any, folder: Path, tmp_path: Path
+) -> None:
+    run = write_restart(folder, tmp_path)
+    page = client.get(f"/kafkats/run-restart?{RESTARTED}").text
+    assert "<strong>Before the recovery run: " in page
+    assert "The run has changed nothing: they hold until a broker starts" in page
+    [first, _] = read_json(run / "report.json")["starts"]
+    rows = read_table(run / "recovery.parquet", RECOVERY).to_pylist()
+    mine = [row for row in rows if row["log_dir"] == first["log_dirs"][0]["log_dir"]]
+    [table] = re.findall(r'id="compared".*?</table>', page, re.DOTALL)
+    cells = re.findall(r'<td class="number">(.*?)</td>', table)[:9]
+    segments = [first["recovered_segments"], sum(row["segments"] for row in mine)]
+    assert cells[0::3] == [str(one) for one in (*segments, segments[0] - segments[1])]
+    lost = first["cut_bytes"] + first["deleted_bytes"]
+    refused = [row["blocked"] for row in mine if "would cut 1275 bytes" in row["blocked"]]
+    assert len(refused) == 1 and "(1545 bytes) would be deleted" in refused[0]
+    assert cells[2::3] == [of_bytes(one) for one in (lost, lost - 1275 - 1545, 1275 + 1545)]
+    change(run, "d" * 64, {}, None)
+    page = client.get(f"/kafkats/run-restart?{RESTARTED}").text
+    assert "The run has then recovered 4 files" in page and "A start now does less." in page
 
 
 @pytest.mark.slow(1)

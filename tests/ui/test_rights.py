@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,16 @@ import pytest
 
 from tests.ui.harness import every_route
 
+OPENED: list[str] = []
+"""Every file and folder that this process has opened since the first entry."""
+
+
+def note(event: str, given: tuple[Any, ...]) -> None:
+    if OPENED and event in {"open", "os.scandir", "os.listdir"}:
+        OPENED.append(str(given[0]))
+
+
+sys.addaudithook(note)
 RUN = "dag_id=rebuild_time_indexes&run_id=manual__1"
 
 
@@ -118,6 +129,24 @@ def test_on_a_dag_of_others_one_sentence_and_nothing_is_read(client: Any, folder
         assert "manual__1" not in answer.text
     for page in ("volumes", "runs"):
         assert "another_dag" not in client.get(f"/kafkats/{page}").text
+
+
+def test_on_a_dag_of_others_no_file_is_opened(client: Any, folder: Path) -> None:
+    """The tabs are on every DAG of an installation."""
+    overview(folder, "another_dag", "manual__1", "/not/ours")
+    (folder.parent / "policy.yaml").write_text("volumes: []")
+    paths = [f"/kafkats/{page}?dag_id=another_dag&run_id=manual__1" for page in ("dag", "run")]
+    for path in paths:
+        client.get(path)  # reads the templates
+    before = len(OPENED)
+    OPENED.append("")
+    for path in paths:
+        client.get(path)
+    opened = [*OPENED[before + 1 :]]
+    OPENED.append("")
+    client.get("/kafkats/dag?dag_id=apply_retention")
+    assert opened == []
+    assert str(folder / "apply_retention") in OPENED[before + 2 :]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,13 @@ def test_topics_and_days(client: Any, run: Path) -> None:
     assert sum(one["simulated"] for one in every["days"]) == 30
     assert client.get(f"/kafkats/data/rolling-days?{ROLLED}&topic=none").json()["days"] == []
     page = client.get(f"/kafkats/run-rolling?{ROLLED}").text
-    assert "18 segments would be 30 under the settings of the topics." in page
+    assert (
+        "18 segments would be 30 under the settings of the topics: 12 more, in 3 partitions of"
+        " 2 topics." in page
+    )
+    assert (
+        'id="next">Next: to have it so' in page and 'data-out href="../dags/roll_segments"' in page
+    )
 
 
 def test_the_newest_run_that_simulated_is_shown_and_else_which_dag_does(

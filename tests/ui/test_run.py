@@ -327,3 +327,20 @@ def test_a_plan_without_files_changes_nothing(folder: Path) -> None:
     plan = PLAN | {"totals": {"files": 0}}
     write(run / "report.json", {"outcome": "nothing to delete", "plans": [plan]})
     assert stages(run)["Plan"].said == "nothing to change"
+
+
+def test_reservations_are_read_only_of_a_run_that_airflow_says_is_over(
+    client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They lie beside log directories: a disk that hangs is none of a run that runs."""
+    from kafkats_airflow.ui import dags
+    from kafkats_airflow.ui.reading import ending
+
+    read: list[Path] = []
+    monkeypatch.setattr(ending, "held_by", lambda run, holder: read.append(run.folder))
+    ended(folder, 1_800_000_000_000, volume("/a"), run="r")
+    client.get("/kafkats/run?dag_id=rebuild_time_indexes&run_id=r")
+    assert read == []
+    monkeypatch.setattr(dags, "over", frozenset)
+    client.get("/kafkats/run?dag_id=rebuild_time_indexes&run_id=r")
+    assert [one.name for one in read] == ["r"]

@@ -157,7 +157,10 @@ def test_an_earlier_report_without_a_broker_counts_for_no_one_of_several(folder:
     (row,) = board(folder, {"/data": "1"}).rows
     assert (row.broker, row.states(NOW)) == ("1", ["damage"])
     both = {"/data (broker 1)": "1", "/data (broker 2)": "2"}
-    found = board(folder, both).rows
+    ended(folder, NOW - 2, volume("/data"), run="older")
+    ended(folder, NOW - 1, bad, volume("/other"), run="old")
+    found = [row for row in board(folder, both).rows if row.log_dir != "/other"]
+    assert len(found) == 3, "one row for all of them"
     assert {(row.log_dir, row.states(NOW)[0]) for row in found} == {
         ("/data", "damage"),
         ("/data (broker 1)", "unseen"),
@@ -221,6 +224,71 @@ def test_a_deployment_says_when_a_log_directory_is_overdue(
     assert "No run has looked at it for 36 h." in client.get("/kafkats/volumes").text
 
 
+def test_a_danger_that_a_later_run_may_have_mended_says_so_until_a_look_as_deep(
+    client: Any, folder: Path
+) -> None:
+    """A recovery reads the ends: the danger that a full look found stays, and its page says why."""
+    danger = volume("/a", kinds={"danger": {"torn-tail-marked-clean": 1}})
+    ended(folder, NOW - 3 * HOUR_MS, danger, run="full look")
+    shallow = {"dag": "recover_log_dirs", "run": "mends"}
+    ended(folder, NOW - HOUR_MS, volume("/a", depth="tail"), **shallow)
+    page = client.get("/kafkats/volumes").text
+    assert "torn-tail-marked-clean 1" in page and "changed since by" not in page
+    kept = change(folder / "recover_log_dirs" / "mends", "a" * 64, {"/a": 0}, None)
+    kept |= {"operation": "recover", "ended_ms": NOW - 2 * HOUR_MS}
+    run = ended(folder, NOW - HOUR_MS, volume("/a", depth="tail"), undo=[kept], **shallow)
+    page = client.get("/kafkats/volumes").text
+    assert "torn-tail-marked-clean 1" in page
+    assert re.search(
+        r"changed since by <a href=\"run\?dag_id=recover_log_dirs&amp;run_id=mends", page
+    )
+    assert "(recover), " in page and "Not yet looked at as deep." in page
+    [made] = run.glob("*/run-*")
+    write(made / "purge.json", {"at_ms": NOW})
+    assert "changed since by" in client.get("/kafkats/volumes").text, "a purge changes no log"
+    write(made / "undone.json", {"at_ms": NOW})
+    assert "changed since by" not in client.get("/kafkats/volumes").text
+    (made / "undone.json").unlink()
+    ended(folder, NOW, volume("/a", depth="full"), run="looks again")
+    page = client.get("/kafkats/volumes").text
+    assert "torn-tail-marked-clean 1" not in page and "changed since by" not in page
+
+
+def test_a_folder_that_did_not_change_is_not_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkats_airflow.reading import runs, volumes
+    from kafkats_airflow.ui.reading import listing
+
+    def seen(later_ms: int) -> tuple[int, str, int]:
+        """The bytes of the row, the words of the run, and how many overviews were read for them."""
+        read.clear()
+        now_ms = time.time_ns() // 1_000_000 + later_ms
+        (row,) = board(folder, now_ms=now_ms).rows
+        (run,) = listing.rows_of(runs.runs_in(folder, DAGS), now_ms, lambda _: set())
+        return row.seen.volume.bytes, run.said, len(read)
+
+    def overview_of(path: Path) -> Any:
+        read.append(path)
+        return runs.overview_of(path)
+
+    read: list[Path] = []
+    for module in (volumes, listing):
+        monkeypatch.setattr(module, "overview_of", overview_of)
+    run = ended(folder, NOW, volume("/a", bytes=1), outcome="one")
+    assert [seen(0), seen(0)] == [(1, "one", 2), (1, "one", 2)], "it has just changed"
+    assert [seen(DAY_MS), seen(DAY_MS)] == [(1, "one", 2), (1, "one", 0)]
+    at_ns = run.stat().st_mtime_ns
+    ended(folder, NOW + 1, volume("/a", bytes=2), run=run.name, outcome="two")
+    os.utime(run, ns=(at_ns, at_ns))  # as rsync and cp -a do
+    assert [seen(DAY_MS), seen(DAY_MS)] == [(2, "two", 2), (2, "two", 0)]
+    write(run / "overview.json", "{")
+    for _ in range(2):
+        read.clear()
+        assert len(board(folder, now_ms=time.time_ns() // 1_000_000 + DAY_MS).unreadable) == 1
+        assert read, "what cannot be read is tried each time"
+
+
 def test_undo_material_counts_until_it_is_purged_or_undone(folder: Path) -> None:
     from kafkats_airflow.reading.runs import run_in
 
@@ -237,10 +305,10 @@ def test_undo_material_counts_until_it_is_purged_or_undone(folder: Path) -> None
     ended(folder, at_ms, volume("/a"), undo=kept)
     (row,) = board(folder).rows
     assert (row.undo_bytes(), len(row.undo), row.freed_ms()) == (123, 3, NOW + DAY_MS)
-    write(run_in(run, kept[0]["run"]) / "purge.json", {"at_ms": NOW})
+    write(Path(run_in(run, kept[0]["run"]), "purge.json"), {"at_ms": NOW})
     (row,) = board(folder).rows
     assert (row.undo_bytes(), row.undone_since) == (23, False)
-    write(run_in(run, kept[1]["run"]) / "undone.json", {"at_ms": NOW})
+    write(Path(run_in(run, kept[1]["run"]), "undone.json"), {"at_ms": NOW})
     (row,) = board(folder).rows
     assert (row.undo_bytes(), row.undone_since) == (3, True)
     ended(folder, NOW - 1, volume("/a"), run="before the undo")

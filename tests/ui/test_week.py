@@ -52,7 +52,7 @@ class Week:
         words = ["verify", str(self.root), "--report", str(report), "--depth", depth]
         assert CliRunner().invoke(cli, words).exit_code in (0, 1)
         segments = read_table(report / "segments.parquet", SEGMENTS)
-        [volume] = overview.volumes_of([], segments)
+        [volume] = overview.volumes_of([], [segments])
         found = volume.model_dump(mode="json")
         if dag == RETAIN:
             found["reclaimable"] = reclaimable(day * 1024)
@@ -84,7 +84,7 @@ class Week:
         text = re.sub(r"\s+", " ", row.inner_text())
         assert [word for word in words if word not in text] == []
         assert "waits for an answer" not in text
-        exposed = generate_latest(registry(self.folder)).decode()
+        exposed = generate_latest(registry(lambda: {"": self.folder})).decode()
         defects = re.findall(r'kafkats_defects\{broker=.*kind="([a-z-]+)".*\} (\d)', exposed)
         assert dict(defects) == (DEFECTS if state == "damage" else {})
         self.page.goto(f"{self.site}/runs?state=asks")

@@ -245,7 +245,7 @@ def show_outcome(folders: list[Path]) -> None:
         forecast, actions = (
             pq.read_table(folder / f"{name}.parquet") for name in ("forecast", "actions")
         )
-        for row in forecast_outcome(forecast, actions):
+        for row in forecast_outcome([forecast], [actions]):
             cells = (
                 f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
                 for value in (getattr(row, name) for name in columns)

@@ -53,9 +53,9 @@ def main() -> int:
     for partition in create_topic(as_it_is, PARTITIONS, THREADS):
         write_logs(partition, SEGMENT_BYTES)
     (as_it_is / "data" / _CHECKPOINT).unlink(missing_ok=True)
-    size = sum(log.stat().st_size for log in _logs(as_it_is))
-    console.print(f"{PARTITIONS} partitions, {len(_logs(as_it_is))} segments, {decimal(size)}")
-    _copy(as_it_is, repaired)
+    size = sum(log.stat().st_size for log in logs_of(as_it_is))
+    console.print(f"{PARTITIONS} partitions, {len(logs_of(as_it_is))} segments, {decimal(size)}")
+    copy_home(as_it_is, repaired)
 
     console.rule("[bold]2 kafkats preflight: what the start would do")
     _kafkats("preflight", repaired / "data", "--kafka", "4.3", accepted=(0, 1))
@@ -72,7 +72,7 @@ def main() -> int:
     _show(alone, after, ours)
 
     failures = []
-    if _digests(as_it_is) != _digests(repaired):
+    if digests(as_it_is) != digests(repaired):
         failures.append("the logs of the two copies are not the same")
     if after.recovered != PARTITIONS:
         failures.append(f"the repaired copy's broker recovered {after.recovered} segments")
@@ -90,7 +90,7 @@ def main() -> int:
     return bool(failures)
 
 
-def _copy(home: Path, other: Path) -> None:
+def copy_home(home: Path, other: Path) -> None:
     """Copy a broker's home; the paths in its properties become the copy's."""
     shutil.copytree(home, other)
     properties = other / "server.properties"
@@ -140,15 +140,15 @@ def _show(alone: Start, after: Start, ours: float) -> None:
     console.print(f"recovered first: {alone.loaded / (ours + after.loaded):.1f} times as fast")
 
 
-def _logs(home: Path) -> list[Path]:
+def logs_of(home: Path) -> list[Path]:
     return sorted((home / "data").glob(f"{TOPIC}-*/*.log"))
 
 
-def _digests(home: Path) -> dict[str, str]:
+def digests(home: Path) -> dict[str, str]:
     """Return the SHA-256 of each log that is not empty."""
     return {
         str(log.relative_to(home)): hashlib.sha256(log.read_bytes()).hexdigest()
-        for log in _logs(home)
+        for log in logs_of(home)
         if log.stat().st_size
     }
 

@@ -11,6 +11,12 @@ _FAR: Final = "a checkpoint far above all else that is known is likely wrong its
 _KNOWN: Final = "verify, preflight and plan recover have one judgement of a log's end, and count what lies below it"
 _NEXT: Final = "after a recovery the next steps are preflight, the start, and purge"
 _MARKER: Final = "the plan removes a marker that a torn tail makes untrue; then a broker recovers every partition, and so does the plan"
+_TIMES: Final = "people read times as UTC text"
+_TORN: Final = "a torn tail that a marker hides is a danger"
+_CUT: Final = "a log that is cut in its last segment has no later ones"
+_VERSION: Final = "plans and certificates hold the version, and so do their digests"
+_STEPS: Final = "the next steps follow what was found"
+_BARE: Final = "a bare number that can be seconds or milliseconds is refused"
 _GAPS: Final = "preflight names the gaps between segments that a broker's start does not repair"
 
 ALLOWED: Final[list[tuple[str, str]]] = [
@@ -62,6 +68,32 @@ ALLOWED: Final[list[tuple[str, str]]] = [
     ("*recover*: apply*: printed: new 'then: kafkats preflight *", _NEXT),
     ("*recover*: apply*: printed: new 'before that start: kafkats undo *", _NEXT),
     ("*recover*: apply*: printed: new 'when the broker serves again: kafkats purge *", _NEXT),
+    ("*: lookup said: printed: '*", _TIMES),
+    ("*: lookup*: printed[[]*[]].t*: new", _TIMES),
+    ("*: inventory said: printed: '*", _TIMES),
+    ("*: *.worst: 'damage' != 'danger'", _TORN),
+    ("*: *.kinds.torn-tail: *", _TORN),
+    ("*: *.severities.da*: *", _TORN),
+    ("*: *printed: gone 'next: *", _STEPS),
+    ("*: *printed: new 'next: *", _STEPS),
+    ("*: *printed: new 'then: *", _STEPS),
+    ("*: *.said: new 'next: *", _STEPS),
+    ("*: verify said: printed: 'next: * != 'next: *", _STEPS),
+    ('*: preflight said *: gone "A recovery by kafkats keeps what it cuts until purge, *', _STEPS),
+    ("*: *plan retain last*", "--generation takes every release that has this rule"),
+    ("*: *reason: * and delete 0 later segments (0 bytes)* != *", _CUT),
+    ("*: show *: *and delete 0 later segments (0 bytes)* != *", _CUT),
+    ("*: *: printed: 'next: kafkats plan rebuild * != 'next: kafkats plan recover *", _STEPS),
+    ("*: *: printed: new '* was not stopped cleanly: its next start recovers such logs'", _STEPS),
+    ("*: job table*", _BARE),
+    ("*: *.kind: new", "a row of a run has the kind of its error"),
+    ("*: *error_kinds*: new", "a row of a run has the kind of its error"),
+    ("*: *.plan.json.kafkats: '0.1.0' != '0.2.0'", _VERSION),
+    ("*: *certificate*.kafkats: '0.1.0' != '0.2.0'", _VERSION),
+    ("*: *certificate_digest: *", _VERSION),
+    ("*: table *: printed[[]*[]].t*: new", _TIMES),
+    ("*: wrong copies: *", "an output in a log directory is refused"),
+    ("*: wrong digest: error: *", "digests hold the reasons of blocked rows, which are shorter"),
 ]
 """(pattern of `STATE: STEP: PLACE: ONE != OTHER`, why): shell globs; the first that matches counts."""
 
@@ -83,6 +115,13 @@ WORDS: Final[list[tuple[str, str, str]]] = [
         r"will start, and loses nothing that is stored now.",
         "what a killed broker had not written is not known",
     ),
+    (r"(\d+) remark, (\d+) state$", r"\1 remark, \2 note", "the lowest severity is called note"),
+    (
+        r" and delete 0 later segments \(0 bytes\)",
+        "",
+        _CUT,
+    ),
+    (r"docs/findings\.md says", "kafkats help findings says", "a wheel has no folder docs"),
     (
         r"are cut; undo keeps them",
         r"are cut, as by a broker at its start; undo restores them",

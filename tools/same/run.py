@@ -30,6 +30,8 @@ ROOT: Final = Path(__file__).parents[2]
 PRODUCT: Final = ("kafkats", "model", "pyspark_kafkats", "spark_jobs", "plugins", "dags")
 JOB_CASE: Final = ("retention-4.3.1", "before")
 """What the jobs run on: a Spark application takes seconds, and its answers are the command's."""
+_SECONDS: Final = 10**11
+"""A bare number up to here may be seconds, and is refused as a time."""
 _WIDTH: Final = 600
 _KIND: Final = 150
 
@@ -145,9 +147,9 @@ def times_of(side: Side, data: Path) -> words.Times:
         row[name]
         for row in rows
         for name in ("first_timestamp", "max_timestamp")
-        if (row.get(name) or 0) > 0
+        if (row.get(name) or 0) > _SECONDS
     )
-    ends = ends or [0]
+    ends = ends or [1_600_000_000_000]
     return words.Times(
         ends[0], ends[len(ends) // 2], ends[-1] if ends[-1] < 2**41 else ends[len(ends) // 2]
     )

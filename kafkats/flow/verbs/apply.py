@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkats.config.options import Vouched, WorkArea
-from kafkats.errors import UsageError, says_full
-from kafkats.flow.applying import Applied, apply
+from kafkats.errors import DiskFull, UsageError
+from kafkats.flow.applying import Applied, Pieces, apply
 from kafkats.flow.dispatch import Work, seen
 from kafkats.flow.full_disk import what_frees
 from kafkats.plans.options import Apply
-from kafkats.plans.plan import check_digest, read_plan
+from kafkats.plans.parts import open_plan
+from kafkats.plans.plan import check_digest
+from kafkats.plans.rows import PartitionKey, partitions_of
 from kafkats.plans.run import run_folder_of, run_of
 from kafkats.result import Proved, Ran
 
@@ -25,7 +27,7 @@ def perform(work: Work) -> None:
     if request.plan is None or request.plan.digest is None:
         raise UsageError("apply needs a plan and its digest")
     folder = request.plan.folder
-    plan = read_plan(folder)
+    plan = open_plan(folder, Pieces())
     check_digest(plan, request.plan.digest)
     done.approval = work.deployment.check_approval(request.record, [plan.digest])
     work.deployment.check_guards(plan)
@@ -53,10 +55,12 @@ def perform(work: Work) -> None:
     )
 
 
-def _on_full_disks(actions: pa.Table, place: Path | None) -> list[str]:
+def _on_full_disks(actions: Iterable[pa.Table], place: Path | None) -> list[str]:
     """Return what frees space on the disks that had no room for a partition."""
-    rows = actions.select(["log_dir", "error"]).to_pylist()
-    full = dict.fromkeys(Path(row["log_dir"]) for row in rows if says_full(row["error"]))
+    full: dict[Path, None] = {}
+    for rows in actions:
+        failed = rows.filter(pc.equal(rows["kind"], DiskFull.__name__))
+        full |= dict.fromkeys(map(Path, failed["log_dir"].unique().to_pylist()))
     here = (one for one in full if one.exists())  # tasks may have run on other machines
     return [f"{one}: {what_frees(one, [one], place)}" for one in here]
 
@@ -70,19 +74,19 @@ def _ran(applied: Applied, folder: Path, digest: str) -> Ran:
         files=summary["files"],
         written_bytes=summary["written_bytes"],
         errors=summary["errors"],
+        error_kinds=summary["error_kinds"],
         already="note" in summary,
         left=applied.left,
         proof=Proved.model_validate(proof.summary()) if proof else None,
-        **_partitions(applied.actions.select(["log_dir", "partition_dir", "error"]).to_pylist()),
+        **_partitions(applied.actions),
     )
 
 
-def _partitions(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def _partitions(actions: Iterable[pa.Table]) -> dict[str, int]:
     """Return how many partitions there are, and in how many of them something was not done."""
-    every, left = set(), set()
-    for row in rows:
-        where = (row["log_dir"], row["partition_dir"])
-        every.add(where)
-        if row["error"]:
-            left.add(where)
+    every: set[PartitionKey] = set()
+    left: set[PartitionKey] = set()
+    for rows in actions:
+        every |= partitions_of(rows)
+        left |= partitions_of(rows.filter(pc.not_equal(rows["error"], "")))
     return {"partitions": len(every), "left_partitions": len(left)}

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kafkats.config.options import IndexSettings, Topics
 from kafkats.errors import UsageError
-from kafkats.flow import looking
+from kafkats.execution.executor import Executor
+from kafkats.flow import certifying
+from kafkats.flow.certifying import keep_census, keep_certificate
 from kafkats.flow.dispatch import Work
-from kafkats.flow.keeping import keep_census, keep_certificate, keep_proof, keep_segments
-from kafkats.flow.looking import units_of
+from kafkats.flow.keeping import keep_proof, kept_in
+from kafkats.flow.looking import listing_of, units_of
 from kafkats.flow.proving import prove_written
 from kafkats.flow.steps import check_step, tell_step
+from kafkats.flow.verbs.census import keep_census_of
+from kafkats.flow.viewing import groups_of
 from kafkats.inspect.options import ProofOptions
 from kafkats.inspect.verify import VerifyOptions
 from kafkats.migration.certificate import Certificate, CertifyOptions, read_certificate
@@ -37,16 +43,23 @@ def perform(work: Work) -> None:
     check_step(step.ledger, step.phase, step.broker, topics)
     log_dirs = tuple(str(one.path) for one in request.log_dirs)
     options = CertifyOptions(log_dirs, topics, asked.min_magic, asked.max_magic, asked.deep)
-    units, proof = units_of(work), None
+    groups, proof = groups_of(work), None
+    units = [] if groups else units_of(work)
     written = request.of(ProofOptions)
     if written.of_plan or written.of_run:
         rule, policy = request.of(IndexSettings).rule, request.settings()
-        reading = VerifyOptions(rule=rule, deep=asked.deep, policy=policy)
-        proof = prove_written(work.executor, written, units, reading)
-    certificate = looking.certify(work.executor, units, options)
+        whole = VerifyOptions(rule=rule, deep=asked.deep, policy=policy)
+        with kept_in(asked.report) as read:
+            proof = prove_written(work.executor, written, listing_of(work), whole, read.keep)
+        work.done.found = read.found
+    if groups:
+        certificate = certifying.certify_groups(work.executor, groups, options)
+        census = partial(keep_census_of, work.executor, groups)
+    else:
+        certificate = certifying.certify(work.executor, units, options)
+        census = partial(count, work.executor, units)
     work.show.certified(certificate)
-    work.done.found = keep_segments(proof.segments, asked.report) if proof else None
-    keep(work, asked, certificate, units)
+    keep(work, asked, certificate, census)
     work.done.more = {"log_dirs": list(log_dirs)}
     if proof:
         work.show.proof(proof)
@@ -58,15 +71,24 @@ def perform(work: Work) -> None:
 
 
 def keep(
-    work: Work, asked: Certify | UndoCertify, certificate: Certificate, units: Sequence[Unit]
+    work: Work,
+    asked: Certify | UndoCertify,
+    certificate: Certificate,
+    census: Callable[[Path], dict[str, Any]],
 ) -> None:
-    """Write the certificate, and the formats into the folder of the report, and note both."""
+    """Write the certificate, and with `census` the formats into the folder of the report, and note
+    both.
+    """
     kept = keep_certificate(certificate, asked.output)
     if asked.report:
-        table = looking.count_formats(work.executor, units)
-        work.done.census = keep_census(table, asked.report)
+        work.done.census = census(asked.report)
         work.done.reports["report"] = str(asked.report)
     work.done.certificate = kept
+
+
+def count(executor: Executor, units: Sequence[Unit], report: Path) -> dict[str, Any]:
+    """Count the formats of units into the folder of a report, as `keep_census`."""
+    return keep_census(certifying.count_formats(executor, units), report)
 
 
 def _tell_certified(work: Work, step: Step, certificate: Certificate) -> None:
@@ -86,7 +108,7 @@ def _tell_certified(work: Work, step: Step, certificate: Certificate) -> None:
 def _check(work: Work, folder: Path) -> None:
     """Look again at what a certificate states."""
     certificate = read_certificate(folder)
-    again = looking.recheck(work.executor, certificate)
+    again = certifying.recheck(work.executor, certificate)
     work.show.rechecked(again)
     work.done.found = {
         "holds": again.holds,

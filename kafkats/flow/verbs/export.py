@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from kafkats.config.options import Topics
 from kafkats.errors import UsageError
-from kafkats.flow import looking
+from kafkats.flow import searching
 from kafkats.flow.dispatch import Work
-from kafkats.flow.keeping import keep_export
+from kafkats.flow.searching import keep_export
 from kafkats.flow.verbs.lookup import limits_of, named_in, partitions_of, refuse_named
 from kafkats.lookup import exports
 from kafkats.lookup.marks import cells_sentence, find_marks, with_margin
@@ -39,7 +39,7 @@ def perform(work: Work) -> None:
     def look(targets: list[Target]) -> pa.Table:
         units = partitions_of(request, "export")
         options = LookupOptions(now_ms=request.made_ms, policy=request.settings())
-        return looking.lookup(work.executor, units, targets, options)
+        return searching.lookup(work.executor, units, targets, options)
 
     starts, ends = find_marks(paths, begin, end, look, topics=topics, limits=limits_of(request))
     made = exports.export(starts, ends, to=asked.to, missing=asked.missing, group=asked.group or "")

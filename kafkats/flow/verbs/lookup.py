@@ -12,7 +12,7 @@ import pyarrow as pa
 from kafkats.config.given import stored
 from kafkats.config.options import Dialect, Topics
 from kafkats.errors import UsageError
-from kafkats.flow import looking
+from kafkats.flow import searching
 from kafkats.flow.dispatch import Work
 from kafkats.flow.picturing import keep_around, keep_clouds
 from kafkats.lookup.append_times import append_time_sentences, append_time_topics
@@ -124,7 +124,7 @@ def _search(work: Work, search: Lookup, targets: Sequence[Target]) -> bool:
     instead = {"margin_ms": search.margin or 0, "now_ms": now_ms, "policy": request.settings()}
     options = stored(LookupOptions, search, request.of(Dialect), **instead)
     units = partitions_of(request, "search", options.dialect, none_is_fine=search.go_on)
-    found = looking.lookup(work.executor, units, targets, options)
+    found = searching.lookup(work.executor, units, targets, options)
     work.show.looked_up(found)
     _note(work, search, units, found, len(targets))
     return bool((work.done.found or {})["unreadable"])
@@ -190,7 +190,7 @@ def _to_table(work: Work, search: Lookup) -> bool:
     check_interval(begins, until, step)
     report = search.report
     busy = Busiest() if report is not None else None
-    size = partial(looking.partition_bytes, suffix=".log" if exact else ".timeindex")
+    size = partial(searching.partition_bytes, suffix=".log" if exact else ".timeindex")
     written = build(
         output,
         units,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kafkats.errors import Changed, UsageError
 from kafkats.flow.applying import Ended, undo
 from kafkats.flow.dispatch import Work, seen
@@ -56,13 +58,13 @@ def digest_of(run: Folder) -> str:
 
 
 def _certify(work: Work, options: UndoCertify) -> None:
-    from kafkats.flow import looking
-    from kafkats.flow.verbs.certify import keep
+    from kafkats.flow import certifying
+    from kafkats.flow.verbs.certify import count, keep
     from kafkats.migration.certificate import CertifyOptions
     from kafkats.plans.units import list_units
 
     units = list(list_units(options.certified))
     asked = CertifyOptions(tuple(map(str, options.certified)), max_magic=options.max_magic)
-    certificate = looking.certify(work.executor, units, asked)
-    keep(work, options, certificate, units)
+    certificate = certifying.certify(work.executor, units, asked)
+    keep(work, options, certificate, partial(count, work.executor, units))
     work.done.log_dirs = seen(map(str, options.certified))

@@ -177,7 +177,7 @@ class PartitionLog:
         base = new_base_offset(append, self.log_end_offset, rule)
         rolls_first = self.generation.log.rolls_before_producers
         if why and rolls_first:
-            self.roll(base, now_ms)
+            self.roll(base, now_ms, position=0)
         producers = self.producers
         sent = producers.sent_before(batches) if leads and producers is not None else None
         if sent is not None:
@@ -187,7 +187,7 @@ class PartitionLog:
             self.producers.check_marker(batches[0], coordinator)
         judged = self.producers.judge_append(data, batches) if self.producers is not None else None
         if why and not rolls_first:
-            self.roll(base, now_ms)
+            self.roll(base, now_ms, position=0)
         self.active.write(data, append, units, settings)
         self.log_end_offset = append.last_offset + 1
         if self.producers is not None and judged is not None:
@@ -196,12 +196,13 @@ class PartitionLog:
                 files.append(self.active.path(paths.TXN_INDEX), aborted, now_ms)
         return Appended(first, append.last_offset, len(data), largest, why)
 
-    def roll(self, base_offset: int, now_ms: int) -> None:
+    def roll(self, base_offset: int, now_ms: int, *, position: int | None = None) -> None:
         """Begin a segment at `base_offset`, or at the log end if that is higher.
 
-        An empty one at that offset is replaced. The old one is flushed. Raises Rejected if the last
-        segment begins above, or is filled and begins there, which it can after a start that an
-        index has misled; up to 2.1.0 also for an empty one, and either loses all. StorageFailed.
+        `position` is that of the batch for which it rolls, for errors. An empty segment at that
+        offset is replaced. The old one is flushed. Raises Rejected if the last segment begins
+        above, or is filled and begins there, which it can after a start that an index has misled;
+        up to 2.1.0 also for an empty one, and either loses all. StorageFailed.
         """
         base = max(base_offset, self.log_end_offset)
         old, rule = self.active, self.generation.log
@@ -210,7 +211,7 @@ class PartitionLog:
         reason = f"a segment at {base} {says}"
         # Below the last segment: after an append above the log end that was rejected.
         if base < old.base_offset or (replaced and old.size and rule.replaces_empty):
-            raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
+            raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory, position=position)
         cut_before = old.closed and rule.reopens
         old.close(base, now_ms)
         if replaced:
@@ -224,7 +225,7 @@ class PartitionLog:
             if replaced and rule.deletes_own_snapshot:
                 self.producers.delete_snapshots([base])
         if replaced and not rule.replaces_empty:
-            raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory)
+            raise Rejected(f"{UNKNOWN_ERROR}: {reason}", path=self.directory, position=position)
         self._flush(base)
 
     def _flush(self, offset: int) -> None:

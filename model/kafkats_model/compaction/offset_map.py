@@ -17,9 +17,11 @@ from kafkats.errors import CorruptBatch
 from kafkats.findings import KINDS
 from kafkats.formats import dispatch, v2
 from kafkats.formats.model import Batch
+from kafkats.kernels.crc import crc_addresses
 from kafkats.kernels.numbers import Int64s
 from kafkats.primitives import view
 from kafkats.segment.reader import Bytes
+from kafkats_model.kernels import compaction as k
 
 MOST_KEYS: Final = 5_033_164
 """Keys that fit with Kafka's defaults: 90 % of 128 MiB, 24 bytes each."""
@@ -33,8 +35,6 @@ class OffsetMap:
 
     def __init__(self, most: int = MOST_KEYS, expected: int = 0) -> None:
         """`most` is the number of keys that fit, `expected` an estimate of those that come."""
-        from kafkats_model.kernels import compaction as k
-
         self.state: Int64s = np.zeros(k.STATE_SLOTS, np.int64)
         """The kernels' state; those of later passes share it."""
         self.state[k.SEED], self.state[k.SEED_2] = np.frombuffer(os.urandom(16), np.int64)
@@ -48,20 +48,14 @@ class OffsetMap:
     @property
     def latest_offset(self) -> int:
         """The last offset that the map covers, -1 if there is none."""
-        from kafkats_model.kernels import compaction as k
-
         return int(self.state[k.LATEST])
 
     def reach(self, offset: int) -> None:
         """Note that the map covers all records up to `offset`."""
-        from kafkats_model.kernels import compaction as k
-
         self.state[k.LATEST] = offset
 
     def put(self, key: bytes, offset: int) -> bool:
         """Note a record. Returns False if the map is full."""
-        from kafkats_model.kernels import compaction as k
-
         if 4 * int(self.state[k.KEYS]) >= 3 * len(self.table):
             self._grow()
         held = np.frombuffer(key, np.uint8)
@@ -70,8 +64,6 @@ class OffsetMap:
 
     def get(self, key: bytes) -> int:
         """Return the last offset of a key, -1 if the map does not have it."""
-        from kafkats_model.kernels import compaction as k
-
         held = np.frombuffer(key, np.uint8)
         return int(k.get(self.state, self.table, held.ctypes.data, len(key)))
 
@@ -81,8 +73,6 @@ class OffsetMap:
         `other` is called with each batch that the kernels leave, and returns False if the map is
         full. Raises CorruptBatch.
         """
-        from kafkats_model.kernels import compaction as k
-
         s = self.state
         point_at(s, log)
         s[k.FIRST] = first
@@ -104,8 +94,6 @@ class OffsetMap:
         return True
 
     def _grow(self) -> None:
-        from kafkats_model.kernels import compaction as k
-
         table = np.zeros((2 * len(self.table), 3), np.int64)
         k.grow(self.table, table)
         self.table = table
@@ -121,16 +109,11 @@ def check_read_whole(state: Int64s) -> None:
 
     A cleaning deletes the bytes that it does not read, so it takes no log with a quiet end.
     """
-    from kafkats_model.kernels import compaction as k
-
     if state[k.POSITION] < state[k.END]:
         raise CorruptBatch(KINDS["torn-tail"][1], position=int(state[k.POSITION]))
 
 
 def point_at(state: Int64s, log: Bytes) -> None:
     """Let the kernels read `log`, which must live as long, from its begin."""
-    from kafkats.kernels.crc import crc_addresses
-    from kafkats_model.kernels import compaction as k
-
     state[k.ADDRESS], state[k.END], state[k.POSITION] = log.ctypes.data, len(log), 0
     state[k.CRC32C] = crc_addresses().crc32c

@@ -21,6 +21,7 @@ from kafkats_model.compaction.batch_filter import Cleaning, Kept
 from kafkats_model.compaction.cleaned_segment import CleanedSegment
 from kafkats_model.compaction.offset_map import OffsetMap, check_read_whole, point_at
 from kafkats_model.compaction.splice import merged
+from kafkats_model.kernels import compaction as k
 
 IO_BYTES: Final = 262_144
 """The read buffer: log.cleaner.io.buffer.size / 2 for one thread, Kafka's default."""
@@ -45,8 +46,6 @@ class Appends:
 
     def add(self, rows: list[Row], data: bytes) -> None:
         """Add batches, with their bytes. Raises StorageFailed."""
-        from kafkats_model.kernels import compaction as k
-
         if self._rows and rows and rows[0][k.ROW_READ] != self._rows[-1][k.ROW_READ]:
             self.end()
         if not self._cleaned.generation.roll.batches:
@@ -103,8 +102,6 @@ class Sieve:
 
     def __init__(self, offsets: OffsetMap, cleaning: Cleaning) -> None:
         """The map is complete."""
-        from kafkats_model.kernels import compaction as k
-
         self._offsets, self._cleaning, s = offsets, cleaning, offsets.state
         self._out = np.empty(_OUT_BYTES, np.uint8)
         self._rows = np.empty((_ROWS, k.COLUMNS), np.int64)
@@ -119,8 +116,6 @@ class Sieve:
 
         Raises CorruptBatch, StorageFailed, and what `keep` raises.
         """
-        from kafkats_model.kernels import compaction as k
-
         s = self._offsets.state
         point_at(s, log)
         s[k.KEEPS_DELETES], s[k.READ_BEGIN], s[k.READ_ROOM] = keeps_deletes, -1, IO_BYTES

@@ -20,11 +20,11 @@ TOOL = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 def test_both_distributions_have_one_version() -> None:
     versions = {MODEL["version"], TOOL["version"], kafkats.__version__, kafkats_model.__version__}
     assert len(versions) == 1
-    assert f"kafkats=={TOOL['version']}" in MODEL["dependencies"]
+    assert f"kafkats[compile]=={TOOL['version']}" in MODEL["dependencies"]
 
 
 def test_it_asks_for_no_other_release_of_a_library_than_kafkats() -> None:
-    others = {one for one in MODEL["dependencies"] if not one.startswith(("kafkats==", "llvmlite"))}
+    others = {one for one in MODEL["dependencies"] if not one.startswith(("kafkats[", "llvmlite"))}
     assert others <= set(TOOL["dependencies"])
 
 

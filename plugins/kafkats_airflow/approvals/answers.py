@@ -17,14 +17,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats import clock
 from kafkats.errors import Changed, CorruptPlan, KafkatsError, Refused
 from kafkats_airflow import deployment
 from kafkats_airflow.approvals.questions import plain
 from kafkats_airflow.approvals.recorded import Plan, Question, Totals, User
-from kafkats_airflow.approvals.stakes import UNDO, on_disk
+from kafkats_airflow.approvals.stakes import UNDO, danger, on_disk
 from kafkats_airflow.forms.values import params_of
 from kafkats_airflow.results import Answer, PlanResult
 from kafkats_airflow.runs.folders import folder_of
@@ -84,6 +84,7 @@ def ask(
         dag_id=context["dag"].dag_id,
         run_id=context["run_id"],
         started=started_of(context, [one for plan in plans for one in plan.log_dirs]),
+        undo_days=params_of(context).get("undo_days"),
     )
     write_json(path, asked.content())
     return asked
@@ -92,13 +93,15 @@ def ask(
 def _asked_about(context: Context, plan: PlanResult) -> Plan:
     labels = labels_of(params_of(context), Path(plan["plan"]))
     operation = _operation(context, plan)
+    looked = bool(operation) and not plan.get("undo")
     return Plan(
         plan=plan["plan"],
         digest=plan["digest"],
         totals=Totals.model_validate(plan["totals"]),
         log_dirs=[labels.get(log_dir, log_dir) for log_dir in plan["log_dirs"]],
         operation=operation,
-        on_disk=None if plan.get("undo") or not operation else on_disk(Path(plan["plan"])),
+        on_disk=on_disk(Path(plan["plan"])) if looked else None,
+        danger=danger(Path(plan["plan"])) if looked else None,
     )
 
 

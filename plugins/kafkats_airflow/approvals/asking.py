@@ -2,7 +2,7 @@
 
 Airflow keeps the text of a question when its task is cleared: its form may show an earlier plan
 than the one that is asked about now. So the form has a field with the digest, and the answer of a
-person that would let another plan be applied is not taken. The question then stays open.
+person that would let another plan be applied is not taken. The question then remains open.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, NoReturn
 
-from airflow.providers.common.compat.sdk import Context
-from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Context
 from airflow.sdk.definitions.param import ParamsDict
-from airflow.sdk.exceptions import TaskAwaitingInput
 from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 
 from kafkats import clock
-from kafkats_airflow import alerts, deployment
+from kafkats_airflow import airflow_versions, alerts, deployment
 from kafkats_airflow.approvals import answers, questions
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.forms.params import digest_field
@@ -30,7 +29,7 @@ from kafkats_airflow.settings import TIMEOUTS
 _SHORTEST: Final = timedelta(seconds=1)
 
 
-class DigestQuestion(HITLOperator):
+class DigestQuestion(airflow_versions.Question):
     """A question whose answer names the digest of what was shown. With `always` it is asked
     whatever the run's param `need_approval` says.
     """
@@ -56,6 +55,9 @@ class DigestQuestion(HITLOperator):
         self.params = ParamsDict({answers.DIGEST: digest_field(digest)})
         self.subject = questions.asked(self.asks, context)
         self.body = body
+        if missing := airflow_versions.no_triggerer(airflow_versions.health_seen_by_a_task()):
+            self.log.warning("%s", missing)
+            self.body = f"**{missing}.**\n\n{body}"
 
     def go_on_waiting(self, context: Context, why: str, until_ms: int) -> NoReturn:
         """Wait for another answer until the deadline of the question, epoch ms. Log why."""
@@ -64,7 +66,7 @@ class DigestQuestion(HITLOperator):
             ti_id=context["task_instance"].id, options=self.options, subject=self.subject, params={}
         )
         left = timedelta(milliseconds=until_ms - clock.now_ms())
-        raise TaskAwaitingInput(method_name="execute_complete", timeout=max(left, _SHORTEST))
+        self.wait(context, max(left, _SHORTEST))
 
 
 class RecordedQuestion(DigestQuestion):

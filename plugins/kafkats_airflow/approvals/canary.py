@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Context
 
 from kafkats import clock
 from kafkats_airflow import deployment
+from kafkats_airflow.airflow_versions import AirflowSkipException
 from kafkats_airflow.approvals import answers, questions
 from kafkats_airflow.approvals.asking import DigestQuestion
 from kafkats_airflow.approvals.recorded import CanaryQuestion

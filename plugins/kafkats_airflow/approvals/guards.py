@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats_airflow import deployment
 from kafkats_airflow.approvals import answers, questions

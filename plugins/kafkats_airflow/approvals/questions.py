@@ -14,14 +14,14 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats.counts import counted, size_text
 from kafkats.errors import CorruptPlan, KafkatsError, storage
 from kafkats.operations import OPERATIONS
 from kafkats.recovery.words import UNMARKED
 from kafkats.text import of_row
-from kafkats_airflow.approvals.recorded import Question
+from kafkats_airflow.approvals.recorded import KEEP_STOPPED, STOP, Question
 from kafkats_airflow.approvals.stakes import size_now
 from kafkats_airflow.forms.values import params_of
 from kafkats_airflow.forms.wording import in_form
@@ -219,7 +219,14 @@ _HEAD: Final = ("partition", "file", "action", "reason", "bytes before", "bytes 
 
 def body(context: Context, text: str, shown: Sequence[PlanResult], asked: Question) -> str:
     """Return the body of a question, as Markdown. `text` says what is asked."""
-    parts = (_answers(asked), _where(asked), text, _rows(shown, asked), _ending(context, asked))
+    parts = (
+        _answers(asked),
+        _where(asked),
+        _before(asked),
+        text,
+        _rows(shown, asked),
+        _ending(context, asked),
+    )
     return "\n\n".join(parts)
 
 
@@ -233,6 +240,16 @@ def _where(asked: Question) -> str:
     ]
     more = f", and {len(log_dirs) - FIRST} more" if len(log_dirs) > FIRST else ""
     return f"Log directories: {', '.join(named)}{more}."
+
+
+def _before(asked: Question) -> str:
+    """Say what a person has to know before a yes: brokers, danger, undo."""
+    lines = ["Before a yes:", ""]
+    if asked.stops_brokers():
+        lines.append(f"- {STOP}.")
+    if kinds := asked.danger():
+        lines.append(f"- DANGER was found when it was planned: {_counted(kinds)}. {KEEP_STOPPED}.")
+    return "\n".join([*lines, f"- Can it be undone? {asked.undoable().capitalize()}."])
 
 
 def _answers(asked: Question) -> str:
@@ -260,19 +277,25 @@ def _items(plan: PlanResult, operation: str) -> Iterator[Item]:
 
     Reads no more of the table than is asked for. Raises CorruptPlan, StorageFailed.
     """
+    from kafkats.plans.parts import rows_files
+
+    follows = OPERATIONS[operation].leaves_out if operation in OPERATIONS else None
+    for path in rows_files(Path(plan["plan"])):
+        for item in _items_in(path):
+            if item["action"] != "blocked" and not (follows and follows(item["file"])):
+                yield item
+
+
+def _items_in(path: Path) -> Iterator[Item]:
     import pyarrow as pa
     from pyarrow import parquet
 
     from kafkats.plans.rows import item_rows
 
-    path = Path(plan["plan"], "items.parquet")
-    follows = OPERATIONS[operation].leaves_out if operation in OPERATIONS else None
     try:
         with storage(path, "reading"), path.open("rb") as file:
             for batch in parquet.ParquetFile(file).iter_batches(1024, columns=list(_COLUMNS)):
-                for item in item_rows(pa.Table.from_batches([batch])):
-                    if item["action"] != "blocked" and not (follows and follows(item["file"])):
-                        yield item
+                yield from item_rows(pa.Table.from_batches([batch]))
     except (pa.ArrowException, KeyError) as e:
         raise CorruptPlan(f"not a readable table: {e}", path=path) from e
 

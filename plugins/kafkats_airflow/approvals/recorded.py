@@ -8,12 +8,18 @@ Fields of later versions are ignored.
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
-from kafkats_airflow.approvals.stakes import Stake, together
+from kafkats.counts import counted
+from kafkats_airflow.approvals.stakes import PURGE, UNDO, Stake, together
 from kafkats_airflow.runs.started import Started
+
+STOP: Final = "The brokers of these log directories must be stopped: what a broker holds is refused"
+KEEP_STOPPED: Final = "Keep these brokers stopped until it is mended, approved or not"
 
 
 class Record(BaseModel):
@@ -44,7 +50,8 @@ class Totals(Record):
 
 class Plan(Record):
     """A plan as report.json and question.json name it; report.json has the first three, and
-    `on_disk`. `operation` and `on_disk` are those of stakes.Stake.
+    `on_disk`. `operation` and `on_disk` are those of stakes.Stake. `danger` counts the findings of
+    danger of the plan's look by kind, None if nothing tells.
     """
 
     plan: str
@@ -53,6 +60,7 @@ class Plan(Record):
     log_dirs: list[str] = []
     operation: str = ""
     on_disk: NonNegativeInt | None = None
+    danger: dict[str, NonNegativeInt] | None = None
 
     def stake(self) -> Stake:
         """Return what applying it is about."""
@@ -72,7 +80,8 @@ class Question(Record):
 
     `digest` is that of the only plan, or of all digests together; earlier versions have none. Only
     those in `assigned` may answer; if it is empty, everybody who may edit the DAG's runs. `told`
-    are the notifiers that were called.
+    are the notifiers that were called. `undo_days`: a later run of the DAG purges the old files so
+    many days after they were replaced, None if only a person does, or an earlier version asked.
     """
 
     options: dict[str, list[str]]
@@ -87,6 +96,7 @@ class Question(Record):
     told: list[str] = []
     task_id: str = ""
     started: Started = Started()
+    undo_days: NonNegativeInt | None = None
 
     def allowed(self, option: str) -> list[Plan]:
         """Return the plans that an answer lets be applied."""
@@ -105,6 +115,24 @@ class Question(Record):
         """Return what is asked: whether what the first answer lets happen may happen."""
         yes = next((option for option, digests in self.options.items() if digests), "")
         return self.does(yes) if yes else "nothing would be written"
+
+    def stops_brokers(self) -> bool:
+        """Return whether a yes writes into log directories: their brokers must be stopped."""
+        return {one.operation for one in self.plans} != {PURGE}
+
+    def danger(self) -> dict[str, int]:
+        """Return the findings of danger of the plans' looks by kind; once those of one look."""
+        looks = {Path(one.plan).parent: one.danger or {} for one in self.plans}
+        return dict(sum(map(Counter, looks.values()), Counter[str]()))
+
+    def undoable(self) -> str:
+        """Return until when what a yes lets happen can be undone."""
+        if {one.operation for one in self.plans} <= {UNDO, PURGE}:
+            return "no: a RUN ends once"
+        kept = "the old files are kept beside the log directory"
+        if self.undo_days is None:
+            return f"until a person purges: {kept}"
+        return f"for {counted(self.undo_days, 'day')} after it ends: {kept}, and a later run purges"
 
     def silence(self) -> str:
         """Return what counts without an answer, "" where an earlier version did not tell."""

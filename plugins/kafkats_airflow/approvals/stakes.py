@@ -6,13 +6,17 @@ Questions and pages say it in the same words.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.counts import counted, size_text
 from kafkats.errors import KafkatsError
 from kafkats.operations import OPERATIONS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 UNDO: Final = "undo"
 PURGE: Final = "purge"
@@ -103,23 +107,46 @@ def on_disk(plan: Path) -> int | None:
     snapshots; of preallocated files those that have blocks. None if the plan has no readable report
     beside it.
     """
-    import pyarrow as pa
     import pyarrow.compute as pc
-    from pyarrow import parquet
 
     from kafkats.plans.holes import read_holes
 
-    path = plan.parent / "before" / "segments.parquet"
-    columns = ["base_offset", *(f"{name}.size" for name in _SIZES)]
+    table = _looked(plan, ["base_offset", *(f"{name}.size" for name in _SIZES)])
+    if table is None:
+        return None
     try:
-        with path.open("rb") as file:
-            table = parquet.ParquetFile(file).read(columns, use_threads=False)
-        holes = pc.sum(read_holes(path.parent)["bytes"]).as_py() or 0
-    except (OSError, pa.ArrowException, KafkatsError):
+        holes = pc.sum(read_holes(plan.parent / "before")["bytes"]).as_py() or 0
+    except (OSError, KafkatsError):
         return None
     real = table.filter(pc.greater_equal(table["base_offset"], 0))
     sums = [pc.sum(pc.struct_field(real[name], "size")).as_py() for name in _SIZES]
     return sum(one or 0 for one in sums) - int(holes)
+
+
+def danger(plan: Path) -> dict[str, int] | None:
+    """Return the findings of danger of the look that a plan was made from, by kind. None if the
+    plan has no readable report beside it.
+    """
+    import pyarrow.compute as pc
+
+    table = _looked(plan, ["findings"])
+    if table is None:
+        return None
+    found = pc.list_flatten(table["findings"])
+    severe = pc.equal(pc.struct_field(found, "severity"), "danger")
+    return dict(Counter(pc.struct_field(found, "kind").filter(severe).to_pylist()))
+
+
+def _looked(plan: Path, columns: Sequence[str]) -> pa.Table | None:
+    """Return columns of the look that a plan was made from, None without a readable report."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with (plan.parent / "before" / "segments.parquet").open("rb") as file:
+            return parquet.ParquetFile(file).read(columns, use_threads=False)
+    except (OSError, pa.ArrowException):
+        return None
 
 
 def _number(totals: Mapping[str, object], name: str) -> int:

@@ -11,7 +11,7 @@ interval: the backfill of a missed day deletes what that day would have deleted.
 hand decides for that moment, or for `as_of`.
 
 **What it does.**
-- `plan` reads the ends of all files on each Spark connection. For every segment it says
+- `plan` reads the ends of all files on each connection. For every segment it says
   whether a broker deletes it, and since or from when; whether kafkats keeps it all the same; and
   why. It keeps the segments of a topic without a given
   `cleanup.policy`, or without a given limit (policy or export; `before` replaces the limit).
@@ -42,8 +42,9 @@ done; other runs skip them, or refuse and say who holds them.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
+from airflow.sdk import DAG, TriggerRule
 
+from kafkats_airflow.airflow_versions import CronDataIntervalTimetable
 from kafkats_airflow.approvals.guards import GuardApproval
 from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.reports import retention as reports

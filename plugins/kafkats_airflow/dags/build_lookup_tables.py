@@ -14,7 +14,7 @@ triggered by hand adds the last full hour, or everything from `from` to `to`.
 
 **What it does.**
 
-- `tables` makes one application per broker and Spark connection.
+- `tables` makes one application per broker and connection.
 - `build` searches the partitions on the workers, by time indexes and the few batches that they lead
   to (`exact`: by all batch headers and checksums). The driver writes the table once, under the
   table's lock. Files of hours are combined into files of days and months.
@@ -44,8 +44,9 @@ for Spark and Kafka's own tools.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable
+from airflow.sdk import DAG, AssetAlias
 
+from kafkats_airflow.airflow_versions import CronDataIntervalTimetable
 from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.tasks import lookup

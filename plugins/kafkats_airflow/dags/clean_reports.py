@@ -27,9 +27,10 @@ If it was killed, the next run ends what was begun.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronTriggerTimetable
+from airflow.sdk import DAG
 
 from kafkats_airflow import links
+from kafkats_airflow.airflow_versions import CronTriggerTimetable
 from kafkats_airflow.dag_set import DagSet
 from kafkats_airflow.tasks import cleaning
 from kafkats_airflow.tasks.job_tasks import step

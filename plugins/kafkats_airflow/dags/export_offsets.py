@@ -8,7 +8,7 @@ incident, fail-over and audits.
 **When.** By hand, with the form: a time (required), topics and a format. It only reads, and changes
 no group. Reset a group with the file yourself, while the group has no members (Kafka's rule).
 
-**What it does.** With `source: volumes`, `look` searches the partitions of each Spark connection's
+**What it does.** With `source: volumes`, `look` searches the partitions of each connection's
 volumes on its workers. With `source: tables` the answers come from a table of
 `build_lookup_tables`: the cell at or before the time, so no record is missed. Records that the
 table's newest rows report as deleted have no answer. `write` writes all answers into one file in

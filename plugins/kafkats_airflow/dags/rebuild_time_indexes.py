@@ -11,8 +11,8 @@ after restoring a snapshot; every night on the volumes of stopped brokers or rep
 A directory whose broker runs is never written: the run says so and fails. A run that finds nothing
 changes nothing, so schedules, retries and backfills (one at a time) are harmless.
 
-**What it does.** The policy file lists the volumes, and the Spark connection whose workers see each
-of them.
+**What it does.** The policy file lists the volumes, and the connection that reaches each of
+them.
 
 - `plan` reads every segment and writes a plan. With `depth` tail it reads the indexes and the end
   of each log, and whole segments only where these raise doubts. It does not find what lies inside.

@@ -9,8 +9,8 @@ thread for each partition; for large disks that takes hours, and a probe may kil
 directory whose broker runs is never written: the run says so and fails. A run that finds nothing
 changes nothing. There is no schedule.
 
-**What it does.** The policy file lists the volumes, and the Spark connection whose workers see each
-of them.
+**What it does.** The policy file lists the volumes, and the connection that reaches each of
+them.
 
 - `preflight` reports what each broker would do if it were started as it is, if `kafka` names its
   release: whether it starts, what it recovers, cuts and loses. It reads only. A broker's volumes

@@ -14,7 +14,7 @@ the end of its data interval, so a backfill closes what that day would have clos
 by hand decides for that moment, or for `as_of`.
 
 **What it does.**
-- `plan` reads the ends of all files on each Spark connection. It compares each active segment with
+- `plan` reads the ends of all files on each connection. It compares each active segment with
   `segment.ms`, `segment.bytes` and `segment.index.bytes` of the policy. A segment is due if a
   message stamped at that moment would roll it, unless its log is corrupt. Its age counts from its
   first message; without a timestamp there, from the segment's creation, which is weak evidence.
@@ -40,8 +40,9 @@ done. Another run skips these volumes; if it names them, it refuses at once and 
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule
+from airflow.sdk import DAG, TriggerRule
 
+from kafkats_airflow.airflow_versions import CronDataIntervalTimetable
 from kafkats_airflow.approvals import questions
 from kafkats_airflow.approvals.asking import PlanApproval
 from kafkats_airflow.dag_set import DagSet

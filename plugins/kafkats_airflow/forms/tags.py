@@ -7,20 +7,25 @@ of its file, and has another default of the param `policy`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
+
+from kafkats_airflow import settings
+from kafkats_airflow.shipped import NAMES
 
 TAG: Final = "kafkats"
 """The tag of all DAGs of kafkats."""
 
 
 class Dag(NamedTuple):
-    """A deployed DAG. `operation` is the key of its form, `policy` the default of that param, ""
-    if it has none.
+    """A deployed DAG. `operation` is the key of its form, `policy` and `folder` are the defaults of
+    these params, "" if it has none.
     """
 
     dag_id: str
     operation: str
     policy: str = ""
+    folder: str = ""
 
 
 def tag_of(operation: str) -> str:
@@ -33,15 +38,31 @@ def deployed_dag(dag_id: str, tags: Iterable[str], params: Mapping[str, object])
     named = sorted(one for one in tags if one.startswith(f"{TAG}:"))
     if not named:
         return None
-    return Dag(dag_id, named[0].partition(":")[2], str(params.get("policy") or ""))
+    policy, folder = (str(params.get(one) or "") for one in ("policy", "folder"))
+    return Dag(dag_id, named[0].partition(":")[2], policy, folder)
 
 
-def chosen(dags: Iterable[Dag], operation: str, policy: str) -> str:
-    """Return the id of the DAG that does an operation: the only one, else the first by id of those
-    with this policy; "" if there is none.
+def prefix_of(dag_id: str) -> str:
+    """Return the prefix of the DAG's set; "" for none, and for a copy under another name."""
+    return next((dag_id.removesuffix(one) for one in NAMES if dag_id.endswith(one)), "")
+
+
+def name_of(folder: str, prefix: str) -> str:
+    """Return the name of the set of DAGs with this folder: its prefix, else the folder's path; ""
+    for that of the deployment.
+    """
+    if Path(folder) == Path(settings.FOLDER):
+        return ""
+    return prefix.strip("_-.") or folder
+
+
+def chosen(dags: Iterable[Dag], operation: str, policy: str, folder: str = "") -> str:
+    """Return the id of the DAG that does an operation: the only one, else of those with this
+    policy the first by id, one with this folder before others; "" if there is none.
     """
     found = sorted(one for one in dags if one.operation == operation)
     same = [one for one in found if one.policy == policy] if len(found) > 1 else found
+    same.sort(key=lambda one: one.folder != folder)
     return same[0].dag_id if same else ""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats.config.values import suggestion
 from kafkats.errors import UsageError
@@ -17,13 +17,19 @@ RunParams: TypeAlias = dict[str, Any]
 """The values of a run's params, by id, with the types that the form's options declare."""
 
 
+def is_first(context: Context) -> bool:
+    """Return whether no task of the run comes before this one."""
+    task = context.get("task")
+    return task is not None and not task.upstream_task_ids
+
+
 def refuse_unknown(context: Context) -> None:
-    """Raise UsageError in the first task of a run whose conf has a key that is no param: Airflow
-    takes it, and the run would do its defaults to all volumes.
+    """Raise UsageError for a run whose conf has a key that is no param: Airflow takes it, and the
+    run would do its defaults to all volumes.
     """
-    task, run, dag = context.get("task"), context.get("dag_run"), context.get("dag")
+    run, dag = context.get("dag_run"), context.get("dag")
     conf = getattr(run, "conf", None)
-    if task is None or dag is None or task.upstream_task_ids or not isinstance(conf, dict):
+    if dag is None or not isinstance(conf, dict):
         return
     known = list(dag.params)
     for key in conf:

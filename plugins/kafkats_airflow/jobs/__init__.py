@@ -1,1 +1,1 @@
-"""Spark jobs: from the params of a run to the jobs that it submits."""
+"""Jobs: from the params of a run to the requests that Spark, a host or a pod carries out."""

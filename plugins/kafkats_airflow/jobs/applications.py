@@ -1,6 +1,6 @@
 """The Spark applications of a run, with the requests of their jobs.
 
-There is one application per Spark connection. Volumes that differ in `owner_stopped` or
+There is one application per connection. Volumes that differ in `owner_stopped` or
 `work_area` get separate applications. So do volumes of different brokers, in DAGs that handle one
 broker at a time.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats.config.option import Declared, Parsed, declared
 from kafkats.errors import UsageError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats.errors import storage
 from kafkats.plans.files import make_folder
@@ -25,6 +25,14 @@ class JobFiles(NamedTuple):
     result: Path
     progress: Path
 
+    @classmethod
+    def of(cls, context: Context) -> JobFiles:
+        """Return the files of the task's try."""
+        ti = context["ti"]
+        name = f"{file_name(ti.task_id)}-{ti.map_index}-{ti.try_number}"
+        folder = folder_of(context) / "jobs" / name
+        return cls(*(folder / f"{one}.json" for one in cls._fields))
+
     @property
     def words(self) -> list[str]:
         """The arguments of the job."""
@@ -36,11 +44,8 @@ def write_files(context: Context, request: Request) -> JobFiles:
 
     Raises UsageError, StorageFailed.
     """
-    ti = context["ti"]
-    name = f"{file_name(ti.task_id)}-{ti.map_index}-{ti.try_number}"
-    folder = folder_of(context) / "jobs" / name
-    files = JobFiles(*(folder / f"{one}.json" for one in JobFiles._fields))
-    make_folder(folder, "the request of a job")
+    files = JobFiles.of(context)
+    make_folder(files.request.parent, "the request of a job")
     for path in (files.result, files.progress):
         with storage(path, "removing it"):
             path.unlink(missing_ok=True)

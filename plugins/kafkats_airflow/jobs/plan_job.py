@@ -8,18 +8,22 @@ reservation of a DAG run that is over, or no longer exists, does not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
-from airflow.providers.common.compat.sdk import AirflowSkipException, Context
+from airflow.sdk import Context
 
 from kafkats import clock
 from kafkats.errors import Refused
+from kafkats.request import Request, read_request
+from kafkats_airflow.airflow_versions import AirflowSkipException
 from kafkats_airflow.approvals.guards import beyond_guards
-from kafkats_airflow.failing import Held
+from kafkats_airflow.failing import Held, in_our_words
 from kafkats_airflow.forms.values import params_of
 from kafkats_airflow.jobs.applications import work_area
+from kafkats_airflow.jobs.job_files import JobFiles
 from kafkats_airflow.jobs.spark_job import KafkatsJobOperator
 from kafkats_airflow.results import (
     Arguments,
@@ -44,9 +48,21 @@ class PlanJobOperator(KafkatsJobOperator):
 
     def execute(self, context: Context) -> JobResult:
         self._over = ()
+        return self._unheld(context, super().execute)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> JobResult:
+        wish = in_our_words(self._asked_for)(context).reservation
+        self._over = tuple(wish.take_over) if wish else ()
+        return self._unheld(context, partial(super().execute_complete, event=event))
+
+    def _asked_for(self, context: Context) -> Request:
+        return read_request(JobFiles.of(context).request)
+
+    def _unheld(self, context: Context, do: Callable[[Context], JobResult]) -> JobResult:
+        """Plan, again for each reservation that turns out not to count any more."""
         while True:
             try:
-                result = super().execute(context)
+                result = do(context)
                 held = [str(one["holder"]) for one in result.get("reserved", ())]
             except Held as e:
                 held = [one.holder for one in e.holders]
@@ -59,6 +75,7 @@ class PlanJobOperator(KafkatsJobOperator):
                 "remark: the reservation of %s counts no more: that run is over", ", ".join(fresh)
             )
             self._over += fresh
+            do = super().execute
 
     def _fields(self, context: Context) -> dict[str, Any]:
         found, params = super()._fields(context), params_of(context)

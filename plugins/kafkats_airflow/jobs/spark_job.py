@@ -1,10 +1,11 @@
-"""The operator that submits one of spark_jobs/ with a request, and reads its result.
+"""The operator that has a request carried out where the log directories are, and reads its result.
 
 The request is made when the task runs, from its arguments and the policy, and written into a file
-(kafkats_airflow.jobs.job_files). The job writes its result and its progress beside it. The result
-becomes the task's XCom; progress is shown live in the task's page (state store and log), and the
-Spark UI gets a link. Every driver sees the run's folder; it runs on the worker (client deploy mode,
-the default, or a local master), where the task can end it.
+(kafkats_airflow.jobs.job_files). The type of the connection says how (kafkats_airflow.jobs.homes).
+The result and the progress come into files beside it. The result becomes the task's XCom; progress
+is shown live in the task's page (state store and log), and the Spark UI gets a link. A Spark driver
+sees the run's folder; it runs on the worker (client deploy mode, the default, or a local master),
+where the task can end it.
 """
 
 from __future__ import annotations
@@ -12,33 +13,34 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.providers.common.compat.sdk import BaseOperator, BaseOperatorLink, Context
-from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 
 from kafkats import clock
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.plans.files import read_document
 from kafkats.progress import Progress
-from kafkats.request import PolicyContent, Request, made_of
+from kafkats.request import PolicyContent, Request, made_of, read_request
 from kafkats.result import Result
 from kafkats_airflow import checks, deployment, sentences, settings, shipped
+from kafkats_airflow.airflow_versions import AirflowTaskTimeout
 from kafkats_airflow.failing import failed, in_our_words, keep
 from kafkats_airflow.forms.values import params_of
+from kafkats_airflow.jobs.homes import Home, SparkHome, Task
+from kafkats_airflow.jobs.host_home import HostHome
+from kafkats_airflow.jobs.hosts import KINDS
 from kafkats_airflow.jobs.job_files import JobFiles, write_files
-from kafkats_airflow.jobs.submit import Submit
+from kafkats_airflow.jobs.submit import Submit, environment, hook_of
 from kafkats_airflow.results import Asked, JobResult
-from kafkats_airflow.runs.progress import Teller, telling
+from kafkats_airflow.runs.progress import Teller, live_file, telling
 from kafkats_airflow.runs.volumes import volumes_at
 from kafkats_airflow.settings import SUBMITTING
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
-SECONDS: Final = 0.5
-"""How often the progress is looked at."""
 _PARTS: Final = frozenset({"operation", "log_dirs", "options", "runs"})
 """The fields of a request that an XCom may have."""
 _GO_ON: Final = frozenset({"census", "lookup", "plan", "preflight"})
@@ -62,8 +64,8 @@ class SparkUiLink(BaseOperatorLink):
 
 
 class KafkatsJobOperator(BaseOperator):
-    """Submits `spark_jobs/<job>.py` with a request of which `request` has some fields, and returns
-    the job's result.
+    """Carries out a request of the verb `job`, of which `request` has some fields, and returns its
+    result. On Spark that is `spark_jobs/<job>.py`.
 
     If the job failed with an error of ours, the task fails with the error's own words, and without
     a retry if none can help. `about` labels a mapped task. `application_args` are of an earlier
@@ -90,18 +92,21 @@ class KafkatsJobOperator(BaseOperator):
         self.application_args = application_args
         self.about = about or self.connection
         self.spark_ui: str | None = None
-        self._submit: Submit | None = None
+        self._home: Home | None = None
         self._seen: Progress | None = None
 
     def execute(self, context: Context) -> JobResult:
-        request, files = in_our_words(self._prepared)(context)
-        with telling(context, self.job, self.about) as teller:
-            error = self._submitted(files, context, teller)
-            return in_our_words(self._ended)(context, request, files, error)
+        home, request, files = in_our_words(self._prepared)(context)
+        return in_our_words(self._carried)(context, home, request, files, None)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> JobResult:
+        """Read the result of work for which the task waited without a worker."""
+        home, request, files = in_our_words(self._resumed)(context)
+        return in_our_words(self._carried)(context, home, request, files, event)
 
     def on_kill(self) -> None:
-        if self._submit is not None:
-            self._submit.end()
+        if self._home is not None:
+            self._home.end()
 
     def asked(self, context: Context) -> Request:
         """Return the request of the task. Raises UsageError."""
@@ -129,39 +134,65 @@ class KafkatsJobOperator(BaseOperator):
             "unreachable_is_fine": self.job in _GO_ON,
         }
 
-    def _prepared(self, context: Context) -> tuple[Request, JobFiles]:
-        """Return the request, in its file. Raises UsageError or Refused before anything is
-        submitted.
+    def _prepared(self, context: Context) -> tuple[Home, Request, JobFiles]:
+        """Return the home of the connection, and the request in its file. Raises UsageError or
+        Refused before anything is started.
         """
         request = self.asked(context)
         if deployment.hardened():
-            deployment.check_request(self.connection, request, params_of(context))
-        checks.connected(self.connection)
-        return request, write_files(context, request)
+            deployment.check_request(self.connection, request, deployment.place_of(context))
+        home = self._home = self.home(checks.connected(self.connection))
+        home.ready(request)
+        return home, request, write_files(context, request)
 
-    def submitting(self, files: JobFiles) -> Submit:
-        """Return the submit of the job with these files, which has not begun."""
-        hook = SparkSubmitHook(
-            conn_id=self.connection, name=f"kafkats {self.job}", application_args=files.words
+    def _resumed(self, context: Context) -> tuple[Home, Request, JobFiles]:
+        home = self._home = self.home(checks.connected(self.connection))
+        files = JobFiles.of(context)
+        return home, read_request(files.request), files
+
+    def home(self, kind: str) -> Home:
+        """Return the home of the connection, which is of this type."""
+        if kind in KINDS:
+            return HostHome(kind, self.connection)
+        return SparkHome(
+            lambda task: self.submitting(task.files, deployment.place_of(task.context))
         )
-        return Submit(hook, str(shipped.JOBS / f"{self.job}.py"))
 
-    def _submitted(self, files: JobFiles, context: Context, teller: Teller) -> Exception | None:
-        """Run the job, and return what the provider raised. Only this thread talks to Airflow."""
-        self._submit = submit = self.submitting(files)
-        try:
-            submit.start()
-            while not submit.wait(SECONDS):
-                self._tell(files, context, teller)
-        except AirflowTaskTimeout:
-            limit = self.execution_timeout or settings.TIMEOUTS.job
-            sentence = sentences.of_timeout(self.job, sentences.duration(limit.total_seconds()))
-            keep(sentence, context)
-            raise AirflowTaskTimeout(sentence) from None
-        finally:
-            submit.end()
-        self._tell(files, context, teller)
-        return submit.error
+    def submitting(self, files: JobFiles, place: deployment.Place) -> Submit:
+        """Return the submit of a job of this set with these files, which has not begun."""
+        hook = hook_of(self.connection, f"kafkats {self.job}", files.words)
+        return Submit(hook, str(shipped.JOBS / f"{self.job}.py"), environment(place))
+
+    def _carried(
+        self,
+        context: Context,
+        home: Home,
+        request: Request,
+        files: JobFiles,
+        event: dict[str, Any] | None,
+    ) -> JobResult:
+        """Have the request carried out, and return its result; after an `event` what is left."""
+        limit = self.execution_timeout or settings.TIMEOUTS.job
+        with telling(context, self.job, self.about) as teller:
+            task = Task(
+                context,
+                self.job,
+                request,
+                files,
+                Path(params_of(context)["folder"]),
+                live_file(context),
+                limit,
+                lambda: self._tell(files, context, teller),
+            )
+            try:
+                error = home.run(task) if event is None else home.resumed(task, event)
+            except AirflowTaskTimeout:
+                with suppress(KafkatsError):
+                    home.end()
+                sentence = sentences.of_timeout(self.job, sentences.duration(limit.total_seconds()))
+                keep(sentence, context)
+                raise AirflowTaskTimeout(sentence) from None
+            return self._ended(context, request, files, error)
 
     def _tell(self, files: JobFiles, context: Context, teller: Teller) -> None:
         """Tell people of the progress, if there is a new one."""

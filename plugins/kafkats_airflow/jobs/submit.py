@@ -1,18 +1,50 @@
-"""A spark-submit of the provider's hook, in a thread that talks to nobody but Spark."""
+"""A spark-submit of the provider's hook, in a thread that talks to Spark only."""
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from collections.abc import Mapping
 from contextvars import copy_context
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
+from kafkats.errors import UsageError
+from kafkats_airflow import settings
+from kafkats_airflow.deployment import Place
 from kafkats_airflow.jobs.processes import end_session, leaders
+from kafkats_airflow.jobs.providers import hook_class
+
+if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 _STARTS: Final = 0.05
 _ENDS: Final = 30.0
+
+
+def hook_of(connection: str, name: str, words: list[str]) -> SparkSubmitHook:
+    """Return the hook of a submit with these words. Raises UsageError if a provider is missing."""
+    hook: type[SparkSubmitHook] = hook_class("spark")
+    try:
+        return hook(conn_id=connection, name=name, application_args=words)
+    except (NameError, RuntimeError) as e:  # of Kubernetes, by the version of the Spark provider
+        raise UsageError(
+            f"the master of connection {connection!r} is Kubernetes, and this worker cannot submit"
+            f" to it: pip install apache-airflow-providers-cncf-kubernetes ({e})"
+        ) from e
+
+
+def environment(place: Place) -> dict[str, str]:
+    """Return the environment of a submit: its driver checks requests by the policy and folder of
+    this set.
+
+    Executors run `settings.job_python`, and the driver, too, unless PYSPARK_DRIVER_PYTHON names
+    another. KAFKATS_JOB_PYTHON is for both.
+    """
+    found = {**os.environ, "PYSPARK_PYTHON": settings.job_python()}
+    if settings.JOB_PYTHON:
+        found["PYSPARK_DRIVER_PYTHON"] = settings.JOB_PYTHON
+    return {**found, "KAFKATS_POLICY": place.policy, "KAFKATS_FOLDER": place.folder}
 
 
 class Submit:
@@ -22,8 +54,8 @@ class Submit:
     `error` is what the provider has raised.
     """
 
-    def __init__(self, hook: SparkSubmitHook, script: str) -> None:
-        self.hook, self.script = hook, script
+    def __init__(self, hook: SparkSubmitHook, script: str, environ: Mapping[str, str]) -> None:
+        self.hook, self.script, self.environ = hook, script, environ
         self.error: Exception | None = None
         self._others = leaders()
         self._sessions: set[int] = set()
@@ -55,7 +87,7 @@ class Submit:
 
     def _run(self) -> None:
         try:
-            self.hook.submit(self.script, start_new_session=True)
+            self.hook.submit(self.script, start_new_session=True, env=self.environ)
         except Exception as e:
             self.error = e
 

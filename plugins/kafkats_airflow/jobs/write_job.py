@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats.errors import UsageError
 from kafkats_airflow import checks
@@ -76,6 +76,6 @@ def _applying(context: Context, plan: PlanName) -> dict[str, Any]:
 
 def _written(folder: Path) -> list[str]:
     """Return the log directories in the plan's rows."""
-    from kafkats.plans.plan import read_plan
+    from kafkats.plans.parts import open_plan
 
-    return [str(log_dir) for log_dir in read_plan(folder).items["log_dir"].unique().to_pylist()]
+    return open_plan(folder).log_dirs()

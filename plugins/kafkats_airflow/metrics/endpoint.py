@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Receive, Scope, Send
 
+    from kafkats_airflow.metrics.families import Folders
+
 PREFIX: Final = "/kafkats-metrics"
 PATH: Final = "/metrics"
 LARGEST_TOKEN_BYTES: Final = 4096
@@ -33,17 +35,20 @@ class Metrics:
     plugins, and only the api-server answers.
     """
 
+    def __init__(self, folders: Folders) -> None:
+        self.folders = folders
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         from starlette.concurrency import run_in_threadpool
         from starlette.requests import Request
 
-        response = await run_in_threadpool(answer, Request(scope))
+        response = await run_in_threadpool(answer, Request(scope), self.folders)
         await response(scope, receive, send)
 
 
-def answer(request: Request) -> Response:
+def answer(request: Request, folders: Folders) -> Response:
     """Return the response to one request."""
     from starlette.responses import PlainTextResponse
 
@@ -59,25 +64,25 @@ def answer(request: Request) -> Response:
         )
     if request.method not in {"GET", "HEAD"}:
         return PlainTextResponse("Method Not Allowed", 405, headers={"Allow": "GET, HEAD"})
-    return _metrics(request.headers.get("accept", ""))
+    return _metrics(request.headers.get("accept", ""), folders)
 
 
-def _metrics(accept: str) -> Response:
+def _metrics(accept: str, folders: Folders) -> Response:
     from prometheus_client import exposition
     from starlette.responses import Response
 
     encode, content_type = exposition.choose_encoder(accept)
     return Response(
-        encode(_registry(settings.FOLDER, settings.METRICS_PARTITIONS)),
+        encode(_registry(folders, settings.METRICS_PARTITIONS)),
         headers={"Content-Type": content_type, "Cache-Control": "no-store"},
     )
 
 
 @cache
-def _registry(folder: str, by_partition: bool) -> CollectorRegistry:
+def _registry(folders: Folders, by_partition: bool) -> CollectorRegistry:
     from kafkats_airflow.metrics.families import registry
 
-    return registry(Path(folder), by_partition=by_partition)
+    return registry(folders, by_partition=by_partition)
 
 
 def token() -> bytes:

@@ -7,13 +7,14 @@ the epoch, so that an age is `time() - METRIC`. No sample has a timestamp of its
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from kafkats_airflow.metrics.reading import Snapshot, partitions, snapshot
 from kafkats_airflow.reading.volumes import Row
@@ -113,30 +114,47 @@ METRICS: Final = (
 """All of them; docs/operating.md has the same table."""
 
 
-class Reports(Collector):
-    """Reads the folder of all runs at each scrape. One scrape reads at a time."""
+Folders: TypeAlias = Callable[[], Mapping[str, Path]]
+"""Returns the folder of all runs of each set of DAGs, by its name: "" for the deployment's own."""
 
-    def __init__(self, folder: Path, *, by_partition: bool = False) -> None:
-        self.folder, self.by_partition = folder, by_partition
+
+class Reports(Collector):
+    """Reads the folders of all runs at each scrape. One scrape reads at a time.
+
+    Samples of a set with a name have it as the label `set`.
+    """
+
+    def __init__(self, folders: Folders, *, by_partition: bool = False) -> None:
+        self.folders, self.by_partition = folders, by_partition
         self._one_at_a_time = threading.Lock()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
+        every = _Gauges().families
         with self._one_at_a_time:
-            seen = snapshot(self.folder)
-            gauges = _Gauges()
-            _of_folder(gauges, seen)
-            for row in seen.volumes:
-                volume = _Volume(gauges, row)
-                _of_volume(volume, row)
-                if self.by_partition:
-                    _of_partitions(volume, row, self.folder)
-        yield from gauges.families.values()
+            for name, folder in self.folders().items():
+                for family in self._of(folder).families.values():
+                    every[family.name].samples += [_labelled(one, name) for one in family.samples]
+        yield from every.values()
+
+    def _of(self, folder: Path) -> _Gauges:
+        seen, gauges = snapshot(folder), _Gauges()
+        _of_folder(gauges, seen)
+        for row in seen.volumes:
+            volume = _Volume(gauges, row)
+            _of_volume(volume, row)
+            if self.by_partition:
+                _of_partitions(volume, row, folder)
+        return gauges
 
 
-def registry(folder: Path, *, by_partition: bool = False) -> CollectorRegistry:
-    """Return a registry that has the metrics of this folder, and nothing else."""
+def _labelled(sample: Sample, name: str) -> Sample:
+    return sample._replace(labels={**sample.labels, "set": _printable(name)}) if name else sample
+
+
+def registry(folders: Folders, *, by_partition: bool = False) -> CollectorRegistry:
+    """Return a registry that has the metrics of these folders, and nothing else."""
     found = CollectorRegistry(auto_describe=False)
-    found.register(Reports(folder, by_partition=by_partition))
+    found.register(Reports(folders, by_partition=by_partition))
     return found
 
 

@@ -12,30 +12,34 @@ from pathlib import Path
 from typing import Final
 
 from kafkats_airflow import settings
+from kafkats_airflow.runs.folders import file_name
 
 _LOG: Final = logging.getLogger(__name__)
 
 
-def refresh(folder: str | Path) -> None:
+def refresh(folder: str | Path, name: str = "") -> None:
     """Write KAFKATS_METRICS_FILE, if it is set and the run is of the deployment's folder.
 
+    `name` is that of another set of DAGs with this folder: its figures are in a file beside it.
     A failure is a warning: no run fails for its metrics.
     """
-    if not settings.METRICS_FILE or Path(folder) != Path(settings.FOLDER):
+    if not settings.METRICS_FILE or (not name and Path(folder) != Path(settings.FOLDER)):
         return
     try:
-        write(Path(settings.METRICS_FILE))
+        write(Path(settings.METRICS_FILE), name, Path(folder))
     except (OSError, ValueError) as e:  # a NUL in the path
         _LOG.warning("remark: KAFKATS_METRICS_FILE %s: %s", settings.METRICS_FILE, e)
 
 
-def write(path: Path) -> None:
-    """Write the file in one step; everybody may read it. Raises OSError."""
+def write(path: Path, name: str, folder: Path) -> None:
+    """Write the file of a set in one step; everybody may read it. Raises OSError."""
     from prometheus_client import exposition
 
     from kafkats_airflow.metrics.families import registry
 
-    made = registry(Path(settings.FOLDER), by_partition=settings.METRICS_PARTITIONS)
+    if name:
+        path = path.with_name(f"{path.stem}-{file_name(name)}{path.suffix}")
+    made = registry(lambda: {name: folder}, by_partition=settings.METRICS_PARTITIONS)
     exposition.write_to_textfile(str(path), made)
     path.chmod(0o644)
 
@@ -46,7 +50,7 @@ def main() -> int:
         print(settings.WRONG or "KAFKATS_METRICS_FILE is not set", file=sys.stderr)
         return 2
     try:
-        write(Path(settings.METRICS_FILE))
+        write(Path(settings.METRICS_FILE), "", Path(settings.FOLDER))
     except OSError as e:
         print(f"{settings.METRICS_FILE}: {e}", file=sys.stderr)
         return 2

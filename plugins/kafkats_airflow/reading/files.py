@@ -6,6 +6,7 @@ of the page: the file becomes an `Unreadable`, which says why.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import stat
@@ -24,10 +25,14 @@ from kafkats.logdir import strict_json
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
-KEPT: Final = 20_000
-"""Parsed files that are kept, the least used go first."""
+KEPT: Final = 100_000
+"""How many results are kept; the least used is dropped first. A run has about four."""
 KEPT_BYTES: Final = 64 * 1024**2
 """The size of all files that are kept parsed: a folder of large reports fills no memory."""
+_FROZEN_AT: Final = 5_000
+"""After so many new results the garbage collector is told to leave what is there alone. With those
+of 10 000 runs it would stop every answer for a second, each time a few pages were shown.
+"""
 LARGEST_BYTES: Final = 16 * 1024**2
 """A JSON file above this is not read: no report of ours is that large."""
 
@@ -39,8 +44,10 @@ class Unreadable(NamedTuple):
     why: str
 
 
-class _State(NamedTuple):
-    """The state of a file. A rename into place changes the inode, a write the times."""
+class State(NamedTuple):
+    """The state of a file or folder. A rename into place changes the inode, a write the times: that
+    of the ctime even if the old mtime is put back, as rsync and cp -a do.
+    """
 
     mtime_ns: int
     ctime_ns: int
@@ -48,18 +55,27 @@ class _State(NamedTuple):
     inode: int
 
 
+class _Made(NamedTuple):
+    """A kept result, the state of the path from which it was made, and the size of the file."""
+
+    state: object
+    made: object
+    size: int
+
+
 _lock: Final = threading.Lock()
-_parsed: Final[OrderedDict[tuple[str, str], tuple[_State, object]]] = OrderedDict()
+_parsed: Final[OrderedDict[tuple[str, str], _Made]] = OrderedDict()
 _bytes: Final = [0]  # of the files in _parsed
+_new: Final = [0]  # results since the last freeze
 
 
-def model(path: Path, of: type[M]) -> M | Unreadable | None:
+def model(path: Path | str, of: type[M]) -> M | Unreadable | None:
     """Return the JSON object in a file as a model, None where there is no file."""
     return cached(path, lambda file: of.model_validate(json_of(file)), of)
 
 
 def cached(
-    path: Path, parse: Callable[[Path], T], of: type[T] | None = None
+    path: Path | str, parse: Callable[[Path], T], of: type[T] | None = None
 ) -> T | Unreadable | None:
     """Return what `parse` makes of a file, None where there is no file.
 
@@ -67,44 +83,67 @@ def cached(
     ValueError (such as a ValidationError), KeyError or TypeError.
     """
     state = state_of(path)
-    if not isinstance(state, _State):
+    if not isinstance(state, State):
         return state
     by = of or parse
-    key = (os.fspath(path), f"{by.__module__}.{by.__qualname__}")
+    name = f"{by.__module__}.{by.__qualname__}"
+    return remembered(path, name, state, lambda: _parse(Path(path), parse), state.size)
+
+
+def remembered(
+    path: Path | str, name: str, state: object, make: Callable[[], T], size: int = 0
+) -> T:
+    """Return the kept result for a path, a name and this state; without one, call `make`.
+
+    `size` is the size in bytes of the file that `make` reads.
+    """
+    key = (os.fspath(path), name)
     with _lock:
         found = _parsed.get(key)
-        if found is not None and found[0] == state:
+        if found is not None and found.state == state:
             _parsed.move_to_end(key)
-            known: T | Unreadable = found[1]  # type: ignore[assignment]  # of this `parse`
+            known: T = found.made  # type: ignore[assignment]  # of this `make`
             return known
-    parsed = _parse(path, parse)
+    made = make()
     with _lock:
         if key in _parsed:
-            _bytes[0] -= _parsed.pop(key)[0].size
-        _parsed[key] = (state, parsed)
-        _bytes[0] += state.size
+            _bytes[0] -= _parsed.pop(key).size
+        _parsed[key] = _Made(state, made, size)
+        _bytes[0] += size
         while len(_parsed) > KEPT or (_bytes[0] > KEPT_BYTES and len(_parsed) > 1):
-            _bytes[0] -= _parsed.popitem(last=False)[1][0].size
-    return parsed
+            _bytes[0] -= _parsed.popitem(last=False)[1].size
+        _new[0] += 1
+        if _new[0] == _FROZEN_AT:
+            _new[0] = 0
+            gc.freeze()
+    return made
 
 
-def state_of(path: Path) -> _State | Unreadable | None:
-    """Return the state of a file, None where there is none. Links are not followed."""
+def state_of(path: Path | str) -> State | Unreadable | None:
+    """Return the state of a file, None where there is none. Links are not followed.
+
+    A page asks about tens of thousands of files: to make a Path of each takes longer than to ask.
+    """
     try:
-        found = path.lstat()
+        found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as e:
-        return Unreadable(path, _reason(e))
+        return Unreadable(Path(path), _reason(e))
     if not stat.S_ISREG(found.st_mode):
-        return Unreadable(path, "it is no plain file")
-    return _State(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        return Unreadable(Path(path), "it is no plain file")
+    return state_in(found)
+
+
+def state_in(about: os.stat_result) -> State:
+    """Return the state of a file or folder, as its stat tells of it."""
+    return State(about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino)
 
 
 def changed_ms(path: Path) -> int | None:
     """Return when a file changed last, epoch ms; None where there is none."""
     state = state_of(path)
-    return state.mtime_ns // 1_000_000 if isinstance(state, _State) else None
+    return state.mtime_ns // 1_000_000 if isinstance(state, State) else None
 
 
 def too_large(found: int, most: int, what: str = "bytes") -> str:
@@ -112,7 +151,7 @@ def too_large(found: int, most: int, what: str = "bytes") -> str:
     return f"too large to show: {found} {what}, and a page reads at most {most}"
 
 
-def is_file(path: Path) -> bool:
+def is_file(path: Path | str) -> bool:
     """Return whether a file is seen from here.
 
     Path.is_file raises where a folder above it may not be entered, such as a broker's log

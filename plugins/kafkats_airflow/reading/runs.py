@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from kafkats_airflow.approvals.recorded import Plan, Question
-from kafkats_airflow.reading.files import Unreadable, listed, model
+from kafkats_airflow.reading.files import State, Unreadable, listed, model, remembered, state_in
 from kafkats_airflow.runs.folders import file_name, run_folder
 from kafkats_airflow.runs.overview import NAME as OVERVIEW
 from kafkats_airflow.runs.overview import Overview
@@ -18,12 +18,24 @@ SILENT_MS: Final = 60_000
 """A job tells of its progress every few seconds. After this time it counts as silent."""
 
 
+_SETTLED_MS: Final = 10_000
+"""A folder has one time for two changes at once. So a result is not kept until this time after a
+change.
+"""
+T = TypeVar("T")
+
+
 class Found(NamedTuple):
-    """The folder of a DAG run. `changed_ms` is when a name in it changed last."""
+    """The folder of a DAG run."""
 
     dag_id: str
     folder: Path
-    changed_ms: int
+    state: State
+
+    @property
+    def changed_ms(self) -> int:
+        """Return when a name in it changed last, epoch ms."""
+        return self.state.mtime_ns // 1_000_000
 
 
 def runs_in(folder: Path, dag_ids: Iterable[str]) -> list[Found]:
@@ -41,11 +53,25 @@ def runs_in(folder: Path, dag_ids: Iterable[str]) -> list[Found]:
             with os.scandir(of_dag) as inside:
                 for one in inside:
                     if one.is_dir(follow_symlinks=False):
-                        changed = one.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
-                        found.append(Found(dag_id, Path(one.path), changed))
+                        about = one.stat(follow_symlinks=False)
+                        found.append(Found(dag_id, Path(one.path), state_in(about)))
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
     return sorted(found, key=lambda one: (-one.changed_ms, one.dag_id, one.folder.name))
+
+
+def unless_changed(
+    found: Found, now_ms: int, name: str, make: Callable[[], T], lasts: Callable[[T], bool]
+) -> T:
+    """Return the result of `make`, which reads a run's folder. It is kept until the folder changes.
+
+    Tasks write each file by a rename, which changes the time of the folder. `lasts` returns whether
+    a result may be kept: one that depends on the clock may not.
+    """
+    if now_ms - found.state.ctime_ns // 1_000_000 < _SETTLED_MS:
+        return make()
+    made = remembered(found.folder, name, found.state, make)
+    return made if lasts(made) else make()
 
 
 def folder_asked(folder: Path, dag_id: str, run_id: str) -> Path | None:
@@ -66,7 +92,7 @@ def folder_asked(folder: Path, dag_id: str, run_id: str) -> Path | None:
 
 def overview_of(folder: Path) -> Overview | Unreadable | None:
     """Return the overview of a run, None if it has none: it runs, or is of an earlier version."""
-    return model(folder / OVERVIEW, Overview)
+    return model(f"{folder}/{OVERVIEW}", Overview)
 
 
 def progress_of(folder: Path) -> list[Live | Unreadable]:
@@ -90,7 +116,7 @@ def _log_dirs(one: Plan | Live | Question) -> Iterable[str]:
     return one.log_dirs if isinstance(one, Plan) else one.started.volumes
 
 
-def run_in(folder: Path, run: str) -> Path:
-    """Return the RUN in a run's folder that a report names by its path on the workers."""
-    named = Path(run)
-    return folder / named.parent.name / named.name
+def run_in(folder: Path, run: str) -> str:
+    """Return the path of a RUN in a run's folder. A report has its path on the workers."""
+    above, _, name = run.rstrip("/").rpartition("/")
+    return f"{folder}/{above.rpartition('/')[2]}/{name}"

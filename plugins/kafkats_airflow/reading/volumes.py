@@ -7,20 +7,20 @@ look that no newer look covers: one at least as deep, at the same topics or all.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
-from kafkats.findings import BY_ENDS
+from kafkats.findings import BY_ENDS, HARMLESS
 from kafkats_airflow import settings
 from kafkats_airflow.approvals.recorded import Question
 from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of, model
 from kafkats_airflow.reading.places import Place
 from kafkats_airflow.reading.records import At
-from kafkats_airflow.reading.runs import Found, overview_of, run_in
+from kafkats_airflow.reading.runs import Found, overview_of, run_in, unless_changed
 from kafkats_airflow.runs.overview import Overview, Undo, Volume
 from kafkats_airflow.runs.volumes import path_of
 
@@ -55,9 +55,11 @@ class Told(NamedTuple):
     covered: frozenset[str] = frozenset()
 
     def kinds(self, severity: str) -> list[tuple[str, int]]:
-        """Return (kind, count) of the findings of a severity, the most frequent first."""
+        """Return (kind, count) of the findings of a severity that a person mends, the most frequent
+        first.
+        """
         found = (self.volume.kinds or {}).get(severity, {})
-        left = [one for one in found.items() if one[0] not in self.covered]
+        left = [one for one in found.items() if one[0] not in self.covered | HARMLESS]
         return sorted(left, key=lambda one: (-one[1], one[0]))
 
     @property
@@ -91,12 +93,20 @@ class Kept(NamedTuple):
     until_ms: int | None
 
 
+class Changed(NamedTuple):
+    """A RUN that changed files of a log directory, and was not undone. `ended_ms` is its end."""
+
+    source: Source
+    operation: str
+    ended_ms: int
+
+
 @dataclass(eq=False)
 class Row:
     """A log directory. `seen` has its size, `looks` its defects, `formats` its bytes by magic,
     `reclaimable` what retention said, `disk` how full its file system was. None: no report has it.
     `asks` are the runs whose questions about it wait for an answer. `undone_since`: a run was
-    undone after `seen`.
+    undone after `seen`. `changed` are the RUNs that changed files of it, purged ones among them.
 
     `unread` is a run that could not read it, if no newer one has.
 
@@ -121,6 +131,15 @@ class Row:
     asks: list[Source] = field(default_factory=list)
     undo: list[Kept] = field(default_factory=list)
     undone_since: bool = False
+    changed: list[Changed] = field(default_factory=list)
+
+    def changed_after(self, told: Told) -> Changed | None:
+        """Return the newest RUN of a run after this look, if the look found defects.
+
+        It may have mended them: only a look as deep tells.
+        """
+        later = [one for one in self.changed if one.ended_ms > told.source.written_ms]
+        return max(later, key=lambda one: one.ended_ms) if later and told.defects else None
 
     def kinds(self, severity: str) -> dict[str, int]:
         """Return the counts of the findings of a severity; those of the look that found most."""
@@ -166,6 +185,8 @@ class _Rows:
         self.every: list[Row] = []
         self._at: dict[str, list[Row]] = {}
         """By path, and by directory id."""
+        self._found: dict[Place, Row | None] = {}
+        """The results of `of`, until a row is added or the place of one changes."""
 
     def add(self, log_dir: str, place: Place) -> Row:
         """Add a row for a volume."""
@@ -177,20 +198,29 @@ class _Rows:
         """Return the row of a volume, a new one for a new volume; None for a disk that another one
         has replaced since.
         """
+        if place in self._found:
+            return self._found[place]
+        found = self._row_of(log_dir, place)
+        self._found[place] = found
+        return found
+
+    def _row_of(self, log_dir: str, place: Place) -> Row | None:
         near = [*self._at.get(place.directory_id, ()), *self._at.get(place.path, ())]
         same: dict[Row, None] = dict.fromkeys(row for row in near if row.place.is_same(place))
         if len(same) > 1 and not place.broker:
-            same = {}  # an earlier version did not tell which one
+            # a report of an earlier version has no broker: all of them have one row
+            same = {row: None for row in same if not row.place.broker}
         for row in same:
-            row.place = row.place.with_more(place)
-            row.broker = row.place.broker
-            self._index(row)
+            if row.place != (more := row.place.with_more(place)):
+                row.place, row.broker = more, more.broker
+                self._index(row)
             return row
         if any(row.place.has_replaced(place) for row in near):
             return None
         return self.add(log_dir, place)
 
     def _index(self, row: Row) -> None:
+        self._found.clear()
         for key in {row.place.path, row.place.directory_id} - {""}:
             if row not in (at := self._at.setdefault(key, [])):
                 at.append(row)
@@ -211,19 +241,19 @@ def board(runs: Sequence[Found], listed: Mapping[str, str], now_ms: int) -> Boar
     rows = _Rows()
     for log_dir, broker in listed.items():
         rows.add(log_dir, Place(path_of(log_dir, broker), broker))
-    told: list[tuple[Found, Overview | Older]] = []
+    told: list[tuple[Found, _Report | Older]] = []
     unreadable: list[Unreadable] = []
+    asking: list[tuple[Found, Question]] = []
     for found in runs:
-        read = _read(found)
-        known = [one for one in read if not isinstance(one, Unreadable)]
-        told += [(found, one) for one in known]
-        unreadable += [one for one in read if isinstance(one, Unreadable)]
+        folder = _read(found, now_ms)
+        told += [(found, one) for one in folder.told]
+        unreadable += folder.unreadable
+        if folder.question is not None:
+            asking.append((found, folder.question))
     for found, one in sorted(told, key=lambda pair: -pair[1].written_ms):
         _add(rows, found, one)
-    written = {found.folder: one.written_ms for found, one in told}
-    for found in runs:
-        if found.changed_ms > written.get(found.folder, 0):
-            _add_question(rows, found, now_ms)  # something came after its report
+    for found, question in asking:
+        _add_question(rows, found, question, now_ms)
     every = sorted(rows.every, key=lambda row: _trouble(row, now_ms))
     return Board(every, unreadable)
 
@@ -249,16 +279,57 @@ def _parse_older(path: Path) -> Older:
     return Older(path.stat().st_mtime_ns // 1_000_000, volumes)
 
 
-def _read(found: Found) -> list[Overview | Older | Unreadable]:
-    """Return the overview of a run; without a readable one, which volumes report.json names."""
+class _Report(NamedTuple):
+    """The overview of a run, with the place of each volume. `told` has the volumes by label."""
+
+    written_ms: int
+    source: Source
+    told: dict[str, tuple[Place, Told]]
+    undo: list[Undo]
+
+
+class _Folder(NamedTuple):
+    """The reports in a run's folder, the files that cannot be read, and a question that is newer
+    than the report.
+    """
+
+    told: Sequence[_Report | Older] = ()
+    unreadable: Sequence[Unreadable] = ()
+    question: Question | None = None
+
+
+def _read(found: Found, now_ms: int) -> _Folder:
+    """Read a run's folder, if it changed. A file that cannot be read is tried again each time: new
+    rights do not change the time of the folder.
+    """
+    read = partial(_read_now, found)
+    return unless_changed(found, now_ms, "volumes", read, lambda one: not one.unreadable)
+
+
+def _read_now(found: Found) -> _Folder:
+    """Read the overview of a run; without a readable one, which volumes report.json names."""
     overview = overview_of(found.folder)
-    if isinstance(overview, Overview):
-        return [overview]
-    older = cached(found.folder / "report.json", _parse_older)
-    return [one for one in (overview, older) if one is not None]
+    one = _report(found, overview) if isinstance(overview, Overview) else None
+    older = None if one else cached(found.folder / "report.json", _parse_older)
+    told = [read for read in (one, older) if isinstance(read, _Report | Older)]
+    unreadable = [read for read in (overview, older) if isinstance(read, Unreadable)]
+    question = None
+    if found.changed_ms > max((read.written_ms for read in told), default=0):
+        question = model(found.folder / "question.json", Question)
+    return _Folder(told, unreadable, question if isinstance(question, Question) else None)
 
 
-def _add(rows: _Rows, found: Found, one: Overview | Older) -> None:
+def _report(found: Found, one: Overview) -> _Report:
+    source = Source(found.dag_id, one.run_id, one.written_ms, one.dry_run)
+    told = {}
+    for volume in one.volumes:
+        broker = volume.broker or one.started.volumes.get(volume.log_dir, "")
+        place = Place(path_of(volume.log_dir, broker), broker, volume.name, volume.identity)
+        told[volume.log_dir] = place, Told(source, volume, one.topics)
+    return _Report(one.written_ms, source, told, one.undo)
+
+
+def _add(rows: _Rows, found: Found, one: _Report | Older) -> None:
     if isinstance(one, Older):
         source = Source(found.dag_id, found.folder.name, one.written_ms)
         for log_dir in one.volumes:
@@ -266,27 +337,16 @@ def _add(rows: _Rows, found: Found, one: Overview | Older) -> None:
             if row is not None and row.mentioned is None:
                 row.mentioned, row.older = source, True
         return
-    source = Source(found.dag_id, one.run_id, one.written_ms, one.dry_run)
-    places: dict[str, Place] = {}
-    for volume in one.volumes:
-        broker = volume.broker or one.started.volumes.get(volume.log_dir, "")
-        path = path_of(volume.log_dir, broker)
-        place = Place(path, broker, volume.name, volume.identity)
-        places[volume.log_dir] = place
-        if (row := rows.of(volume.log_dir, place)) is not None:
-            _add_figures(row, Told(source, volume, one.topics))
+    for log_dir, (place, told) in one.told.items():
+        if (row := rows.of(log_dir, place)) is not None:
+            _add_figures(row, told)
     for undo in one.undo:
-        _add_undo(rows, places, source, undo, run_in(found.folder, undo.run))
+        _add_undo(rows, one, undo, run_in(found.folder, undo.run))
 
 
-def _add_question(rows: _Rows, found: Found, now_ms: int) -> None:
+def _add_question(rows: _Rows, found: Found, question: Question, now_ms: int) -> None:
     """Add the question of a run that waits for an answer."""
-    if not os.path.lexists(f"{found.folder}/question.json"):  # a Path for each run takes long
-        return
-    question = model(found.folder / "question.json", Question)
-    if not isinstance(question, Question) or now_ms > question.until_ms:
-        return
-    if is_file(found.folder / "approval.json"):
+    if now_ms > question.until_ms or is_file(found.folder / "approval.json"):
         return
     source = Source(found.dag_id, question.run_id or found.folder.name, question.asked_ms)
     for log_dir in dict.fromkeys(one for plan in question.plans for one in plan.log_dirs):
@@ -330,22 +390,23 @@ def _add_look(row: Row, told: Told) -> None:
         row.looks.append(left)
 
 
-def _add_undo(
-    rows: _Rows, places: Mapping[str, Place], source: Source, undo: Undo, run: Path
-) -> None:
-    """Add material that still is on the disk: neither undone nor purged since."""
-    if is_file(run / "purge.json"):
-        return
-    undone = model(run / "undone.json", At)
+def _add_undo(rows: _Rows, report: _Report, undo: Undo, run: str) -> None:
+    """Add what was changed, unless it was undone, and its material that still is on the disk."""
+    purged, undone = is_file(f"{run}/purge.json"), model(f"{run}/undone.json", At)
     for log_dir, size in undo.bytes.items():
-        row = rows.of(log_dir, places.get(log_dir) or Place(log_dir))
+        place = report.told[log_dir][0] if log_dir in report.told else Place(log_dir)
+        row = rows.of(log_dir, place)
         if row is None:
+            continue
+        if undone is None:
+            row.changed.append(Changed(report.source, undo.operation, undo.ended_ms))
+        if purged:
             continue
         if undone is not None:
             at_ms = undone.at_ms if isinstance(undone, At) else 0
             row.undone_since |= row.seen is not None and row.seen.source.written_ms < at_ms
         elif size:
-            row.undo.append(Kept(source, undo, size, undo.until_ms))
+            row.undo.append(Kept(report.source, undo, size, undo.until_ms))
 
 
 def _trouble(row: Row, now_ms: int) -> tuple[int, int, int, str]:

@@ -5,6 +5,8 @@ overview.json       the same per log directory, for pages (kafkats_airflow.repor
 segments.parquet    kafkats.plans.facts.SEGMENTS before the change, one row per segment
 after.parquet       the same for the segments that were changed, after it
 actions.parquet     kafkats.plans.facts.ACTIONS, one row per file
+health.parquet      kafkats.rebuild.health.HEALTH, one row per partition: the worst finding of each
+                    segment, for pages
 health.png          time-index health, partitions x segments, before and after (rebuild)
 
 A migration's folder has its own pages: kafkats_airflow.reports.migration.
@@ -12,12 +14,32 @@ A migration's folder has its own pages: kafkats_airflow.reports.migration.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections import Counter
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Sized,
+)
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    NamedTuple,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    cast,
+)
 
-from airflow.providers.common.compat.sdk import Asset, Context
+from airflow.sdk import Asset, Context
 
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
@@ -55,6 +77,8 @@ Results: TypeAlias = Sequence[JobResult]
 PARTITION = ("log_dir", "partition_dir")
 SEGMENT = ("log_dir", "partition_dir", "base_offset")
 """The columns of facts.SEGMENTS that name a segment."""
+MOST_DRAWN: Final = 1_000_000
+"""Segments of the largest picture of index health."""
 UNSAFE = "DANGER is left"
 """Something that no rebuild repairs, and with which a broker must not be started."""
 
@@ -129,48 +153,124 @@ def report(
     asked: Sequence[Arguments] | None,
     stages: Stages,
     asset: Asset | None = None,
-    picture: Callable[[Path, pa.Table, pa.Table], None] | None = None,
+    picture: Callable[[Path, Change], None] | None = None,
 ) -> OperationReport:
     """Write the report of a run of one operation, and the asset's event. Fails if the run must not
     count as a success.
 
     `picture` draws the segments before and after the change into the report's folder.
     """
-    from kafkats.plans.facts import summary
-
     stages = finished(stages)
     plans, params = stages["plan"], params_of(context)
     folder = begin(context, asked, plans)
     whole = len(plans) == len(asked or [])
-    before, after = write_tables(folder, plans)
+    change = write_report_tables(folder, plans)
     content: OperationReport = {
         "outcome": outcome(folder, params, operation, plans) if whole else UNFINISHED,
         "failures": [*failures(context), *unreachable.causes(plans)],
-        "remarks": remarks_of(params["topics"], plans, before),
+        "remarks": remarks_of(params["topics"], plans, change.topics),
         **common(folder, plans, stages),
-        "seen": summary(before),
+        "seen": change.seen,
         "files_proved_equal": tries.fields_of(folder)["files_proved"],
         "report": str(folder),
     }
     if picture is not None:
-        picture(folder, before, after)
-    seen = overview.at_the_end(before, after, SEGMENT)
+        picture(folder, change)
+    seen = change.at_the_end(SEGMENT)
     volumes = overview.volumes_of(content["volumes"], seen, looks=plans, params=params)
     close(context, content, volumes, asset)
     return content
 
 
-def write_tables(folder: Path, plans: Plans) -> tuple[pa.Table, pa.Table]:
-    """Write the tables of a report; return the segments before the run, and those of changed
-    partitions after it.
-    """
-    from kafkats.plans.facts import ACTIONS, SEGMENTS, write_table
+class Change(NamedTuple):
+    """The segments of a report: before the run, and those of changed partitions after it.
 
-    before, after = segments_of(plan["seen"]["report"] for plan in plans), after_of(folder)
-    write_table(folder / "segments.parquet", before.cast(SEGMENTS))
-    write_table(folder / "after.parquet", after.cast(SEGMENTS))
-    write_table(folder / "actions.parquet", actions_of(folder).cast(ACTIONS))
-    return before, after
+    They are in files, and are read some at a time. `seen` and `topics` are of those before.
+    """
+
+    before: Path
+    after: Path
+    seen: Summary
+    topics: Collection[str]
+
+    def at_the_end(self, keys: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield the segments at the end of the run: those after it in place of rows with the same
+        keys.
+        """
+        from kafkats.plans.facts import SEGMENTS, read_in_pieces, read_near
+        from kafkats.plans.rows import partitions_of
+
+        for rows in read_in_pieces(self.before, SEGMENTS):
+            changed = read_near(self.after, SEGMENTS, partitions_of(rows))
+            yield overview.not_in(rows, changed, keys)
+        yield from read_in_pieces(self.after, SEGMENTS)
+
+    def near(self, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+        """Return the segments at the end of the run in the partitions that have these rows, as
+        `at_the_end`.
+        """
+        from kafkats.plans.facts import SEGMENTS, read_near
+        from kafkats.plans.rows import partitions_of
+
+        places = partitions_of(rows)
+        before, after = (
+            overview.still_there(read_near(path, SEGMENTS, places), rows, PARTITION)
+            for path in (self.before, self.after)
+        )
+        return overview.at_the_end(before, after, keys)
+
+
+def write_report_tables(folder: Path, plans: Plans, *undone: Path) -> Change:
+    """Write the tables of a report; its actions are also those of the `undone` RUNs."""
+    from kafkats.plans.facts import ACTIONS, SEGMENTS, Summed
+
+    seen, topics = Summed(), set[str]()
+
+    def before() -> Iterator[pa.Table]:
+        for rows in segments_of(plan["seen"]["report"] for plan in plans):
+            seen.add(rows)
+            topics.update(rows["topic"].unique().to_pylist())
+            yield rows
+
+    paths = folder / "segments.parquet", folder / "after.parquet"
+    write_rows(paths[0], before(), SEGMENTS)
+    write_rows(paths[1], after_of(folder), SEGMENTS)
+    write_rows(folder / "actions.parquet", actions_of(folder, *undone), ACTIONS)
+    change = Change(*paths, seen.summary, topics)
+    write_health(folder, change)
+    return change
+
+
+def write_health(folder: Path, change: Change) -> None:
+    """Write what pages draw of the segments. A page reads a byte per segment."""
+    import pyarrow as pa
+
+    from kafkats.plans.facts import SEGMENTS, read_in_pieces, table_writer
+    from kafkats.plans.rows import PartitionKey, partitions_of, whole_partitions
+    from kafkats.rebuild.health import FILE, HEALTH, health_of, health_rows, kinds_in
+
+    counts = {"before": Counter[str](), "now": Counter[str]()}
+    none, known = health_of(SEGMENTS.empty_table()), set[PartitionKey]()
+    with table_writer(folder / FILE, HEALTH) as writer:
+        for before in whole_partitions(read_in_pieces(change.before, SEGMENTS)):
+            now = change.near(before, SEGMENT)
+            writer.write_table(health_rows(health_of(before), health_of(now)))
+            for at, rows in (("before", before), ("now", now)):
+                counts[at].update(kinds_in(rows))
+            known |= partitions_of(before)
+        for after in whole_partitions(read_in_pieces(change.after, SEGMENTS)):
+            where = zip(*(after[name].to_pylist() for name in PARTITION), strict=True)
+            new = after.filter(pa.array([one not in known for one in where], pa.bool_()))
+            writer.write_table(health_rows(none, health_of(new)))
+            counts["now"].update(kinds_in(new))
+        writer.add_key_value_metadata({"kinds": json.dumps(counts)})
+
+
+def write_rows(path: Path, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
+    """Write a table of a report, whose rows come in pieces."""
+    from kafkats.plans.facts import write_tables
+
+    write_tables(path, chain((schema.empty_table(),), pieces))
 
 
 def outcome(folder: Path, params: RunParams, operation: str, plans: Plans) -> str:
@@ -200,26 +300,32 @@ def ended(folder: Path, operation: Operation, plans: Plans, left: str = "") -> s
     return words.get(tries.ending(folder, plans, rejected=tries.rejected(folder)), UNFINISHED)
 
 
-def health(folder: Path, before: pa.Table, after: pa.Table) -> None:
-    """Draw the health of the time indexes before and after a rebuild."""
+def health(folder: Path, change: Change) -> None:
+    """Draw the health of the time indexes before and after a rebuild; nothing of more segments than
+    a picture can show.
+    """
+    from kafkats.plans.facts import SEGMENTS, read_table
     from kafkats.rebuild.plot import plot_health
 
-    panels = {"before": before}
-    if after.num_rows:
-        panels["after"] = overview.at_the_end(before, after, SEGMENT)
+    if change.seen["segments"] > MOST_DRAWN:
+        return
+    panels = {"before": read_table(change.before, SEGMENTS)}
+    if rows_in(change.after):
+        panels["after"] = concat([*change.at_the_end(SEGMENT)], SEGMENTS)
     plot_health(panels, folder / "health.png")
 
 
-def remarks_of(topics: str, plans: Plans, seen: pa.Table) -> list[str]:
-    """Return the remarks of every run with plans: no topic was there, reservations of others."""
+def remarks_of(topics: str, plans: Plans, seen: Iterable[str]) -> list[str]:
+    """Return the remarks of every run with plans: no topic was there, reservations of others.
+
+    `seen` are the topics of what was looked at.
+    """
     return [*no_topic(topics, seen), *of_reservations(plans)] if plans else []
 
 
-def no_topic(glob: str, seen: pa.Table) -> list[str]:
-    """The remark that nothing was there to look at; `seen` is a table of what was, with a column
-    `topic`.
-    """
-    return [] if any(seen["topic"].unique().to_pylist()) else nothing(glob)
+def no_topic(glob: str, seen: Iterable[str]) -> list[str]:
+    """The remark that nothing was there to look at; `seen` are the topics of what was."""
+    return [] if any(seen) else nothing(glob)
 
 
 def nothing(glob: str) -> list[str]:
@@ -302,26 +408,40 @@ def common(folder: Path, plans: Plans, stages: Mapping[str, Any]) -> Common:
     }
 
 
-def actions_of(folder: Path, *more: Path) -> pa.Table:
-    """Every file that a try touched or was refused, facts.ACTIONS; also of `more` RUNs."""
+def actions_of(folder: Path, *more: Path) -> Iterator[pa.Table]:
+    """Yield every file that a try touched or was refused, facts.ACTIONS in pieces; also of `more`
+    RUNs.
+    """
     from kafkats.plans.facts import ACTIONS
-    from kafkats.plans.run import read_actions
 
     runs = [*more, *(one.run for one in tries.tries_of(folder))]
-    some = [run for run in runs if (run / "report.parquet").exists()]
-    return concat([overview.labelled(read_actions(run), run) for run in some], ACTIONS)
+    reports = (path for run in runs if (path := run / "report.parquet").exists())
+    return pieces_of(reports, ACTIONS, later=("kind",))
 
 
-def after_of(folder: Path) -> pa.Table:
-    """The segments that the last proof of each application has seen, facts.SEGMENTS."""
+def after_of(folder: Path) -> Iterator[pa.Table]:
+    """Yield the segments that the last proof of each application has seen, facts.SEGMENTS in
+    pieces.
+    """
     return segments_of(seen.parent for seen in sorted(folder.glob("*/after/segments.parquet")))
 
 
-def segments_of(folders: Iterable[str | Path]) -> pa.Table:
-    """The segments of several reports, facts.SEGMENTS."""
+def segments_of(folders: Iterable[str | Path]) -> Iterator[pa.Table]:
+    """Yield the segments of several reports, facts.SEGMENTS in pieces."""
     from kafkats.plans.facts import SEGMENTS
 
-    return rows_of((Path(folder) / "segments.parquet" for folder in folders), SEGMENTS)
+    return pieces_of((Path(folder) / "segments.parquet" for folder in folders), SEGMENTS)
+
+
+def pieces_of(
+    paths: Iterable[Path], schema: pa.Schema, *, later: Sequence[str] = ()
+) -> Iterator[pa.Table]:
+    """Yield the rows of `rows_of` in pieces; `later` as in `read_in_pieces`."""
+    from kafkats.plans.facts import read_in_pieces
+
+    for path in paths:
+        for rows in read_in_pieces(path, schema, later=later):
+            yield overview.labelled(rows, path.parent)
 
 
 def rows_of(paths: Iterable[Path], schema: pa.Schema) -> pa.Table:
@@ -331,6 +451,13 @@ def rows_of(paths: Iterable[Path], schema: pa.Schema) -> pa.Table:
     return concat(
         [overview.labelled(read_table(path, schema), path.parent) for path in paths], schema
     )
+
+
+def rows_in(path: Path) -> int:
+    """Return the number of rows of a table."""
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(path).num_rows)
 
 
 def log_dirs_of(one: FormatResult, place: str) -> list[str]:

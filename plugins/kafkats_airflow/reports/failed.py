@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats.errors import KafkatsError
 from kafkats_airflow import checks, sentences

@@ -3,6 +3,7 @@
 report.json           outcome, brokers as they stand now, bytes by magic before and after, losses,
                       parity, certificates
 segments.parquet      kafkats.plans.facts.SEGMENTS before the change, one row per segment
+after.parquet         the same for the segments that were changed, after it
 forecast.parquet      kafkats.migration.forecast.FORECAST, one row per segment: what was promised
 actions.parquet       kafkats.plans.facts.ACTIONS, one row per file: what was done, with both parity
                       digests of each log
@@ -20,11 +21,11 @@ forecast.png          sizes and times, promised and real
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from airflow.providers.common.compat.sdk import Asset, Context
+from airflow.sdk import Asset, Context
 
 from kafkats import clock
 from kafkats.counts import counted
@@ -92,7 +93,6 @@ def report(
     ended = [one for one in [*stages["convert"], *stages["certify"]] if "census" in one]
     before, after = _censuses(looked), _censuses(ended)
     now = overview.at_the_end(before, after, ("log_dir",))
-    segments = common.segments_of(plan["seen"]["report"] for plan in plans if "seen" in plan)
     undone = [Path(plan["plan"]) for plan in plans if "undo" in plan]
     end = outcome(params, asked, stages, work, brokers, rejected=no)
     if not end.endswith(UNFINISHED):
@@ -101,7 +101,7 @@ def report(
         "times_ms": [int(began.timestamp() * 1000) if began else now_ms, now_ms],
         "outcome": end,
         "failures": [*failing.failures(context), *unreachable.causes(looked, "look")],
-        "remarks": common.remarks_of("*", looked, before),
+        "remarks": common.remarks_of("*", looked, before["topic"].unique().to_pylist()),
         "phase": params["phase"],
         **common.common(folder, plans, stages),
         "runs": [*map(str, undone), *tries.fields_of(folder)["runs"]],
@@ -119,18 +119,13 @@ def report(
         "statements": [one["statement"] for one in [*looked, *ended] if one.get("statement")],
         "report": str(folder),
     }
+    seen: Iterable[pa.Table] | None = None
     if looked:
-        _write_tables(
-            folder,
-            {
-                "segments": segments,
-                "forecast": _forecast(plans),
-                "actions": common.actions_of(folder, *undone),
-                "census": now,
-                "census-before": before,
-            },
+        change = common.write_report_tables(
+            folder, [plan for plan in plans if "seen" in plan], *undone
         )
-    seen = overview.at_the_end(segments, common.after_of(folder), common.SEGMENT) if plans else None
+        _write_tables(folder, plans, before, now)
+        seen = change.at_the_end(common.SEGMENT) if plans else None
     census = now if now.num_rows else None
     volumes = overview.volumes_of(
         content["volumes"], seen, census=census, looks=looked, params=params
@@ -190,27 +185,28 @@ def _ending(phase: str, work: Sequence[PhaseWork], brokers: Mapping[str, str], l
     return f"{done}{left}" if statuses <= {"certified", "rolled-back"} else UNFINISHED
 
 
-def _forecast(plans: common.Plans) -> pa.Table:
-    """Return the forecasts of the plans that convert."""
-    from kafkats.migration.forecast import FORECAST
+def _write_tables(folder: Path, plans: common.Plans, before: pa.Table, now: pa.Table) -> None:
+    """Write the tables of a report that only a migration has, and the pictures.
 
-    tables = [Path(plan["plan"]) / "forecast.parquet" for plan in plans if "undo" not in plan]
-    return common.rows_of(tables, FORECAST)
-
-
-def _write_tables(folder: Path, tables: Mapping[str, pa.Table]) -> None:
-    """Write the tables of a report, and the pictures of each."""
+    `before` and `now` are censuses.
+    """
     from kafkats.migration.census import zero_copy
+    from kafkats.migration.forecast import FORECAST
     from kafkats.migration.plot import plot_forecast, plot_formats
-    from kafkats.plans.facts import write_table
+    from kafkats.plans.facts import ACTIONS, read_in_pieces, write_table
     from kafkats.plans.files import write_json
 
-    for name, table in tables.items():
-        write_table(folder / f"{name}.parquet", table)
-    write_json(folder / "zero-copy.json", {"topics": zero_copy(tables["census"])})
-    plot_formats(tables["census-before"], folder / "formats-before.png")
-    plot_formats(tables["census"], folder / "formats.png")
-    plot_forecast(tables["forecast"], tables["actions"], folder / "forecast.png")
+    forecast, actions = folder / "forecast.parquet", folder / "actions.parquet"
+    converting = (Path(plan["plan"]) for plan in plans if "undo" not in plan)
+    tables = (plan / "forecast.parquet" for plan in converting)
+    common.write_rows(forecast, common.pieces_of(tables, FORECAST), FORECAST)
+    write_table(folder / "census.parquet", now)
+    write_table(folder / "census-before.parquet", before)
+    write_json(folder / "zero-copy.json", {"topics": zero_copy(now)})
+    plot_formats(before, folder / "formats-before.png")
+    plot_formats(now, folder / "formats.png")
+    rows = read_in_pieces(forecast, FORECAST), read_in_pieces(actions, ACTIONS)
+    plot_forecast(*rows, folder / "forecast.png")
 
 
 def _fetchers(params: RunParams) -> list[LostZeroCopy]:

@@ -7,17 +7,18 @@ task `report`, last, from the tables in memory.
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats import clock
 from kafkats.errors import KafkatsError
 from kafkats.logdir.volume import Volume as Identity
+from kafkats_airflow.deployment import place_of
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.metrics import text_file
 from kafkats_airflow.reports import holes, unreachable
@@ -69,7 +70,9 @@ def write(
         started=started_of(context, about),
     )
     write_json(folder / NAME, made.model_dump(mode="json"))
-    text_file.refresh(params["folder"])
+    place = place_of(context)
+    named = place.name if params["folder"] == place.folder else ""
+    text_file.refresh(params["folder"], named)
 
 
 def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
@@ -77,33 +80,17 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
 
     A RUN that cannot be read is left out: the page of the run shows it as such.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from kafkats.plans.holes import read_holes
-    from kafkats.plans.rows import grouped
-    from kafkats.plans.run import ended_ms, read_actions, read_run
+    from kafkats.plans.run import ended_ms, read_run
 
     found = []
     for one in tries.tries_of(folder):
         if not (one.run / "report.parquet").exists():
             continue
         try:
-            run, actions, ended = read_run(one.run), read_actions(one.run), ended_ms(one.run)
+            run, freed, ended = read_run(one.run), _kept_bytes(one.run), ended_ms(one.run)
         except KafkatsError as e:
             logging.getLogger(__name__).warning("no undo material is listed for it: %s", e)
             continue
-        kept = actions.filter(
-            pc.and_(
-                pc.is_in(actions["outcome"], pa.array(["done", "already"])),
-                pc.greater_equal(actions["before_bytes"], 0),
-            )
-        )
-        sums = grouped(kept, "log_dir", [("before_bytes", "sum")]).to_pylist()
-        less = holes.of_kept(read_holes(one.run.parent / "before"), kept)
-        freed = {
-            row["log_dir"]: row["before_bytes_sum"] - less.get(row["log_dir"], 0) for row in sums
-        }
         labels = labels_at(one.run)
         until = ended + undo_days * clock.DAY_MS if undo_days is not None else None
         found.append(
@@ -120,6 +107,34 @@ def undo_of(folder: Path, undo_days: int | None) -> list[Undo]:
             )
         )
     return found
+
+
+def _kept_bytes(run: Path) -> Counter[str]:
+    """Return the bytes of old files that a RUN keeps, by log directory.
+
+    Raises CorruptPlan, StorageFailed.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from kafkats.plans.facts import ACTIONS, read_in_pieces
+    from kafkats.plans.holes import read_holes
+    from kafkats.plans.rows import grouped
+
+    names = ("log_dir", "partition_dir", "file", "outcome", "before_bytes")
+    seen, freed = read_holes(run.parent / "before"), Counter[str]()
+    schema = pa.schema([ACTIONS.field(name) for name in names])
+    for actions in read_in_pieces(run / "report.parquet", schema):
+        kept = actions.filter(
+            pc.and_(
+                pc.is_in(actions["outcome"], pa.array(["done", "already"])),
+                pc.greater_equal(actions["before_bytes"], 0),
+            )
+        )
+        sums = grouped(kept, "log_dir", [("before_bytes", "sum")]).to_pylist()
+        freed.update({row["log_dir"]: row["before_bytes_sum"] for row in sums})
+        freed.subtract(holes.of_kept(seen, kept))
+    return freed
 
 
 class _Place(NamedTuple):
@@ -197,7 +212,7 @@ def _places(params: RunParams | None, looks: Sequence[FormatResult]) -> dict[str
 
 def volumes_of(
     log_dirs: Iterable[str],
-    segments: pa.Table | None = None,
+    segments: Iterable[pa.Table] | None = None,
     *,
     verdicts: Sequence[SummaryRow] | None = None,
     census: pa.Table | None = None,
@@ -206,13 +221,11 @@ def volumes_of(
 ) -> list[Volume]:
     """Return the volumes of a run from its tables.
 
-    `segments` are facts.SEGMENTS at the end of the run, `verdicts` are rows of retention's summary,
-    `census` is migration.census.CENSUS. The reports of `looks` say how full the disks were.
+    `segments` are facts.SEGMENTS at the end of the run, in pieces. `verdicts` are rows of
+    retention's summary, `census` is migration.census.CENSUS. The reports of `looks` say how full
+    the disks were.
     """
-    facts = _of_segments(segments) if segments is not None else {}
-    less = holes.by_log_dir(holes_of(looks), segments) if segments is not None else {}
-    for log_dir, size in less.items():
-        facts[log_dir]["bytes"] -= size
+    facts = _of_segments(segments, holes_of(looks)) if segments is not None else {}
     magics = _of_census(census) if census is not None else {}
     deleted = _of_verdicts(verdicts) if verdicts is not None else {}
     disks, places = _of_disks(looks), _places(params, looks)
@@ -246,11 +259,49 @@ def _of_disks(looks: Sequence[FormatResult]) -> dict[str, dict[str, object]]:
     return found
 
 
-def _of_segments(segments: pa.Table) -> dict[str, dict[str, Any]]:
+class _Facts:
+    """The figures of a log directory, added up over pieces of facts.SEGMENTS.
+
+    A partition may be in several pieces.
+    """
+
+    def __init__(self) -> None:
+        self.sums = Counter[str]()
+        self.partitions: set[str] = set()
+        self.kinds: dict[str, Counter[str]] = {}
+        self.rank: int | None = None
+
+    def figures(self) -> dict[str, Any]:
+        """Return fields of Volume."""
+        sums = self.sums
+        return {
+            "partitions": len(self.partitions),
+            "segments": sums["segments"],
+            "bytes": sums["bytes"],
+            "log_bytes": sums["log_bytes"],
+            "kinds": {severity: dict(sorted(of.items())) for severity, of in self.kinds.items()},
+            "depth": "tail" if self.rank is None else DEPTHS[self.rank],
+            "magic_bytes": tuple(sums[f"magic{n}"] for n in range(3)) if sums["known"] else None,
+        }
+
+
+def _of_segments(pieces: Iterable[pa.Table], seen: pa.Table) -> dict[str, dict[str, Any]]:
+    """Return fields of Volume by log directory; `seen` are kafkats.plans.holes.HOLES."""
+    found: defaultdict[str, _Facts] = defaultdict(_Facts)
+    for segments in pieces:
+        _add_sums(found, segments)
+        _add_kinds(found, segments)
+        _add_depths(found, segments)
+        for log_dir, size in holes.by_log_dir(seen, segments).items():
+            found[log_dir].sums["bytes"] -= size
+    return {log_dir: facts.figures() for log_dir, facts in found.items()}
+
+
+def _add_sums(found: defaultdict[str, _Facts], segments: pa.Table) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from kafkats.plans.rows import grouped
+    from kafkats.plans.rows import grouped, partitions_of
 
     real = pc.greater_equal(segments["base_offset"], 0)
     log = _sizes(segments, "log")
@@ -262,30 +313,17 @@ def _of_segments(segments: pa.Table) -> dict[str, dict[str, Any]]:
     known = pc.and_(real, pc.fill_null(pc.greater_equal(by_magic[0], 0), False))
     table = pa.table({
         "log_dir": segments["log_dir"],
-        "partition_dir": pc.if_else(real, segments["partition_dir"], None),
+        "segments": real.cast(pa.int64()),
         "bytes": pc.if_else(real, total, 0),
         "log_bytes": pc.if_else(real, log, 0),
         "known": known.cast(pa.int64()),
         **{f"magic{n}": pc.if_else(known, column, 0) for n, column in enumerate(by_magic)},
     })
-    sums = [(name, "sum") for name in table.column_names[2:]]
-    counts = [("partition_dir", "count_distinct"), ("partition_dir", "count")]
-    rows = grouped(table, "log_dir", [*sums, *counts]).to_pylist()
-    kinds, depths = _kinds(segments), _depths(segments.filter(real))
-    return {
-        row["log_dir"]: {
-            "partitions": row["partition_dir_count_distinct"],
-            "segments": row["partition_dir_count"],
-            "bytes": row["bytes_sum"],
-            "log_bytes": row["log_bytes_sum"],
-            "kinds": kinds.get(row["log_dir"], {}),
-            "depth": depths.get(row["log_dir"], "tail"),
-            "magic_bytes": tuple(row[f"magic{n}_sum"] for n in range(3))
-            if row["known_sum"]
-            else None,
-        }
-        for row in rows
-    }
+    names = table.column_names[1:]
+    for row in grouped(table, "log_dir", [(name, "sum") for name in names]).to_pylist():
+        found[row["log_dir"]].sums.update({name: row[f"{name}_sum"] for name in names})
+    for log_dir, partition in partitions_of(segments.filter(real)):
+        found[log_dir].partitions.add(partition)
 
 
 def _sizes(segments: pa.Table, name: str) -> pa.ChunkedArray:
@@ -294,8 +332,8 @@ def _sizes(segments: pa.Table, name: str) -> pa.ChunkedArray:
     return pc.fill_null(pc.struct_field(segments[name], "size"), 0)
 
 
-def _depths(segments: pa.Table) -> dict[str, str]:
-    """Return the least depth by log directory. What could not be read is no look at its ends."""
+def _add_depths(found: defaultdict[str, _Facts], segments: pa.Table) -> None:
+    """Add the least depths. What could not be read is no look at its ends."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -303,13 +341,15 @@ def _depths(segments: pa.Table) -> dict[str, str]:
 
     ranks = pc.index_in(pc.fill_null(segments["depth"], "stat"), pa.array(DEPTHS))
     unread = pc.and_(pc.is_null(segments["depth"]), pc.not_equal(segments["worst"], ""))
-    table = pa.table({"log_dir": segments["log_dir"], "rank": ranks}).filter(pc.invert(unread))
-    rows = grouped(table, "log_dir", [("rank", "min")]).to_pylist()
-    return {row["log_dir"]: DEPTHS[row["rank_min"]] for row in rows}
+    seen = pc.and_(pc.greater_equal(segments["base_offset"], 0), pc.invert(unread))
+    table = pa.table({"log_dir": segments["log_dir"], "rank": ranks}).filter(seen)
+    for row in grouped(table, "log_dir", [("rank", "min")]).to_pylist():
+        facts, rank = found[row["log_dir"]], row["rank_min"]
+        facts.rank = rank if facts.rank is None else min(facts.rank, rank)
 
 
-def _kinds(segments: pa.Table) -> dict[str, dict[str, dict[str, int]]]:
-    """Return {log directory: {severity: {kind: count}}}."""
+def _add_kinds(found: defaultdict[str, _Facts], segments: pa.Table) -> None:
+    """Count the findings by severity and kind."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -321,11 +361,9 @@ def _kinds(segments: pa.Table) -> dict[str, dict[str, dict[str, int]]]:
         "kind": pc.struct_field(flat, "kind"),
     })
     counted = table.group_by(["log_dir", "severity", "kind"]).aggregate([([], "count_all")])
-    found: dict[str, dict[str, dict[str, int]]] = {}
-    for row in counted.sort_by([("log_dir", "ascending"), ("kind", "ascending")]).to_pylist():
-        kinds = found.setdefault(row["log_dir"], {}).setdefault(row["severity"], {})
-        kinds[row["kind"]] = row["count_all"]
-    return found
+    for row in counted.to_pylist():
+        kinds = found[row["log_dir"]].kinds.setdefault(row["severity"], Counter())
+        kinds[row["kind"]] += row["count_all"]
 
 
 def _of_census(census: pa.Table) -> dict[str, dict[str, object]]:
@@ -361,9 +399,12 @@ def at_the_end(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> pa.Tab
     """Return facts.SEGMENTS at the end of a run: `after` in place of rows with the same keys."""
     import pyarrow as pa
 
-    if not after.num_rows:
-        return before
-    return pa.concat_tables([_joined(before, after, keys, "left anti"), after])
+    return pa.concat_tables([not_in(before, after, keys), after]) if after.num_rows else before
+
+
+def not_in(rows: pa.Table, others: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return the rows whose keys `others` do not have, in their order."""
+    return _joined(rows, others, keys, "left anti") if others.num_rows else rows
 
 
 def _joined(rows: pa.Table, others: pa.Table, keys: Sequence[str], how: str) -> pa.Table:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats.counts import counted
 from kafkats.operations import OPERATIONS
@@ -65,11 +65,13 @@ def report(
     folder = common.begin(context, asked, plans)
     whole = len(plans) == len(asked or [])
     totals = [plan["totals"] for plan in plans]
-    seen = common.segments_of(plan["seen"]["report"] for plan in plans)
+    # a recovery is decided at once: its rows fit into memory
+    reports = (plan["seen"]["report"] for plan in plans)
+    seen = common.concat([*common.segments_of(reports)], SEGMENTS)
     content: RecoverReport = {
         "outcome": outcome(folder, params, plans) if whole else UNFINISHED,
         "failures": [*failures(context), *unreachable.causes(plans)],
-        "remarks": common.remarks_of(params["topics"], plans, seen),
+        "remarks": common.remarks_of(params["topics"], plans, seen["topic"].unique().to_pylist()),
         **common.common(folder, plans, stages),
         "recovery_segments": sum(one["recovery_segments"] for one in totals),
         "recovery_bytes": sum(one["recovery_bytes"] for one in totals),
@@ -81,13 +83,14 @@ def report(
     }
     paths = [Path(plan["plan"], "recovery.parquet") for plan in plans]
     write_table(folder / "recovery.parquet", common.rows_of(paths, RECOVERY))
-    write_table(folder / "actions.parquet", common.actions_of(folder).cast(ACTIONS))
+    common.write_rows(folder / "actions.parquet", common.actions_of(folder), ACTIONS)
     if content["starts"]:
         paths = sorted(folder.glob(f"*/{START}/starts.parquet"))
         write_table(folder / "starts.parquet", common.rows_of(paths, STARTS))
-    seen = overview.at_the_end(seen, common.after_of(folder), PARTITION)
+    after = common.concat([*common.after_of(folder)], SEGMENTS)
+    seen = overview.at_the_end(seen, after, PARTITION)
     write_table(folder / "segments.parquet", seen.cast(SEGMENTS))
-    volumes = overview.volumes_of(content["volumes"], seen, looks=plans, params=params)
+    volumes = overview.volumes_of(content["volumes"], [seen], looks=plans, params=params)
     common.close(context, content, volumes, left=LEFT)
     return {**content, "starts": [_without_words(one) for one in content["starts"]]}
 

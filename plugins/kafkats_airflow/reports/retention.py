@@ -25,11 +25,12 @@ parts.parquet       kafkats.split.parts.PARTS, one row per part of a segment (ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats.config.policy import Policy
 from kafkats.counts import counted
@@ -127,14 +128,12 @@ def report(
     `stages` are the results of plan, apply, verify and purge. Any of the rest may be None: what
     comes of tasks that failed or were skipped.
     """
-    from kafkats.plans.facts import summary
-
     params, stages = params_of(context), common.finished(stages)
     operation, purged = planned_by(operation, params), stages["purge"]
     folder = common.begin(context, asked, stages["plan"])
     plans = chosen(stages["plan"], list(work or []))
     lost = work is None or unfinished(asked, plans)
-    before, after = common.write_tables(folder, plans)
+    change = common.write_report_tables(folder, plans)
     content: RunReport = {
         "outcome": outcome(folder, params, operation, plans, lost=lost),
         "failures": [*failures(context), *unreachable.causes(plans)],
@@ -143,15 +142,15 @@ def report(
         **common.common(folder, plans, stages),
         "purged": [run for one in purged for run in one["runs"]],
         "purged_bytes": sum(one["freed_bytes"] for one in purged),
-        "seen": summary(before),
-        "remarks": _remarks(before, params, plans, operation),
+        "seen": change.seen,
+        "remarks": _remarks(change.topics, params, plans, operation),
     }
-    verdicts = _verdicts(folder, plans) if operation == "retain" else None
+    verdicts = _write_verdicts(folder, plans) if operation == "retain" else None
     rows = None if verdicts is None else _board(folder, params, plans, verdicts)
     deleted = None if rows is None else _deleted(rows, plans)
     more = deleted or (_split if operation == "split" else _rolled)(folder, plans)
-    seen = overview.at_the_end(before, after, common.PARTITION)
-    left = None if verdicts is None else _left(verdicts, plans, seen)
+    left = None if verdicts is None else _left(verdicts, plans, change)
+    seen = change.at_the_end(common.PARTITION)
     volumes = overview.volumes_of(
         content["volumes"], seen, verdicts=left, looks=plans, params=params
     )
@@ -176,7 +175,7 @@ def outcome(folder: Path, params: RunParams, operation: str, plans: Plans, *, lo
     return common.ended(folder, OPERATIONS[operation], plans, left)
 
 
-def _remarks(segments: pa.Table, params: RunParams, plans: Plans, operation: str) -> list[str]:
+def _remarks(topics: Collection[str], params: RunParams, plans: Plans, operation: str) -> list[str]:
     """Return remarks on all topics that were looked for.
 
     A plan knows the topics of one connection only, and a glob may match those of another.
@@ -186,28 +185,36 @@ def _remarks(segments: pa.Table, params: RunParams, plans: Plans, operation: str
 
     if not plans:
         return []
-    topics = segments["topic"].unique().to_pylist()
     everything = params["topics"] == "*" and not listed(params["volumes"])
     unmatched = checks.policy_of(params).remarks(filter(None, topics), all_topics=everything)
     retains = operation == "retain"
     by_rule = rule_remarks(Retain(rule=params["generation"]).rule) if retains else []
     return [
-        *common.no_topic(params["topics"], segments),
+        *common.no_topic(params["topics"], topics),
         *by_rule,
         *map(in_form, unmatched),
         *common.of_reservations(plans),
     ]
 
 
-def _verdicts(folder: Path, plans: Plans) -> pa.Table:
-    """Write and return the verdicts of the plans, with bytes on the disk."""
-    from kafkats.plans.facts import write_table
+def _write_verdicts(folder: Path, plans: Plans) -> Path:
+    """Write the verdicts of the plans, with bytes on the disk. Return their file."""
     from kafkats.retention.plan import RETENTION
 
-    verdicts = common.rows_of((Path(p["plan"]) / "retention.parquet" for p in plans), RETENTION)
-    verdicts = holes.without(verdicts, overview.holes_of(plans))
-    write_table(folder / "retention.parquet", verdicts)
-    return verdicts
+    path, seen = folder / "retention.parquet", overview.holes_of(plans)
+    paths = (Path(plan["plan"]) / "retention.parquet" for plan in plans)
+    pieces = (holes.without(rows, seen) for rows in common.pieces_of(paths, RETENTION))
+    common.write_rows(path, pieces, RETENTION)
+    return path
+
+
+def _pieces(verdicts: Path) -> Iterator[pa.Table]:
+    """Yield the rows of a file with RETENTION, whole partitions at a time."""
+    from kafkats.plans.facts import read_in_pieces
+    from kafkats.plans.rows import whole_partitions
+    from kafkats.retention.plan import RETENTION
+
+    return whole_partitions(read_in_pieces(verdicts, RETENTION))
 
 
 def _now_ms(plans: Plans) -> int:
@@ -215,7 +222,7 @@ def _now_ms(plans: Plans) -> int:
     return max((plan["now_ms"] for plan in plans), default=0)
 
 
-def _board(folder: Path, params: RunParams, plans: Plans, verdicts: pa.Table) -> list[SummaryRow]:
+def _board(folder: Path, params: RunParams, plans: Plans, verdicts: Path) -> list[SummaryRow]:
     """Write what retention decided, with pictures; return its summary."""
     from kafkats.plans.files import write_json
     from kafkats.retention.implausible_timestamps import SHARES
@@ -224,22 +231,23 @@ def _board(folder: Path, params: RunParams, plans: Plans, verdicts: pa.Table) ->
 
     now_ms = _now_ms(plans)
     shares = common.rows_of((Path(p["plan"]) / "suspects.parquet" for p in plans), SHARES)
-    rows = with_shares(summary_rows(verdicts, now_ms), shares)
+    summaries = (summary_rows(piece, now_ms) for piece in _pieces(verdicts))
+    rows = with_shares(chain.from_iterable(summaries), shares)
     topics = by_topic(rows)
-    lines = _lines(params, verdicts, plans, now_ms)
-    by_state = reclaimable(verdicts, now_ms)
+    lines = _lines(params, [row["topic"] for row in topics], plans, now_ms)
+    by_state = reclaimable(_pieces(verdicts), now_ms)
     board = {
         "now_ms": now_ms,
         "topics": topics,
         "partitions": rows,
         "lines": lines,
         "by_state": dict(by_state),
-        "deleted_by": deleted_by(verdicts),
+        "deleted_by": deleted_by(_pieces(verdicts)),
     }
     write_json(folder / "board.json", board)
     _write_basis(folder, params, plans, [row["topic"] for row in topics])
     plot_reclaimable(by_state, now_ms, folder / "reclaimable.png")
-    plot_timeline(verdicts, lines, now_ms, folder / "timeline.png")
+    plot_timeline(_pieces(verdicts), lines, now_ms, folder / "timeline.png")
     return rows
 
 
@@ -256,11 +264,16 @@ def _write_basis(folder: Path, params: RunParams, plans: Plans, topics: Sequence
         write_json(folder / what_if.NAME, basis)
 
 
-def _left(verdicts: pa.Table, plans: Plans, seen: pa.Table) -> list[SummaryRow]:
-    """Return the summary of the segments that the run has left, of those in `seen`."""
+def _left(verdicts: Path, plans: Plans, change: common.Change) -> list[SummaryRow]:
+    """Return the summary of the segments that the run has left."""
     from kafkats.retention.summary import summary_rows
 
-    return summary_rows(overview.still_there(verdicts, seen, common.SEGMENT), _now_ms(plans))
+    now_ms = _now_ms(plans)
+    rows: list[SummaryRow] = []
+    for piece in _pieces(verdicts):
+        seen = change.near(piece, common.PARTITION)
+        rows += summary_rows(overview.still_there(piece, seen, common.SEGMENT), now_ms)
+    return rows
 
 
 def _deleted(rows: Sequence[SummaryRow], plans: Plans) -> Deleted:
@@ -274,9 +287,9 @@ def _deleted(rows: Sequence[SummaryRow], plans: Plans) -> Deleted:
     return common.part_of(Deleted, {**sums_of(rows), **more})
 
 
-def _lines(params: RunParams, verdicts: pa.Table, plans: Plans, now_ms: int) -> dict[str, int]:
+def _lines(params: RunParams, topics: Iterable[str], plans: Plans, now_ms: int) -> dict[str, int]:
     """Per topic the time before which its records are expired."""
-    topics: Sequence[str] = sorted(set(verdicts["topic"].to_pylist()))
+    topics = sorted(topics)
     if before := next(
         (plan["before_ms"] for plan in plans if plan.get("before_ms") is not None), None
     ):

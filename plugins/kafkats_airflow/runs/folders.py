@@ -16,7 +16,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats_airflow.forms.values import params_of
 from kafkats_airflow.results import PlanName, PlanResult

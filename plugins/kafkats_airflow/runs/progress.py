@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 from pydantic import NonNegativeInt
 
 from kafkats import clock
 from kafkats.errors import KafkatsError
 from kafkats.progress import Stage
+from kafkats_airflow.airflow_versions import TaskDeferred
 from kafkats_airflow.runs.folders import file_name, folder_of
 from kafkats_airflow.runs.started import Started, started_of
 
@@ -55,7 +57,7 @@ class Teller:
 
         self.last = progress or self.last
         with suppress(KafkatsError, KeyError, ValueError):
-            ti, folder = self.context["ti"], folder_of(self.context)
+            ti, path = self.context["ti"], live_file(self.context)
             self._started = self._started or started_of(self.context)
             made = Live(**{
                 **self.last,
@@ -71,18 +73,39 @@ class Teller:
                 "written_ms": clock.now_ms(),
                 "started": self._started,
             })
-            make_folder(folder, "the progress of a run")
-            name = f"progress-{file_name(ti.task_id)}-{ti.map_index}.json"
-            write_json(folder / name, made.model_dump(mode="json"))
+            make_folder(path.parent, "the progress of a run")
+            write_json(path, made.model_dump(mode="json"))
+
+
+def live_file(context: Context) -> Path:
+    """Return the file of a task."""
+    ti = context["ti"]
+    return folder_of(context) / f"progress-{file_name(ti.task_id)}-{ti.map_index}.json"
+
+
+def go_on(path: Path, progress: dict[str, Any]) -> None:
+    """Write the progress of a task that waits without a worker into its file, where it is seen."""
+    from kafkats.plans.files import read_document, write_json
+
+    with suppress(KafkatsError, ValueError):
+        if (last := read_document(path, Live)) is not None:
+            of_stage = {name: one for name, one in progress.items() if name in Stage.model_fields}
+            more = of_stage | {"ui": "", "written_ms": clock.now_ms()}
+            made = Live.model_validate(last.model_dump(mode="json") | more)
+            write_json(path, made.model_dump(mode="json"))
 
 
 @contextmanager
 def telling(context: Context, job: str, about: str) -> Generator[Teller]:
-    """Write the begin and the end of a try, and give what tells the progress in between."""
+    """Write the begin and the end of a try, and give what tells the progress in between. A task
+    that waits without a worker has not ended.
+    """
     teller = Teller(context, job, about)
     teller.tell()
     try:
         yield teller
+    except TaskDeferred:
+        raise
     except BaseException:
         teller.tell(state="failed")
         raise

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from kafkats.errors import KafkatsError

@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from airflow.providers.common.compat.sdk import AirflowSkipException
-
+from kafkats_airflow.airflow_versions import AirflowSkipException
 from kafkats_airflow.results import Arguments, Asked, PlanName, PlanResult, Work
 from kafkats_airflow.runs.folders import run_of
 

@@ -1,4 +1,4 @@
-"""The volumes of a run, by the Spark connection that reaches them.
+"""The volumes of a run, by the connection that reaches them.
 
 Volumes that differ in `owner_stopped` or `work_area` are in separate groups. So are volumes of
 different brokers, in DAGs that handle one broker at a time.
@@ -97,7 +97,7 @@ def by_group(params: RunParams) -> dict[str, dict[str, Named]]:
 
 
 def volumes_at(params: RunParams, connection: str) -> dict[str, Named]:
-    """Return {path: volume} of the run's policy on a Spark connection. Raises as `groups_of`."""
+    """Return {path: volume} of the run's policy on a connection. Raises as `groups_of`."""
     every = named(checks.policy_of(params).volumes)
     return {one.path: one for one in every if one.connection == connection}
 

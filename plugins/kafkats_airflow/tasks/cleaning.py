@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
-from airflow.providers.common.compat.sdk import Context
+from airflow.sdk import Context
 
 from kafkats.counts import counted, size_text
 from kafkats.errors import Changed, CorruptPlan, KafkatsError

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkats.errors import CorruptPlan, KafkatsError, storage
+from kafkats_airflow.reading.files import state_in
 from kafkats_airflow.reading.runs import Found
 from kafkats_airflow.reading.volumes import board
 from kafkats_airflow.runs import tries
@@ -179,7 +180,8 @@ def _newest(runs: list[RunFolder]) -> set[Path]:
 def _deepest(runs: list[RunFolder], now_ms: int) -> set[Path]:
     """Return the reports with defects that no newer look covers."""
     folders = {(run.dag_id, run.run_id): run.path for run in runs}
-    rows = board([Found(run.dag_id, run.path, 0) for run in runs], {}, now_ms).rows
+    found = [Found(run.dag_id, run.path, state_in(run.path.lstat())) for run in runs]
+    rows = board(found, {}, now_ms).rows
     sources = {(told.source.dag_id, told.source.run_id) for row in rows for told in row.looks}
     return {path for key, path in folders.items() if key in sources}
 

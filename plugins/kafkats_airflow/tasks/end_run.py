@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
 
-from airflow.providers.common.compat.sdk import AirflowSkipException, Context
+from airflow.sdk import Context
 
 from kafkats.clock import DAY_MS, now_ms
 from kafkats.errors import Refused, UsageError
 from kafkats_airflow import checks, deployment, settings
+from kafkats_airflow.airflow_versions import AirflowSkipException
 from kafkats_airflow.approvals.answers import SHORTEST_DIGEST, joined
 from kafkats_airflow.approvals.stakes import PURGE, RELEASE, UNDO
 from kafkats_airflow.failing import UNFINISHED, Ended, failures, in_our_words
@@ -215,7 +216,7 @@ def _check_floor(paths: Sequence[Path]) -> None:
 
 
 def _connection(run: Run, path: Path, connections: Mapping[str, str]) -> str:
-    """Return the Spark connection that sees all log directories of a RUN. Raises UsageError."""
+    """Return the connection that sees all log directories of a RUN. Raises UsageError."""
     unknown = [log_dir for log_dir in run.directories if log_dir not in connections]
     if unknown:
         raise UsageError(f"the policy has no volume {unknown[0]}, where this RUN wrote", path=path)

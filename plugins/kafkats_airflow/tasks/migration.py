@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from airflow.providers.common.compat.sdk import AirflowSkipException, Context
+from airflow.sdk import Context
 
 from kafkats.counts import counted
 from kafkats.errors import NotEqual, UsageError
 from kafkats_airflow import checks
+from kafkats_airflow.airflow_versions import AirflowSkipException
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.forms.values import RunParams, params_of
 from kafkats_airflow.jobs.applications import Given, options_of, to_plan

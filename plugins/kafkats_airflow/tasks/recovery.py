@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.providers.common.compat.sdk import AirflowSkipException, Context
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import Context
 
 from kafkats.errors import UsageError
+from kafkats_airflow.airflow_versions import AirflowSkipException, bag_of, taken_by
 from kafkats_airflow.failing import in_our_words
 from kafkats_airflow.forms.tags import TAG, chosen, deployed_dag, missing, tag_of
 from kafkats_airflow.forms.values import params_of
@@ -31,7 +32,7 @@ class RecoverOperator(TriggerDagRunOperator):
             trigger_dag_id=tag_of("recover"),  # for pictures: `execute` finds the DAG
             logical_date=None,
             reset_dag_run=True,
-            openlineage_inject_parent_info=False,
+            **taken_by(TriggerDagRunOperator, openlineage_inject_parent_info=False),
             **kwargs,
         )
 
@@ -41,28 +42,27 @@ class RecoverOperator(TriggerDagRunOperator):
         if not params.get("recover"):
             raise AirflowSkipException("recover is off")
         folder = Path(context["dag"].fileloc).parent
-        self.trigger_dag_id = dag_of(folder, "recover", params["policy"])
+        self.trigger_dag_id = dag_of(folder, "recover", params["policy"], params["folder"])
         self.conf = {name: value for name, value in params.items() if name in _SAME}
         self.trigger_run_id = f"recover__{context['dag_run'].run_id}"
         super().execute(context)
 
 
-def dag_of(folder: Path, operation: str, policy: str) -> str:
-    """Return the id of the DAG of an operation among the DAG files of a folder. Raises UsageError.
+def dag_of(folder: Path, operation: str, policy: str, runs: str) -> str:
+    """Return the id of the DAG of an operation among the DAG files of a folder, of the set whose
+    runs have the folder `runs`. Raises UsageError.
 
     A worker cannot ask Airflow's database for tags, so it parses the files that name kafkats.
     """
-    from airflow.dag_processing.dagbag import DagBag
-
     found = []
     broken: list[str] = []
     for path in sorted(folder.rglob("*.py")):
         if TAG not in path.read_text(errors="replace"):
             continue
-        bag = DagBag(dag_folder=path, bundle_path=folder, bundle_name="dags-folder")
+        bag = bag_of(path, folder)
         broken += bag.import_errors
         found += [deployed_dag(one.dag_id, one.tags, one.params) for one in bag.dags.values()]
-    dag_id = chosen([one for one in found if one is not None], operation, policy)
+    dag_id = chosen([one for one in found if one is not None], operation, policy, runs)
     if not dag_id:
         unread = f"; it may be in {', '.join(broken)}, which cannot be imported" if broken else ""
         raise UsageError(f"{folder}: {missing(operation)}{unread}")

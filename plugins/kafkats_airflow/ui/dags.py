@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun
@@ -27,6 +27,11 @@ class Dags(NamedTuple):
         """
         policies = [one.policy for one in self.dags if one.dag_id == like]
         return chosen(self.dags, operation, policies[0] if policies else settings.POLICY)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of all DAGs."""
+        return frozenset(one.dag_id for one in self.dags)
 
     def having(self, operations: frozenset[str]) -> frozenset[str]:
         """Return the ids of all DAGs of these operations."""
@@ -59,6 +64,18 @@ def deployed() -> Dags:
         )
         ids = sorted(set(tagged))
         rows = SerializedDagModel.get_latest_serialized_dags(dag_ids=ids, session=session)
-        dags = [row.dag for row in rows]
-    found = (deployed_dag(one.dag_id, one.tags, one.params.dump()) for one in dags)
+        found = [_read(row) for row in rows]
     return Dags(tuple(one for one in found if one is not None))
+
+
+_READ: Final[dict[str, tuple[str, Dag | None]]] = {}
+"""By DAG id, with the hash of the serialized DAG: every page asks for all DAGs."""
+
+
+def _read(row: SerializedDagModel) -> Dag | None:
+    known = _READ.get(row.dag_id)
+    if known is None or known[0] != row.dag_hash:
+        dag = row.dag
+        known = row.dag_hash, deployed_dag(dag.dag_id, dag.tags, dag.params.dump())
+        _READ[row.dag_id] = known
+    return known[1]

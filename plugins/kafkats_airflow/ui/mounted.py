@@ -4,7 +4,9 @@ api-server needs the pages: they are imported at the first request.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +19,13 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await _app()(scope, receive, send)
+
+
+def folders() -> Mapping[str, Path]:
+    """Return the folder of all runs of each set of DAGs, by its name."""
+    from kafkats_airflow.ui import deployed
+
+    return deployed.folders()
 
 
 @cache

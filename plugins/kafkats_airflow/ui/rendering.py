@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
@@ -42,6 +43,8 @@ PAGES: Final = (
     Page("audit", "Audit"),
 )
 """The row of links on top of every page."""
+_SECTIONS: Final = {"run": "runs", "plan": "runs", "dag": "runs"}
+"""The page that lights up for those that are not in the row."""
 
 
 def _version() -> str:
@@ -73,8 +76,16 @@ def link(path: str, **query: object) -> str:
     return f"{path}?{urlencode(given, quote_via=quote, errors='replace')}" if given else path
 
 
+@pass_context
+def _link(context: Context, path: str, **query: object) -> str:
+    """Return a relative link as `link` does. Pages about a whole set lead to such of the same."""
+    of_set = {"set": context.get("of_set")} if path in _OF_SETS else {}
+    return link(path, **(of_set | query))
+
+
+_OF_SETS: Final = {one.path for one in PAGES}
 _TEMPLATES.globals.update(
-    link=link,
+    link=_link,
     static=STATIC,
     pages=PAGES,
     plotly=PLOTLY,
@@ -93,9 +104,13 @@ _TEMPLATES.filters.update(
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: object) -> Response:
-    """Render a template. It has `now_ms` and the request's path besides `values`."""
-    here = request.url.path.rsplit("/", 1)[-1]
+    """Render a template. It has `now_ms`, the request's path and the names of the sets that the
+    person may choose (kafkats_airflow.ui.deployed) besides `values`.
+    """
+    path = request.url.path.rsplit("/", 1)[-1]
+    here = _SECTIONS.get(path, path)
     given = {"now_ms": clock.now_ms(), "here": here, "query": request.query_params} | values
+    given |= {name: getattr(request.state, name, "") for name in ("sets", "of_set", "elsewhere")}
     text = _TEMPLATES.get_template(template).render(given)
     # names on a disk may be any bytes, also such as UTF-8 cannot write
     return HTMLResponse(text.encode("utf-8", "backslashreplace"), status)

@@ -21,6 +21,7 @@ from airflow.utils.session import create_session
 from fastapi import Depends, HTTPException, Request
 from sqlalchemy import select
 
+from kafkats_airflow.airflow_versions import teams_of
 from kafkats_airflow.forms.tags import TAG
 
 EVERYWHERE: Final = [Depends(requires_access_view(AccessView.WEBSITE))]
@@ -40,7 +41,7 @@ def readable(user: GetUserDep) -> Person:
     """Return the person, for pages about several DAGs: these show nothing of other DAGs."""
     manager = get_auth_manager()
     seen = ours(manager.get_authorized_dag_ids(user=user, method="GET"))
-    teams = DagModel.get_dag_id_to_team_name_mapping(sorted(seen))
+    teams = teams_of(seen)
     may_read = {dag_id for dag_id in seen if _may(user, dag_id, teams.get(dag_id))}
     return Person(str(user.get_name()), frozenset(may_read))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +15,7 @@ ASKS: Final = "May the other brokers follow this canary?"
 
 def question_of(folder: Path) -> CanaryQuestion | Unreadable | None:
     """Return the question of a run, answered or not, None if it asks none."""
-    if not os.path.lexists(f"{folder}/{CANARY_QUESTION}"):  # a Path takes long
-        return None
-    return model(folder / CANARY_QUESTION, CanaryQuestion)
+    return model(f"{folder}/{CANARY_QUESTION}", CanaryQuestion)
 
 
 def of_earlier_try(asked: CanaryQuestion, report_ms: int) -> bool:
@@ -26,7 +23,14 @@ def of_earlier_try(asked: CanaryQuestion, report_ms: int) -> bool:
     return asked.asked_ms < report_ms - SILENT_MS
 
 
-def waits(asked: CanaryQuestion, report_ms: int, now_ms: int) -> bool:
-    """Return whether a person can answer now. Earlier versions did not tell of an answer."""
-    told = bool(asked.task_id) and asked.answered_ms is None
-    return told and now_ms <= asked.until_ms and not of_earlier_try(asked, report_ms)
+def waiting(
+    asked: CanaryQuestion | Unreadable | None, report_ms: int, now_ms: int
+) -> CanaryQuestion | None:
+    """Return the question of a run (`question_of`) if a person can answer it now.
+
+    `report_ms` is the time of the run's report. Earlier versions did not tell of an answer.
+    """
+    if not isinstance(asked, CanaryQuestion) or of_earlier_try(asked, report_ms):
+        return None
+    told = asked.task_id and asked.answered_ms is None
+    return asked if told and now_ms <= asked.until_ms else None

@@ -5,16 +5,29 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from kafkats.findings import KINDS, remedy_of, severity_word
-from kafkats.rebuild.health import CELLS, COLUMNS, DAMAGED, Health, health_of, palette
+from kafkats.findings import HARMLESS, KINDS, remedy_of, severity_word
+from kafkats.rebuild.health import (
+    CELLS,
+    COLUMNS,
+    DAMAGED,
+    FILE,
+    HEALTH,
+    Health,
+    health_in,
+    health_of,
+    kinds_in,
+    palette,
+)
 from kafkats_airflow.reading.files import Unreadable, state_of
 from kafkats_airflow.reading.runs import overview_of
 from kafkats_airflow.runs.overview import Overview
@@ -33,7 +46,8 @@ _TOLD: Final = ("kind", "severity", "file", "reason")
 
 class Kind(TypedDict):
     """A value of cells. `severity` is empty for no segment and no defect; `word` is its word for
-    people. `consequence` and `step` are empty for what is no defect. A severity has one colour.
+    people. `count` are its findings, as Volumes counts them. `consequence` and `step` are empty for
+    what is no defect. A severity has one colour.
     """
 
     name: str
@@ -42,6 +56,7 @@ class Kind(TypedDict):
     means: str
     consequence: str
     step: str
+    count: int
     colour: str
     dark: str
 
@@ -95,22 +110,45 @@ class Drawn(NamedTuple):
 
 def drawn_of(folder: Path, at: At) -> Drawn | Unreadable | None:
     """Return the map of a run's segments, None if its report has none."""
-    names = (SEGMENTS, _AFTER) if at == "now" else (SEGMENTS,)
+    names = (FILE, SEGMENTS, _AFTER) if at == "now" else (FILE, SEGMENTS)
     return _drawn(folder, at, names, tuple(state_of(folder / name) for name in names))
 
 
 @lru_cache(maxsize=8)
 def _drawn(folder: Path, at: At, names: Sequence[str], states: object) -> Drawn | Unreadable | None:
     """Draw the tables; `states` are those of the files: a change is read again."""
-    health = _read(folder, names)
-    if not isinstance(health, Health):
-        return health
-    return Drawn(said_of(health), json.dumps(map_of(health, at), separators=(",", ":")).encode())
+    seen = _read_cells(folder / FILE, at) or _read(folder, names[1:])
+    if not isinstance(seen, _Seen):
+        return seen
+    drawn = json.dumps(map_of(*seen, at), separators=(",", ":")).encode()
+    return Drawn(said_of(*seen), drawn)
 
 
-def _read(folder: Path, names: Sequence[str]) -> Health | Unreadable | None:
+class _Seen(NamedTuple):
+    """The cells of segments, and the findings in all rows by kind."""
+
+    health: Health
+    kinds: dict[str, int]
+
+
+def _read_cells(path: Path, at: At) -> _Seen | Unreadable | None:
+    """Return what a report has for this page; reports of earlier versions have nothing."""
+    table = table_of(path, HEALTH.names)
+    if not isinstance(table, pa.Table):
+        return table
+    return made_of(path, lambda: _Seen(health_in(table.cast(HEALTH), at), _counts(path, at)))
+
+
+def _counts(path: Path, at: At) -> dict[str, int]:
+    """Return the findings by kind. Raises KeyError, TypeError, ValueError."""
+    with path.open("rb") as file:
+        kinds = json.loads((pq.read_metadata(file).metadata or {})[b"kinds"])
+    return {str(kind): int(count) for kind, count in kinds[at].items()}
+
+
+def _read(folder: Path, names: Sequence[str]) -> _Seen | Unreadable | None:
     found: list[pa.Table] = []
-    health: Health | Unreadable | None = None
+    seen: _Seen | Unreadable | None = None
     for name in names:
         table = table_of(folder / name, COLUMNS, coded=_CODED)
         if isinstance(table, Unreadable):
@@ -118,10 +156,14 @@ def _read(folder: Path, names: Sequence[str]) -> Health | Unreadable | None:
         if table is None:
             break  # no segments, or none after the run
         found.append(table)
-        health = made_of(folder / name, lambda: health_of(_last(found)))
-        if isinstance(health, Unreadable):
+        seen = made_of(folder / name, lambda: _seen(_last(found)))
+        if isinstance(seen, Unreadable):
             break
-    return health
+    return seen
+
+
+def _seen(table: pa.Table) -> _Seen:
+    return _Seen(health_of(table), kinds_in(table))
 
 
 def _last(tables: Sequence[pa.Table]) -> pa.Table:
@@ -134,7 +176,7 @@ def _last(tables: Sequence[pa.Table]) -> pa.Table:
     return rows.take(places.group_by(keys).aggregate([("row", "max")])["row_max"])
 
 
-def map_of(health: Health, at: At) -> Map:
+def map_of(health: Health, counts: Mapping[str, int], at: At) -> Map:
     """Return the data of the map, the rows in most trouble first."""
     count = len(health.partitions)
     sizes = np.diff(health.starts)
@@ -151,7 +193,7 @@ def map_of(health: Health, at: At) -> Map:
     cells = b"".join(health.row(n).tobytes() for n in order)
     return {
         "at": at,
-        "kinds": _kinds(),
+        "kinds": _kinds(counts),
         "log_dirs": log_dirs,
         "log_dir": [places[health.partitions[n].log_dir] for n in order],
         "names": [health.partitions[n].partition_dir for n in order],
@@ -163,14 +205,15 @@ def map_of(health: Health, at: At) -> Map:
     }
 
 
-def _kinds() -> list[Kind]:
+def _kinds(counts: Mapping[str, int]) -> list[Kind]:
     """Return all values of cells."""
     first = {KINDS[kind][0]: kind for kind in reversed(CELLS) if kind in KINDS}
     light, dark = palette(list(first.values())), palette(list(first.values()), dark=True)
     kinds: list[Kind] = []
     for kind in CELLS:
-        severity, means = KINDS.get(kind, ("", ""))
-        coloured, remedy = first.get(severity, kind), remedy_of(kind)
+        severity, (_, means) = _severity(kind), KINDS.get(kind, ("", ""))
+        remedy = remedy_of(kind) if kind not in HARMLESS else None
+        coloured = first.get(severity, kind)
         kinds.append({
             "name": kind,
             "severity": severity,
@@ -178,6 +221,7 @@ def _kinds() -> list[Kind]:
             "means": means,
             "consequence": remedy.consequence if remedy else "",
             "step": remedy.step if remedy else "",
+            "count": counts.get(kind, 0),
             "colour": light[coloured],
             "dark": dark[coloured],
         })
@@ -191,19 +235,33 @@ def _whole(segments: int, partitions: int, *, sound: bool) -> str:
     return f"No defect in {seen}." if sound else f"Looked at {seen}."
 
 
-def said_of(health: Health) -> Said:
-    """Return sentences on all segments. `danger` and `damage` are "" if there is none."""
+def _severity(kind: str) -> str:
+    """Return the severity of a kind on pages, "" for an unknown one."""
+    return "remark" if kind in HARMLESS else KINDS.get(kind, ("",))[0]
+
+
+def _where(cells: NDArray[np.bool_], of_row: NDArray[np.int64]) -> str:
+    if not cells.any():
+        return " in no segment"
+    partitions = words.plural(len(np.unique(of_row[cells])), "partition")
+    return f" in {words.plural(int(cells.sum()), 'segment')} of {partitions}"
+
+
+def said_of(health: Health, kinds: Mapping[str, int]) -> Said:
+    """Return sentences on the findings, counted by kind, and the segments in which they are.
+
+    `danger` and `damage` are "" if there is none.
+    """
     of_row = np.repeat(np.arange(len(health.partitions)), np.diff(health.starts))
     at = {
         "danger": health.cells >= _DANGER,
         "damage": (health.cells >= DAMAGED) & (health.cells < _DANGER),
     }
-    counts = {
-        severity: f"{words.plural(int(cells.sum()), 'segment')} in"
-        f" {words.plural(len(np.unique(of_row[cells])), 'partition')}"
-        for severity, cells in at.items()
-        if cells.any()
-    }
+    counts = {}
+    for severity, cells in at.items():
+        found = sum(n for kind, n in kinds.items() if _severity(kind) == severity)
+        if found:
+            counts[severity] = f"{words.plural(found, 'finding')}{_where(cells, of_row)}"
     return Said(
         f"Possible loss: {counts['danger']}." if "danger" in counts else "",
         f"Damage: {counts['damage']}." if "damage" in counts else "",
@@ -242,8 +300,13 @@ def _findings(table: pa.Table) -> dict[int, list[dict[str, object]]]:
     return {
         row["base_offset"]: [
             {name: one[name] or "" for name in _TOLD}
-            | {"base_offset": row["base_offset"], "severity": severity_word(one["severity"] or "")}
+            | {"base_offset": row["base_offset"], "severity": _word(one)}
             for one in row["findings"] or []
         ]
         for row in rows
     }
+
+
+def _word(finding: Mapping[str, str | None]) -> str:
+    """Return the word of a finding's severity; that of the report for a kind of a later version."""
+    return severity_word(_severity(finding["kind"] or "") or finding["severity"] or "")

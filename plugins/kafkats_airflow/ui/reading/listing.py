@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from kafkats_airflow.approvals.recorded import CanaryQuestion, Question
 from kafkats_airflow.reading.files import Unreadable, model
 from kafkats_airflow.reading.records import Answer, Report
-from kafkats_airflow.reading.runs import SILENT_MS, Found, overview_of, progress_of
+from kafkats_airflow.reading.runs import SILENT_MS, Found, overview_of, progress_of, unless_changed
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import Live
 from kafkats_airflow.runs.started import Started
+from kafkats_airflow.ui import words
 from kafkats_airflow.ui.reading import canary
 from kafkats_airflow.ui.reading.beginning import of_overview, started_by
 from kafkats_airflow.ui.reading.run import Over
@@ -65,16 +68,25 @@ class RunRow(NamedTuple):
     started: Started = Started()
 
     @property
+    def is_over(self) -> bool:
+        """Return whether the run has ended, as its report or its question says."""
+        return self.state in {"failed", "rejected", "dry", "ended"}
+
+    @property
     def lasted_ms(self) -> int | None:
         """Return how long it took to its report, None if it has not ended or no file tells."""
         began = self.started.began_ms
-        ended = self.state in {"failed", "rejected", "dry", "ended"}
-        return self.at_ms - began if ended and began is not None and began <= self.at_ms else None
+        if not self.is_over or began is None or began > self.at_ms:
+            return None
+        return self.at_ms - began
 
 
 def rows_of(found: Iterable[Found], now_ms: int, over: Over) -> list[RunRow]:
     """Return the rows: first the runs that need a person, then those that run, then the newest."""
-    rows = [_row(one, now_ms) for one in found]
+    rows = [
+        unless_changed(one, now_ms, "row", partial(_row, one, now_ms), lambda row: row.is_over)
+        for one in found
+    ]
     closed = over([(row.dag_id, row.name) for row in rows if row.state == "asks"])
     rows = [_closed(row) if (row.dag_id, row.name) in closed else row for row in rows]
     first = {(row.dag_id, row.name) for row in needing(rows)}
@@ -184,8 +196,13 @@ def _asking(row: RunRow, asked: Question | CanaryQuestion, said: str) -> RunRow:
 def _reported(found: Found, overview: Overview, now_ms: int) -> RunRow:
     """Return the row of a run with its report, which may still ask about a canary."""
     row = _ended(found.dag_id, overview)
-    asked = canary.question_of(found.folder)
-    if isinstance(asked, CanaryQuestion) and canary.waits(asked, overview.written_ms, now_ms):
+    if row.state == "dry":
+        row = row._replace(said=_planned(found.folder) or _expired(overview) or row.said)
+    question = canary.question_of(found.folder)
+    if isinstance(question, Unreadable):
+        unread = _unreadable(row, question)
+        return unread._replace(said=f"{row.said}; {unread.said}")
+    if asked := canary.waiting(question, overview.written_ms, now_ms):
         return _asking(row, asked, canary.ASKS)._replace(task_id=asked.task_id)
     return row
 
@@ -200,6 +217,39 @@ def _ended(dag_id: str, overview: Overview) -> RunRow:
     said = overview.outcome + (f": {_short(overview.why)}" if overview.why else "")
     row = RunRow(dag_id, overview.run_id, state, overview.written_ms, said, {})
     return _begun(row, started, (one.log_dir for one in overview.volumes))
+
+
+def _planned(folder: Path) -> str:
+    """Return what a dry run would have done, "" where its report names no plan."""
+    report = model(folder / "report.json", Report)
+    totals = [one.totals for one in report.plans] if isinstance(report, Report) else []
+    if not totals:
+        return ""
+    sums = {
+        what: sum(getattr(one, name) or 0 for one in totals)
+        for name, what in (
+            ("write_bytes", "to write"),
+            ("cut_bytes", "to cut off"),
+            ("dropped_bytes", "to drop"),
+            ("freed_bytes", "to free"),
+        )
+    }
+    files, blocked = (sum(getattr(one, name) for one in totals) for name in ("files", "blocked"))
+    partitions = words.plural(sum(one.partitions for one in totals), "partition")
+    parts = [
+        f"would change {words.plural(files, 'file')} in {partitions}"
+        if files
+        else "would change nothing",
+        *(f"{words.of_bytes(many)} {what}" for what, many in sums.items() if many),
+        *([f"{words.plural(blocked, 'row')} blocked"] if blocked else []),
+    ]
+    return ", ".join(parts)
+
+
+def _expired(overview: Overview) -> str:
+    """Return what retention found, "" for a run that did not look for it."""
+    known = [one.reclaimable.now_bytes for one in overview.volumes if one.reclaimable is not None]
+    return f"{words.of_bytes(sum(known))} can be deleted now" if known else ""
 
 
 def _short(why: str) -> str:

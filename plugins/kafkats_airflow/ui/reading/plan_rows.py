@@ -9,7 +9,7 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkats.errors import CorruptPlan
+from kafkats.errors import CorruptPlan, KafkatsError
 from kafkats_airflow.approvals.stakes import size_now
 from kafkats_airflow.reading.files import Unreadable, is_dir, state_of
 from kafkats_airflow.ui.reading.tables import having, passing, texts_in, why_too_large
@@ -73,24 +73,42 @@ _last: dict[str, tuple[object, pa.Table]] = {}
 
 def table_of(folder: Path) -> pa.Table | Unreadable:
     """Return the rows of a plan's folder. The last plan that was asked for is kept."""
-    path = folder / "items.parquet"
-    state = state_of(path)
-    if isinstance(state, Unreadable):
-        return state
-    if state is None:
-        return Unreadable(path, "it is missing")
+    from kafkats.plans.parts import rows_files
+
+    try:
+        paths = rows_files(folder)
+    except KafkatsError as e:
+        return Unreadable(folder / "plan.json", e.reason)
+    states = [(path, state_of(path)) for path in paths]
+    for path, state in states:
+        if isinstance(state, Unreadable):
+            return state
+        if state is None:
+            return Unreadable(path, "it is missing")
     with _lock:
-        kept = _last.get(os.fspath(path))
-        if kept is not None and kept[0] == state:
+        kept = _last.get(os.fspath(folder))
+        if kept is not None and kept[0] == states:
             return kept[1]
-        try:
-            table = _read(path)
-        except CorruptPlan as e:
-            return Unreadable(path, e.reason)
+        table = _read_all(paths)
+        if isinstance(table, Unreadable):
+            return table
         _last.clear()
-        _last[os.fspath(path)] = (state, table)
+        _last[os.fspath(folder)] = (states, table)
         _give_back()
         return table
+
+
+def _read_all(paths: Sequence[Path]) -> pa.Table | Unreadable:
+    """Return the rows of all files of a plan, unless they are too many."""
+    import pyarrow as pa
+
+    tables: list[pa.Table] = []
+    for path in paths:
+        try:
+            tables.append(_read(path, MOST - sum(table.num_rows for table in tables)))
+        except CorruptPlan as e:
+            return Unreadable(path, e.reason)
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables).unify_dictionaries()
 
 
 def _give_back() -> None:
@@ -100,8 +118,8 @@ def _give_back() -> None:
     pa.default_memory_pool().release_unused()
 
 
-def _read(path: Path) -> pa.Table:
-    """Raises CorruptPlan."""
+def _read(path: Path, most: int) -> pa.Table:
+    """Return up to `most` rows. Raises CorruptPlan."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -109,7 +127,7 @@ def _read(path: Path) -> pa.Table:
         with path.open("rb") as file:
             texts = texts_in(parquet.ParquetFile(file).schema)
             whole = parquet.ParquetFile(file, read_dictionary=texts)
-            if why := why_too_large(whole.metadata, MOST):
+            if why := why_too_large(whole.metadata, most):
                 raise CorruptPlan(f"{why}; `kafkats show` lists them")
             table = whole.read(columns=list(_COLUMNS)).unify_dictionaries().combine_chunks()
     except (pa.ArrowException, OSError, KeyError) as e:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -67,12 +68,18 @@ class LogDir(BaseModel):
 
 
 class Preflight(BaseModel):
-    """The words of preflight on the start of one broker. Earlier versions wrote no `said`."""
+    """The words and sums of preflight on the start of one broker. Earlier versions wrote no
+    `said`.
+    """
 
     kafka: str
     outcome: str
     said: list[str] = []
     log_dirs: list[LogDir] = []
+    recovered_segments: int = 0
+    recovered_bytes: int = 0
+    cut_bytes: int = 0
+    deleted_bytes: int = 0
 
 
 class _Report(BaseModel):
@@ -121,6 +128,40 @@ def starts_of(rows: list[Partition]) -> list[Start]:
         for log_dir, some in found.items()
     ]
     return sorted(starts, key=lambda one: (-one.blocked, -one.behind, -one.lost_bytes, one.log_dir))
+
+
+class Sums(NamedTuple):
+    """Segments and bytes that a start reads, and bytes that it cuts off or deletes."""
+
+    segments: int
+    bytes: int
+    lost_bytes: int
+
+
+class Compared(NamedTuple):
+    """The sums of preflight beside those of the page, and what only preflight counts (`more`)."""
+
+    kafka: str
+    log_dirs: list[str]
+    preflight: Sums
+    page: Sums
+    more: Sums
+
+
+def compared(said: Sequence[Preflight], starts: Sequence[Start]) -> list[Compared]:
+    """Return both sums for each broker whose log directories are all on the page."""
+    of, found = {one.log_dir: one for one in starts}, []
+    for one in said:
+        log_dirs = [place.log_dir for place in one.log_dirs]
+        if log_dirs and all(log_dir in of for log_dir in log_dirs):
+            told = Sums(
+                one.recovered_segments, one.recovered_bytes, one.cut_bytes + one.deleted_bytes
+            )
+            mine = [of[log_dir] for log_dir in log_dirs]
+            page = Sums(*(sum(getattr(start, name) for start in mine) for name in Sums._fields))
+            more = Sums(*(a - b for a, b in zip(told, page, strict=True)))
+            found.append(Compared(one.kafka, log_dirs, told, page, more))
+    return found
 
 
 def shown(rows: list[Partition]) -> list[Partition]:

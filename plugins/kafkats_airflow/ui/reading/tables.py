@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kafkats.plans.facts import bounds_in
 from kafkats_airflow.reading.files import Unreadable, state_of, too_large
 
 T = TypeVar("T")
@@ -26,24 +27,45 @@ MOST_BYTES: Final = 1024**3
 _MOST_VALUES: Final = MOST_BYTES // 8
 
 
-def why_too_large(metadata: pq.FileMetaData, most_rows: int = MOST_ROWS) -> str:
-    """Return why a table is not read, "" if it is. `metadata` says how much is in the file."""
-    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
-    rows = max(metadata.num_rows, sum(max(one.num_rows, 0) for one in groups))
+def why_too_large(
+    metadata: pq.FileMetaData, most_rows: int = MOST_ROWS, groups: Sequence[int] | None = None
+) -> str:
+    """Return why a table is not read, "" if it is. `metadata` says how much is in the file;
+    `groups` are the row groups that are read, None for all.
+    """
+    every = range(metadata.num_row_groups)
+    groups_read = [metadata.row_group(n) for n in (every if groups is None else groups)]
+    whole = len(groups_read) == len(every)
+    rows = sum(max(one.num_rows, 0) for one in groups_read)
+    rows = max(metadata.num_rows, rows) if whole else rows
     if rows > most_rows:
         return too_large(rows, most_rows, "rows")
-    size = sum(max(one.total_byte_size, 0) for one in groups)
+    size = sum(max(one.total_byte_size, 0) for one in groups_read)
     if size > MOST_BYTES:
         return too_large(size, MOST_BYTES)
     # One row may hold a list of any length.
     values = max(
         (
-            sum(max(one.column(column).num_values, 0) for one in groups)
+            sum(max(one.column(column).num_values, 0) for one in groups_read)
             for column in range(metadata.num_columns)
         ),
         default=0,
     )
     return too_large(values, _MOST_VALUES, "values") if values > _MOST_VALUES else ""
+
+
+def groups_with(metadata: pq.FileMetaData, only: Mapping[str, str]) -> list[int]:
+    """Return the row groups that may have rows with these texts in these columns."""
+    return [
+        number
+        for number in range(metadata.num_row_groups)
+        if all(_may_have(metadata.row_group(number), *wanted) for wanted in only.items())
+    ]
+
+
+def _may_have(group: pq.RowGroupMetaData, name: str, text: str) -> bool:
+    bounds = bounds_in(group, name)
+    return bounds is None or bounds[0] <= text <= bounds[1]
 
 
 def table_of(
@@ -66,13 +88,14 @@ def table_of(
     try:
         with path.open("rb") as file:
             plain = pq.ParquetFile(file)
-            if why := why_too_large(plain.metadata):
+            groups = groups_with(plain.metadata, only or {})
+            if why := why_too_large(plain.metadata, groups=groups):
                 return Unreadable(path, why)
             if missing := set(columns) - set(plain.schema_arrow.names):
                 names = ", ".join(sorted(missing))
                 return Unreadable(path, f"of another version: it has no {names}")
             opened = pq.ParquetFile(file, read_dictionary=texts_in(plain.schema))
-            table = opened.read(columns=list(columns))
+            table = opened.read_row_groups(groups, columns=list(columns))
         table.validate(full=True)
         for column, text in (only or {}).items():
             table = table.filter(having(table[column], text))

@@ -6,7 +6,7 @@ from typing import Annotated, Final, get_args
 
 from fastapi import APIRouter, Query, Request, Response
 
-from kafkats_airflow.ui import deployed, rendering, rights
+from kafkats_airflow.ui import deployed, rendering
 from kafkats_airflow.ui.reading import audit
 
 router = APIRouter()
@@ -17,13 +17,13 @@ ROWS: Final = 200
 @router.get("/audit")
 def page(
     request: Request,
-    readable: rights.Readable,
+    chosen: deployed.Asked,
     verb: audit.Verb | None = None,
     find: Annotated[str, Query(max_length=500)] = "",
     start: Annotated[int, Query(ge=0, le=10**6)] = 0,
 ) -> Response:
     """Show every decision about the runs that the person may read, the newest first."""
-    found, unseen = deployed.runs_of(readable.dag_ids)
+    found, unseen = chosen.runs()
     asked = find.casefold()
     rows = [
         one
@@ -35,7 +35,7 @@ def page(
         request,
         "audit.html",
         title="Audit",
-        folder=str(deployed.folder()),
+        folder=str(chosen.one.folder),
         unseen=unseen,
         rows=rows[start : start + ROWS],
         total=len(rows),
@@ -45,5 +45,5 @@ def page(
         start=start,
         step=ROWS,
         left_out=max(len(found) - audit.LOOKED_AT, 0),
-        may_read=bool(readable.dag_ids),
+        may_read=bool(chosen.dag_ids),
     )

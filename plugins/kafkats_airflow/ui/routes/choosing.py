@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from starlette.responses import RedirectResponse
@@ -15,20 +15,23 @@ from kafkats_airflow.reading.records import Report
 from kafkats_airflow.reading.runs import Found
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.started import Started
-from kafkats_airflow.ui import dags, deployed, rendering
+from kafkats_airflow.ui import deployed, rendering
 from kafkats_airflow.ui.asked import Asked, Run
+from kafkats_airflow.ui.deployed import Set
 from kafkats_airflow.ui.reading.beginning import of_overview
 from kafkats_airflow.ui.reading.newest import runs_with
 from kafkats_airflow.ui.rights import Person, Readable
 
 T = TypeVar("T")
+LOOKS: Final = frozenset({"preflight", "plan", "census", "inventory", "lookup"})
+"""Jobs that read log directories and write nothing there."""
 _NO_REPORT = "This run has no such report."
 
 
 class Page(NamedTuple):
     """A page about one run. `path` shows it, `file` is what such a run has, `none` what is said
     where no run has it. `operations`: only runs of their DAGs, None for those of all. `kept`: files
-    without which it has nothing to show (a glob), if not `file`.
+    without which it has nothing to show (a glob), if not `file`. `jobs` read what it shows.
     """
 
     title: str
@@ -39,15 +42,15 @@ class Page(NamedTuple):
     none: str
     operations: frozenset[str] | None = None
     kept: str = ""
+    jobs: frozenset[str] = LOOKS
 
-    def found_by(self, person: Person) -> tuple[list[Found], str]:
-        """Return the runs that have this page, the newest first, and why their folder cannot be
-        listed, or "".
+    def found_by(self, of: Set, dag_ids: frozenset[str]) -> tuple[list[Found], str]:
+        """Return the runs of these DAGs of a set that have this page, the newest first, and why
+        their folder cannot be listed, or "".
         """
-        ids = person.dag_ids
         if self.operations is not None:
-            ids &= dags.deployed().having(self.operations)
-        found, unseen = deployed.runs_of(ids)
+            dag_ids &= of.dags.having(self.operations)
+        found, unseen = of.runs_of(dag_ids)
         return runs_with(found, self.file), unseen
 
 
@@ -72,10 +75,10 @@ def add_newest(router: APIRouter, page: Page) -> None:
     """Add the way to the newest run that has this page, or the page that says that none has."""
 
     @router.get(f"/{page.here}")
-    def newest(request: Request, readable: Readable) -> Response:
-        found, unseen = page.found_by(readable)
+    def newest(request: Request, chosen: deployed.Asked) -> Response:
+        found, unseen = page.found_by(*chosen)
         if not found:
-            return _missing(request, page, page.none, unseen=unseen)
+            return _missing(request, page, page.none, chosen.one, unseen=unseen)
         theme, one = request.query_params.get("theme"), found[0]
         to = rendering.link(page.path, dag_id=one.dag_id, run_id=one.folder.name, theme=theme)
         return RedirectResponse(to)
@@ -95,24 +98,26 @@ def about(
     """
     found = None if run.folder is None else read(run.folder)
     if run.folder is None or found is None:
-        return _missing(request, page, _NO_REPORT, status=404)
+        return _missing(request, page, _NO_REPORT, run.of, status=404)
     if isinstance(found, Unreadable):
-        return _missing(request, page, _unread(found))
+        return _missing(request, page, _unread(found), run.of)
     given: dict[str, object] = {
         "title": page.title,
         "here": page.here,
         "run": run,
-        "written_ms": changed_ms(run.folder / page.file),
-        "log_dirs": log_dirs_of(run.folder),
+        "read": read_at(run.folder, page),
+        "log_dirs": log_dirs_of(run.folder, run.of),
         "begun": begun_of(run.folder),
-        "choices": [(one, begun_of(one.folder)) for one in page.found_by(person)[0]],
+        "choices": [
+            (one, begun_of(one.folder)) for one in page.found_by(run.of, person.dag_ids)[0]
+        ],
     }
     more = given | dict(shown(run.folder, found))
     return rendering.page(request, page.template, status=200, **more)
 
 
 def _missing(
-    request: Request, page: Page, said: str, *, status: int = 200, unseen: str = ""
+    request: Request, page: Page, said: str, of: Set, *, status: int = 200, unseen: str = ""
 ) -> Response:
     """Say why there is no such report to show."""
     return rendering.page(
@@ -123,8 +128,28 @@ def _missing(
         here=page.here,
         said=said,
         unseen=unseen,
-        folder=str(deployed.folder()),
+        folder=str(of.folder),
     )
+
+
+class ReadAt(NamedTuple):
+    """The time at which a run has read the disk, epoch ms. If not `exact`, it was read earlier."""
+
+    at_ms: int | None
+    exact: bool
+
+
+def read_at(folder: Path, page: Page) -> ReadAt:
+    """Return when the last job ended that read what a page shows; where no file tells, the time of
+    the run's report.
+    """
+    live = (one for one in runs.progress_of(folder) if not isinstance(one, Unreadable))
+    ended = [one.written_ms for one in live if one.job in page.jobs and one.state == "done"]
+    if ended:
+        return ReadAt(max(ended), exact=True)
+    overview = runs.overview_of(folder)
+    written = overview.written_ms if isinstance(overview, Overview) else None
+    return ReadAt(written or changed_ms(folder / page.file), exact=False)
 
 
 class Begun(NamedTuple):
@@ -149,8 +174,10 @@ class LogDir(NamedTuple):
     broker: str
 
 
-def log_dirs_of(folder: Path) -> list[LogDir]:
-    """Return the log directories that a run looked at, by broker; none if no file tells them."""
+def log_dirs_of(folder: Path, of: Set) -> list[LogDir]:
+    """Return the log directories that a run of a set looked at, by broker; none if no file tells
+    them.
+    """
     overview, report = runs.overview_of(folder), model(folder / "report.json", Report)
     started: Mapping[str, str] = {}
     if isinstance(overview, Overview):
@@ -158,7 +185,7 @@ def log_dirs_of(folder: Path) -> list[LogDir]:
         found = [one.log_dir for one in overview.volumes] or list(started)
     else:
         found = report.volumes if isinstance(report, Report) else []
-    brokers = {**started, **deployed.listed().volumes}
+    brokers = {**started, **of.listed().volumes}
     named = [LogDir(path, brokers.get(path, "")) for path in dict.fromkeys(found)]
     return sorted(named, key=lambda one: (one.broker, one.path))
 

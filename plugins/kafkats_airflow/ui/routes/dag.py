@@ -18,15 +18,16 @@ def page(request: Request, dag_id: rights.DagAsked) -> Response:
     """Show the runs of a DAG of kafkats; of another, say so and read nothing."""
     if not rights.ours([dag_id]):
         return rendering.page(request, "not_ours.html", title=dag_id, said=NOT_OURS)
-    found, unseen = deployed.runs_of([dag_id])
+    of = deployed.of_dag(request, dag_id)
+    found, unseen = of.runs_of([dag_id])
     rows = listing.rows_of(found, clock.now_ms(), dags.over)
     return rendering.page(
         request,
         "dag.html",
         title=dag_id,
-        folder=str(deployed.folder()),
+        folder=str(of.folder),
         unseen=unseen,
-        brokers=deployed.listed().volumes,
+        brokers=of.listed().volumes,
         dag_id=dag_id,
         rows=rows[:ROWS],
         total=len(rows),

@@ -23,6 +23,7 @@ PAGE: Final = choosing.Page(
     template="health.html",
     file=health.SEGMENTS,
     none="No run has a report on index health yet. A DAG with the tag kafkats:rebuild writes one.",
+    jobs=choosing.LOOKS | {"verify"},
 )
 
 
@@ -40,7 +41,8 @@ def page(
         return {"said": found.said, "changed": health.changed(folder), "at": at, "ends": ends}
 
     read = partial(health.drawn_of, at=at)
-    return choosing.about(request, readable, run, PAGE, read, shown)
+    shows = PAGE if at == "now" else PAGE._replace(jobs=choosing.LOOKS)
+    return choosing.about(request, readable, run, shows, read, shown)
 
 
 @router.get("/data/health")

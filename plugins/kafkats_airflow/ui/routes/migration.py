@@ -8,9 +8,12 @@ from typing import Final
 from fastapi import APIRouter, Response
 from starlette.responses import JSONResponse
 
-from kafkats_airflow.reading.files import Unreadable, changed_ms
+from kafkats import clock
+from kafkats_airflow.reading.files import Unreadable
+from kafkats_airflow.reading.runs import overview_of
+from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.ui.asked import Asked
-from kafkats_airflow.ui.reading import migration
+from kafkats_airflow.ui.reading import canary, migration
 from kafkats_airflow.ui.routes import choosing
 
 router = APIRouter()
@@ -22,7 +25,15 @@ PAGE: Final = choosing.Page(
     template="migration.html",
     file=migration.CENSUS,
     none="No run has a report on a migration yet. A DAG with the tag kafkats:migrate writes one.",
+    jobs=choosing.LOOKS | {"verify", "certify"},
 )
+
+
+def _asks(folder: Path) -> bool:
+    """Return whether the run asks about its canary, and a person can answer now."""
+    overview = overview_of(folder)
+    written_ms = overview.written_ms if isinstance(overview, Overview) else 0
+    return canary.waiting(canary.question_of(folder), written_ms, clock.now_ms()) is not None
 
 
 def _shown(folder: Path, report: migration.Report) -> dict[str, object]:
@@ -30,8 +41,10 @@ def _shown(folder: Path, report: migration.Report) -> dict[str, object]:
     points = migration.points_of(folder, report)
     return {
         "seen": points[-1].bytes if isinstance(points, list) and points else after,
-        "written_ms": changed_ms(folder / "report.json"),
         "report": report,
+        "following": [one for one in report.brokers if one.next and not one.waits_for],
+        "waiting": sum(bool(one.waits_for) for one in report.brokers),
+        "asks": _asks(folder),
         "after": after,
         "total": sum(after),
         "below": sum(after[:2]),

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Response
 from starlette.responses import JSONResponse
 
 from kafkats_airflow.reading.files import Unreadable
+from kafkats_airflow.reading.records import Change, changes_of
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import restart
 from kafkats_airflow.ui.routes import choosing
@@ -28,10 +29,14 @@ PAGE: Final = choosing.Page(
 
 def _shown(folder: Path, found: list[restart.Partition]) -> dict[str, object]:
     rows, said = restart.shown(found), restart.preflights_of(folder)
+    starts, changes = restart.starts_of(found), changes_of(folder)
+    standing = (one for one in changes if isinstance(one, Change) and one.undone_ms is None)
     return {
+        "wrote": sum(one.outcomes.get("done", 0) for one in standing),
+        "compared": restart.compared(said, starts) if isinstance(said, list) else [],
         "preflights": said if isinstance(said, list) else [],
         "unreadable": [said] if isinstance(said, Unreadable) else [],
-        "starts": restart.starts_of(found),
+        "starts": starts,
         "rows": rows,
         "quiet": len(found) - len(rows),
         "total": len(found),

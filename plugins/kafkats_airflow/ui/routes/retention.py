@@ -31,7 +31,7 @@ Topic = Annotated[str, Query(min_length=1, max_length=249)]
 
 def _shown(folder: Path, board: retention.Board) -> dict[str, object]:
     return {
-        "written_ms": board.now_ms,
+        "judged_ms": board.now_ms,
         "topics": board.topics,
         "sums": {name: sum(row[name] for row in board.topics) for name in _SUMS},
         "pins": retention.pins_of(board),

@@ -25,12 +25,12 @@ PAGE: Final = choosing.Page(
     " a dry run: it reads the headers of all batches.",
 )
 _MOST_UNREAD: Final = 200
-_SUMS: Final = ("segments", "simulated", "open_files", "simulated_open_files")
+_SUMS: Final = ("partitions", "segments", "simulated", "open_files", "simulated_open_files")
 
 
 def _shown(folder: Path, found: rolling.Simulation) -> dict[str, object]:
     return {
-        "written_ms": found.now_ms,
+        "judged_ms": found.now_ms,
         "topics": found.topics,
         "sums": {name: sum(row[name] for row in found.topics) for name in _SUMS},
         "empty": found.empty,

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from kafkats import clock
 from kafkats_airflow.runs.folders import holder_named
-from kafkats_airflow.ui import dags, deployed, rendering
+from kafkats_airflow.ui import dags, rendering
 from kafkats_airflow.ui.asked import Asked
 from kafkats_airflow.ui.reading import ending, next_steps
 from kafkats_airflow.ui.reading import run as reading
@@ -30,11 +30,11 @@ def page(request: Request, run: Asked) -> Response:
         return rendering.page(request, "no_run.html", title=run.run_id, run=run)
     detail = reading.known_to(run.folder, run.dag_id, dags.over)
     now_ms, run_id = clock.now_ms(), detail.run_id or run.run_id
-    held = ending.held_by(detail, holder_named(run.dag_id, run_id))
-    if held and not (detail.over or dags.over([(run.dag_id, run_id)])):
-        held = None
+    over = detail.over or bool(dags.over([(run.dag_id, run_id)]))
+    # a disk that hangs is not asked about a run that still runs
+    held = ending.held_by(detail, holder_named(run.dag_id, run_id)) if over else None
     stages = reading.stages_of(detail, now_ms)
-    known = dags.deployed()
+    known = run.of.dags
     plans = detail.report.plans if detail.report else []
     running = any(stage.state in {"running", "silent", "waiting"} for stage in stages)
     return rendering.page(
@@ -48,7 +48,7 @@ def page(request: Request, run: Asked) -> Response:
         open=ending.open_of(detail),
         held=held,
         end_dag=known.of("end", run.dag_id),
-        brokers=deployed.listed().volumes,
+        brokers=run.of.listed().volumes,
         left=next_steps.found_by(detail, known),
         meanings=next_steps.MEANINGS,
         to_write=any(one.totals.files for one in plans),

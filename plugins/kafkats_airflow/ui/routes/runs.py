@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from kafkats import clock
-from kafkats_airflow.ui import dags, deployed, rendering, rights
+from kafkats_airflow.ui import dags, deployed, rendering
 from kafkats_airflow.ui.reading import listing
 
 router = APIRouter()
@@ -19,7 +19,7 @@ ROWS: Final = 50
 @router.get("/runs")
 def page(
     request: Request,
-    readable: rights.Readable,
+    chosen: deployed.Asked,
     dag: Annotated[str, Query(max_length=500)] = "",
     state: listing.State | None = None,
     sort: listing.Sort = "need",
@@ -28,7 +28,7 @@ def page(
 ) -> Response:
     """Show all runs of the DAGs that the person may read."""
     now_ms = clock.now_ms()
-    found, unseen = deployed.runs_of(readable.dag_ids)
+    found, unseen = chosen.runs()
     every = listing.rows_of(found, now_ms, dags.over)
     wanted = [
         row
@@ -39,9 +39,9 @@ def page(
         request,
         "runs.html",
         title="Runs",
-        folder=str(deployed.folder()),
+        folder=str(chosen.one.folder),
         unseen=unseen,
-        brokers=deployed.listed().volumes,
+        brokers=chosen.one.listed().volumes,
         rows=listing.sorted_by(wanted, sort, up=up)[start : start + ROWS],
         sort=sort,
         up=up,
@@ -54,5 +54,5 @@ def page(
         state=state,
         start=start,
         step=ROWS,
-        may_read=bool(readable.dag_ids),
+        may_read=bool(chosen.dag_ids),
     )

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse
 
 from kafkats import clock
 from kafkats_airflow.reading import volumes
-from kafkats_airflow.ui import dags, deployed, rendering, rights
+from kafkats_airflow.ui import dags, deployed, rendering
 from kafkats_airflow.ui.reading import next_steps
 
 router = APIRouter()
@@ -47,15 +47,15 @@ def root() -> Response:
 @router.get("/volumes")
 def page(
     request: Request,
-    readable: rights.Readable,
+    chosen: deployed.Asked,
     sort: Sort = "trouble",
     state: volumes.State | None = None,
     find: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """Show every log directory, the one in most trouble first."""
-    now_ms, listed = clock.now_ms(), deployed.listed()
-    found, unseen = deployed.runs_of(readable.dag_ids)
-    named = listed.volumes if readable.dag_ids else {}
+    now_ms, listed = clock.now_ms(), chosen.one.listed()
+    found, unseen = chosen.runs()
+    named = listed.volumes if chosen.dag_ids else {}
     board = volumes.board(found, named, now_ms)
     closed = dags.over({(one.dag_id, one.run_id) for row in board.rows for one in row.asks})
     for row in board.rows:
@@ -67,9 +67,9 @@ def page(
         request,
         "volumes.html",
         title="Volumes",
-        folder=str(deployed.folder()),
+        folder=str(chosen.one.folder),
         unseen=unseen,
-        policy=listed.why if readable.dag_ids else "",
+        policy=listed.why if chosen.dag_ids else "",
         rows=_sorted(rows, sort),
         total=len(board.rows),
         troubled=troubled,
@@ -78,11 +78,11 @@ def page(
         depths=DEPTHS,
         unreadable=board.unreadable,
         runs=len(found),
-        may_read=bool(readable.dag_ids),
+        may_read=bool(chosen.dag_ids),
         sort=sort,
         state=state,
         find=find,
-        dags=dags.deployed(),
+        dags=chosen.one.dags,
         steps_of=next_steps.steps_of,
         deletion=next_steps.deletion,
         meanings=next_steps.MEANINGS,

@@ -240,14 +240,16 @@ async function details() {
 
 const SEVERITIES = { "": "no defect", state: "note: normal while a broker runs or after it was killed", remark: "remark: harmless", damage: "damage: a file contradicts the log", danger: "danger: possible loss of records" };
 
+const ORDER = Object.keys(SEVERITIES);
+
 function legend() {
   const box = document.getElementById("legend");
   box.replaceChildren();
   const counts = new Uint32Array(256);
   for (let at = 0; at < cells.length; at++) counts[cells[at]]++;
-  const found = read.kinds.map((one, number) => ({ ...one, count: counts[number] })).filter((one, number) => number && one.count);
-  for (const severity of Object.keys(SEVERITIES)) {
-    const one = found.find((some) => some.severity === severity);
+  const found = read.kinds.map((one, number) => ({ ...one, cells: counts[number] })).filter((one, number) => number && (one.cells || one.count));
+  for (const severity of ORDER) {
+    const one = found.find((some) => some.severity === severity && some.cells);
     if (!one) continue;
     const item = box.appendChild(element("span", ""));
     const patch = item.appendChild(element("canvas", "", { width: 12, height: 12, "aria-hidden": "true" }));
@@ -256,16 +258,17 @@ function legend() {
     paper.fillRect(0, 0, 12, 12);
     item.append(` ${SEVERITIES[severity]}`);
   }
-  const table = document.getElementById("kinds"), findings = found.filter((one) => one.severity).reverse();
+  const table = document.getElementById("kinds"), findings = found.filter((one) => one.count).reverse();
+  findings.sort((one, other) => ORDER.indexOf(other.severity) - ORDER.indexOf(one.severity));
   table.hidden = !findings.length;
-  table.dataset.caption = "Segments by their worst finding, danger first.";
+  table.dataset.caption = "All findings, danger first, counted as Volumes counts them. A segment may have several: its cell shows the worst.";
   fill(table, kindColumns, findings);
 }
 
 const kindColumns = [
   { name: "Finding", of: (one) => one.name },
   { name: "Severity", of: (one) => one.word },
-  { name: "Segments", of: (one) => one.count, number: true },
+  { name: "Findings", of: (one) => one.count, number: true },
   { name: "Meaning", of: (one) => one.means },
   { name: "If nothing is done", of: (one) => one.consequence || "no harm" },
   { name: "Next step", of: (one) => one.step || "nothing" },

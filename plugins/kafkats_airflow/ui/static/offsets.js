@@ -1,22 +1,33 @@
 // The explorer: a time is picked on a partition's steps, and all partitions answer.
 
-import { copy, ready } from "./page.js";
+import { copy, lasting, ready } from "./page.js";
 import { draw, plain } from "./plots.js";
-import { asked, count, csv, data, download, fill, keep, moment, plural, say } from "./view.js";
+import { asked, count, csv, data, download, element, fill, keep, moment, plural, say } from "./view.js";
 
 const byId = (id) => document.getElementById(id);
 const source = byId("source"), partition = byId("partition"), time = byId("time"), field = byId("ms"), said = byId("said");
-const LATEST = 253402300799999;
+const LATEST = 253402300799999, FAR = 24 * 3600 * 1000;
 let read, stairs, answers = [], at = null, latest = 0, listening = false;
 
 const iso = (ms) => new Date(ms).toISOString();
 const chosen = () => read.partitions[partition.selectedIndex] ?? null;
+
+/** How far the record of an answer lies from the time that was asked, in ms; null without one. */
+const away = (one) => (one.offset === null || one.timestamp === null || at === null ? null : one.timestamp - at);
+const far = (one) => Math.abs(away(one) ?? 0) > FAR;
+
+function distance(one) {
+  const ms = away(one);
+  if (ms === null) return "–";
+  return ms ? `${lasting(ms)} ${ms < 0 ? "before it" : "after it"}` : "at it";
+}
 
 const columns = [
   { name: "Topic", of: (one) => one.topic },
   { name: "Partition", of: (one) => one.partition, number: true },
   { name: "Offset", of: (one) => (one.offset === null ? "none" : count(one.offset)), raw: (one) => one.offset, number: true },
   { name: "Time of its record", of: (one) => moment(one.timestamp, true), raw: (one) => one.timestamp },
+  { name: "From the time asked", of: distance, raw: away, cell: (one) => (far(one) ? [element("span", "far", { class: "state state-far" }), ` ${distance(one)}`] : distance(one)) },
   { name: "Reason", of: (one) => one.reason, cell: (one) => `${one.reason}: ${one.means}` },
   { name: "Log start", of: (one) => (one.log_start === null ? "–" : count(one.log_start)), raw: (one) => one.log_start, number: true },
   { name: "Log end", of: (one) => (one.log_end === null ? "–" : count(one.log_end)), raw: (one) => one.log_end, number: true },
@@ -86,7 +97,7 @@ async function pick(ms) {
     answers = (await data("offsets-at", { source: source.value, at: ms })).answers;
     if (at !== ms) return;
     const none = answers.filter((one) => one.offset === null).length;
-    said.textContent = `${moment(ms, true)}: ${plural(answers.length - none, "partition")} of ${count(answers.length)} have an offset${none ? `; ${plural(none, "has", "have")} none, see the reasons` : ""}.`;
+    said.textContent = `${moment(ms, true)}: ${plural(answers.length - none, "partition")} of ${count(answers.length)} have an offset${none ? `; ${plural(none, "has", "have")} none, see the reasons` : ""}.${answers.some(far) ? ` Marked far: ${plural(answers.filter(far).length, "record")} more than a day from the time: a replay begins there.` : ""}`;
     byId("answers").dataset.caption = "The first record of this time or later, by topic and partition.";
     fill(byId("answers"), columns, answers);
     if (stairs) await plot();
@@ -99,7 +110,13 @@ async function pick(ms) {
 /** An export is of one time and one format: another one needs another. */
 function forget() {
   byId("exported").hidden = true;
-  byId("copy-export").disabled = true;
+  copyable("Copy is grey until Show has made the text.");
+}
+
+/** Let the text be copied, or say why there is none. */
+function copyable(why = "") {
+  byId("copy-export").disabled = why !== "";
+  byId("why-copy").textContent = why;
 }
 
 async function choose() {
@@ -129,11 +146,12 @@ byId("export").addEventListener("click", async () => {
     const found = await data("offsets-export", { source: source.value, at, to: byId("to").value, missing: byId("missing").value });
     box.textContent = found.text;
     said.textContent = `${plural(found.partitions, "partition")} exported.${found.notes.length ? ` ${found.notes.slice(0, 20).join(". ")}.` : ""}`;
-    byId("copy-export").disabled = false;
+    copyable();
     box.hidden = false;
   } catch (error) {
     said.textContent = error.message;
     box.hidden = true;
+    copyable("Copy is grey, as this was not exported: the sentence above says why.");
   }
 });
 byId("copy-export").addEventListener("click", async () => {

@@ -4,6 +4,8 @@ import { airflow, confirmed, ours, refused, runPath } from "./airflow.js";
 
 const POLL_MS = 2000;
 const POLLS = 30;
+/** The states of a task that waits for an answer: the second one before Airflow 3.3. */
+const WAITING = ["awaiting_input", "deferred"];
 
 function say(text) {
   document.getElementById("said").textContent = text;
@@ -29,7 +31,7 @@ async function answer(button) {
   const path = `${runPath(dag, run)}/taskInstances/${encodeURIComponent(task)}`;
   const now = await airflow("GET", path);
   if (now.status !== 200) return say(refused(now, "see this run"));
-  if (now.body.state !== "awaiting_input")
+  if (!WAITING.includes(now.body.state))
     return say(`This run was cleared since, or goes on already: its task is ${now.body.state ?? "not begun"}. Nothing was answered. (409)`);
   const given = await airflow("PATCH", `${path}/-1/hitlDetails`, { chosen_options: [option], params_input: { digest } });
   if (given.status === 409) return say("Somebody answered before you. Nothing was done. (409)");

@@ -16,7 +16,7 @@ try {
   document.getElementById("starts").style.height = `${150 + 32 * rows.length}px`;
   const most = Math.max(1, ...rows.map((one) => Math.max(one.bytes, one.lost_bytes)));
   if (rows.length) await draw("starts", (isDark) => ({
-    traces: [bar("read", isDark ? "#56b4e9" : "#0072b2", (one) => one.bytes), bar("cut off or dropped", "#d55e00", (one) => one.lost_bytes)],
+    traces: [bar("read", isDark ? "#56b4e9" : "#0072b2", (one) => one.bytes), bar("cut off or dropped", isDark ? "#ff8a80" : "#b2182b", (one) => one.lost_bytes)],
     layout: { barmode: "group", xaxis: bytesAxis(most), yaxis: { type: "category", autorange: "reversed" } }, // the first on top
   }));
 } catch (error) {

@@ -1,0 +1,163 @@
+"""Do work in a child process, continue however it ends, then become the broker's process.
+
+The work before a broker's start must not keep the broker down: a crash of the child, a kill for its
+memory or the end of its time are noted, and the start goes on. The child dies with its parent.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import Final, NamedTuple, NoReturn
+
+_PR_SET_PDEATHSIG: Final = 1
+_FORWARDED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+_REAP_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.005
+_MOST_SECONDS: Final = 3600.0
+"""The system counts milliseconds in 32 bits, which are 24 days."""
+NOT_FOUND: Final = 127
+NOT_RUN: Final = 126
+"""Exit codes of a command that is not there or cannot be run, as a shell has them."""
+
+
+class Child(NamedTuple):
+    """The end of a child: what it wrote, and how it ended ("" for well)."""
+
+    output: bytes
+    failure: str
+
+
+def in_a_child(work: Callable[[], bytes], seconds: float) -> Child:
+    """Do `work` in a child process of its own session, and return what it returned.
+
+    After `seconds` it is killed, with the processes that it started. A signal that ends this
+    process ends the child first.
+    """
+    reading, writing = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _be_the_child(work, writing, parent)
+    os.close(writing)
+    handlers = {number: signal.signal(number, _ending(pid)) for number in _FORWARDED}
+    try:
+        output, ended = _read_until(reading, time.monotonic() + seconds)
+    except BaseException:  # this process may become the broker, and the child works on its logs
+        _kill(pid)
+        _reaped(pid)
+        raise
+    finally:
+        os.close(reading)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if not ended:
+        _kill(pid)
+    status = _reaped(pid)
+    return Child(output, "" if ended and status == 0 else _failure(status, ended=ended))
+
+
+def _reaped(pid: int) -> int | None:
+    """Return the status of an ended child, after the end of all that it started.
+
+    None if it does not end: a disk that does not answer holds it in the kernel.
+    """
+    until = time.monotonic() + _REAP_SECONDS
+    while time.monotonic() < until:
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+            _kill(pid)
+            return os.waitpid(pid, 0)[1]
+        time.sleep(_POLL_SECONDS)
+    return None
+
+
+def _be_the_child(work: Callable[[], bytes], writing: int, parent: int) -> NoReturn:
+    code = 1
+    try:
+        os.setsid()
+        _die_with(parent)
+        for number in _FORWARDED:
+            signal.signal(number, signal.SIG_DFL)
+        data = work()
+        while data:
+            data = data[os.write(writing, data) :]
+        code = 0
+    except BaseException as e:  # its parent notes the exit code; nobody else is there
+        with suppress(Exception):
+            sys.excepthook(type(e), e, e.__traceback__)
+    finally:
+        with suppress(Exception):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends. Other systems lack that."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _read_until(reading: int, until: float) -> tuple[bytes, bool]:
+    """Return what is written into a pipe up to a moment, and whether its writer has ended."""
+    parts: list[bytes] = []
+    poll = select.poll()
+    poll.register(reading, select.POLLIN)
+    while (left := until - time.monotonic()) > 0:
+        if not poll.poll(min(left, _MOST_SECONDS) * 1000):
+            continue
+        part = os.read(reading, 65536)
+        if not part:
+            return b"".join(parts), True
+        parts.append(part)
+    return b"".join(parts), False
+
+
+def _ending(pid: int) -> Callable[[int, FrameType | None], None]:
+    def end(number: int, _frame: FrameType | None) -> None:
+        _kill(pid)
+        os._exit(128 + number)
+
+    return end
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _failure(status: int | None, *, ended: bool) -> str:
+    if not ended or status is None:
+        return "the time was up"
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        return f"its process was ended by signal {-code}"
+    return f"its process ended with {code}"
+
+
+def become(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Replace this process by a command. Returns the exit code of a shell if that fails.
+
+    Python ignores SIGPIPE and SIGXFSZ, and a command would inherit that.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for number in _IGNORED_BY_PYTHON:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(command[0], list(command), dict(environment))  # noqa: S606
+    except FileNotFoundError:
+        return NOT_FOUND
+    except OSError:
+        return NOT_RUN

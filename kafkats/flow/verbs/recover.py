@@ -1,0 +1,179 @@
+"""Hold a broker's start, or recover its logs before it where that is quicker."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from kafkats.config.options import Vouched, WorkArea
+from kafkats.errors import KafkatsError
+from kafkats.flow.dispatch import Work, seen
+from kafkats.flow.kept_recoveries import finish, purge_due
+from kafkats.flow.recovering import Job, Recovered, recover_logs
+from kafkats.flow.waiting import alone
+from kafkats.logdir.workarea import work_area
+from kafkats.recovery.before import Before, look_before
+from kafkats.recovery.holding import Held, Owner, hold_words, of_kinds
+from kafkats.recovery.meta_properties import Expected
+from kafkats.recovery.noted import note
+from kafkats.recovery.options import BeforeStart
+from kafkats.recovery.outage import Machine
+from kafkats.recovery.rates import measured_rate
+from kafkats.recovery.rules import StartRule, start_rule
+from kafkats.recovery.start import predict_start
+from kafkats.releases import NEWEST
+
+_LOOK_SECONDS: Final = 0.002
+"""A second look takes that long for each partition."""
+_LOOK_AGAIN: Final = 1.0
+"""A second look that takes longer is left out: the broker looks, too."""
+_NAMED: Final = 20
+"""Partitions that the result names."""
+
+
+class _Standing:
+    """One recovery before a start."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.asked = work.request.of(BeforeStart)
+        self.hold = hold_words(self.asked.hold)
+        self.began = time.monotonic()
+        self.until = self.began + self.asked.within / 1000
+        self.kafka = self.asked.release or NEWEST
+        self.rule: StartRule = start_rule(self.kafka)
+        self.place = work.request.of(WorkArea).place
+        self.owner_stopped = work.request.of(Vouched).owner_stopped
+        self.paths = [one.path for one in work.request.log_dirs]
+
+    def tell(self, event: str, **fields: Any) -> None:
+        self.work.show.happened(event, fields)
+
+    def before(self) -> Before:
+        owner = Owner(self.asked.cluster_id or None, self.asked.node_id)
+        return look_before(
+            self.paths, self.kafka, owner, place=self.place, record=self.asked.record
+        )
+
+
+def perform(work: Work) -> None:
+    """Look at the log directories, recover them, and note what they have.
+
+    Ends with refused if a finding holds the start. Raises UsageError for an unknown release,
+    and as `look_before`; errors of the recovery itself leave it to the broker.
+    """
+    one = _Standing(work)
+    before = one.before()
+    held = list(before.held)
+    recovered = Recovered()
+    if not of_kinds(held, one.hold):
+        before, recovered = _recovered(one, before)
+        held += _held_by(one, before, recovered)
+        for failure in note(before.roots, before.noted, one.place, one.asked.record):
+            one.tell("not-noted", level="warning", error=failure)
+    holding = of_kinds(held, one.hold)
+    work.done.log_dirs = seen(str(path) for path in one.paths)
+    work.done.found = _found(before, held, holding, recovered)
+    work.done.start = "no" if holding else "yes"
+    work.done.end_with(3 if holding else 0)
+
+
+def _recovered(one: _Standing, before: Before) -> tuple[Before, Recovered]:
+    """Recover what stopped uncleanly. An error of ours leaves all to the broker.
+
+    Waits for another recovery, and returns how the log directories are after it.
+    """
+    named = [root.log_dir for root in before.roots]
+    executor, now_ms = one.work.executor, one.work.request.made_ms
+    waiting = dict.fromkeys((*before.unclean, *before.busy))
+    try:
+        if before.live or not waiting:
+            return before, _not_recovered(one, before, named)
+        areas = [work_area(log_dir, one.place) for log_dir in waiting]
+        with alone(areas, one.until):
+            before = one.before() if before.busy else before
+            if before.live or not before.unclean:
+                return before, _not_recovered(one, before, named)
+            purge_due(executor, named, one.place, now_ms, one.tell, clean=False)
+            finish(executor, named, one.place, one.tell, owner_stopped=one.owner_stopped)
+            return before, recover_logs(executor, _job(one, before.unclean))
+    except KafkatsError as e:
+        one.tell("left-to-the-broker", level="warning", error=str(e), kind=type(e).__name__)
+        return before, Recovered()
+
+
+def _not_recovered(one: _Standing, before: Before, named: list[str]) -> Recovered:
+    """Purge, unless another process works on the log directories."""
+    if before.live:
+        one.tell("a-broker-runs", level="warning", log_dirs=before.live)
+    elif before.busy:
+        one.tell("kafkats-works", level="warning", log_dirs=before.busy)
+    else:
+        clean, now_ms = bool(before.looked) and before.clean, one.work.request.made_ms
+        purge_due(one.work.executor, named, one.place, now_ms, one.tell, clean=clean)
+    return Recovered()
+
+
+def _job(one: _Standing, log_dirs: list[str]) -> Job:
+    threads = one.asked.threads or one.rule.recovery_threads
+    return Job(
+        log_dirs,
+        one.work.request.settings(),
+        measured_rate(one.rule),
+        Machine(len(os.sched_getaffinity(0)), threads),
+        one.began,
+        one.until,
+        one.work.request.made_ms,
+        one.place,
+        one.owner_stopped,
+        one.tell,
+    )
+
+
+def _held_by(one: _Standing, before: Before, recovered: Recovered) -> list[Held]:
+    """Return what the start would lose, and why the broker would not start."""
+    held = [
+        Held("loses-records", f"{where.log_dir}/{where.partition_dir}", why)
+        for where, why in recovered.lost.items()
+    ]
+    words = list(before.stopping)
+    left = recovered.left_bytes / 1e9 * measured_rate(one.rule).per_gigabyte
+    took = left + sum(root.partitions for root in before.roots) * _LOOK_SECONDS
+    there = [Path(root.log_dir) for root in before.roots if root.state != "absent"]
+    if (recovered.done or "will-not-start" in one.hold) and took < min(
+        _LOOK_AGAIN, one.until - time.monotonic()
+    ):
+        expected = Expected(one.asked.cluster_id, one.asked.node_id)
+        try:
+            start = predict_start(one.work.executor, there, one.kafka, expected=expected)
+        except KafkatsError as e:
+            one.tell("not-predicted", level="warning", error=str(e))
+        else:
+            words = list(start.words) if start.outcome == "stops" else []
+            one.tell("predicted", outcome=start.outcome, words=words)
+    return held + [Held("will-not-start", "", word) for word in words]
+
+
+def _found(
+    before: Before, held: list[Held], holding: list[Held], recovered: Recovered
+) -> dict[str, Any]:
+    left = sorted(recovered.left.items())
+    return {
+        "start": not holding,
+        "findings": [finding._asdict() | {"holds": finding in holding} for finding in held],
+        "clean": before.clean,
+        "partitions": sum(root.partitions for root in before.roots),
+        "recovered": len(recovered.done),
+        "left": len(recovered.left),
+        "left_partitions": [
+            {"log_dir": where.log_dir, "partition_dir": where.partition_dir, "why": why}
+            for where, why in left[:_NAMED]
+        ],
+        "lost": len(recovered.lost),
+        "copied_bytes": recovered.copied_bytes,
+        "runs": recovered.runs,
+        "seconds": round(recovered.ours_seconds, 2),
+        "seconds_of_the_broker_alone": round(recovered.alone_seconds, 2),
+    }

@@ -1,0 +1,95 @@
+"""Replace a plan in its folder: a process that is killed leaves the old plan or the new one.
+
+`plan.json` decides which plan is there. The rows of a plan in parts have names of their own. Those
+of another plan are in `items.parquet`, whatever the plan: its earlier content gets a second name
+until the new `plan.json` is written.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from kafkats.errors import CorruptPlan, exists, storage
+from kafkats.logdir.strict_json import Json
+from kafkats.plans.files import read_json
+
+ITEMS_FILE: Final = "items.parquet"
+PARTS: Final = "parts"
+"""The folder of a plan's parts, each in a file that is named by its digest."""
+DECIDING: Final = "deciding-"
+"""Beginning of the name of a folder beside `plan.json` while a large plan is decided."""
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_KEPT: Final = re.compile(r"items-[0-9a-f]{16}\.parquet")
+
+
+def part_file(folder: Path, digest: str) -> Path:
+    """Return the file of a part of the plan in `folder`. Raises CorruptPlan for no digest."""
+    if not _DIGEST.fullmatch(digest):
+        raise CorruptPlan(f"not the digest of a part: {digest!r}", path=folder)
+    return folder / PARTS / f"{digest}.parquet"
+
+
+def table_file(folder: Path, name: str, digest: str) -> Path:
+    """Return the file of a document's only table, `name`.
+
+    The rows of a plan have another name after a process was killed that replaced the plan. Raises
+    StorageFailed.
+    """
+    if name != ITEMS_FILE or not _DIGEST.fullmatch(digest):
+        return folder / name
+    kept = _kept(folder, digest)
+    return kept if exists(kept, "looking for the rows of the plan") else folder / name
+
+
+def _kept(folder: Path, digest: str) -> Path:
+    return folder / f"items-{digest[:16]}.parquet"
+
+
+def keep_rows(folder: Path) -> None:
+    """Give the rows of an earlier plan another name, before those of a new one are written.
+
+    Raises StorageFailed.
+    """
+    if earlier := _digest_in(folder):
+        items, kept = table_file(folder, ITEMS_FILE, earlier), _kept(folder, earlier)
+        with storage(folder, "keeping the rows of the earlier plan"):
+            if items != kept and items.exists():
+                kept.hardlink_to(items)
+
+
+def _header(folder: Path) -> dict[str, Json]:
+    try:
+        return read_json(folder / "plan.json")
+    except CorruptPlan:
+        return {}
+
+
+def _digest_in(folder: Path) -> str:
+    if not exists(folder / "plan.json", "looking for an earlier plan"):
+        return ""
+    digest = str(_header(folder).get("digest"))
+    return digest if _DIGEST.fullmatch(digest) else ""
+
+
+def remove_other_rows(folder: Path) -> None:
+    """Remove rows that are not those of the folder's plan. Raises StorageFailed."""
+    parts = _header(folder).get("parts")
+    digests = (
+        {part["digest"] for part in parts if isinstance(part, dict)}
+        if isinstance(parts, list)
+        else None
+    )
+    with storage(folder, "removing the rows of an earlier plan"):
+        names = {path.name for path in folder.iterdir()}
+        others = [folder / name for name in names if _KEPT.fullmatch(name)]
+        if digests is not None and ITEMS_FILE in names:
+            others.append(folder / ITEMS_FILE)
+        if PARTS in names:
+            stored = (folder / PARTS).glob("*.parquet")
+            others += [path for path in stored if path.stem not in (digests or ())]
+        for path in others:
+            path.unlink(missing_ok=True)
+        if digests is None and PARTS in names and not any((folder / PARTS).iterdir()):
+            (folder / PARTS).rmdir()

@@ -1,0 +1,207 @@
+"""Decide before a broker's start whether it is held back, from what its log directories show.
+
+Pure: nothing is read here. `kafkats.recovery.before` collects the facts.
+
+    other-broker      the directory belongs to another cluster or node: the broker would refuse it,
+                      or serve and delete another broker's records
+    absent            there is no directory, and a record of ours says that it had partitions
+    emptied           it is empty, and a record of ours says that it had partitions
+    lacks-partitions  its checkpoints name partitions whose directories are gone
+    will-not-start    preflight predicts that the broker does not start
+    loses-records     the start loses records that files name, below or above the high watermark
+
+A broker makes an absent directory again, serves empty logs, and as a leader makes its followers
+truncate theirs. The first four are held by default. A new broker, an added disk and a replaced one
+start: nothing says that their directories had partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from kafkats.counts import counted
+
+Kind = Literal[
+    "other-broker", "absent", "emptied", "lacks-partitions", "will-not-start", "loses-records"
+]
+KINDS: Final[tuple[Kind, ...]] = (
+    "other-broker", "absent", "emptied", "lacks-partitions", "will-not-start", "loses-records",
+)  # fmt: skip
+DEFAULT: Final[tuple[Kind, ...]] = KINDS[:4]
+NONE: Final = "none"
+ALL_DEFAULT: Final = "default"
+HOLD_WORDS: Final = (*KINDS, ALL_DEFAULT, NONE)
+"""What --hold takes."""
+_NAMED: Final = 5
+"""Partitions that a sentence names."""
+
+
+class Held(NamedTuple):
+    """A finding about a log directory, "" for the broker as a whole, and what to do about it."""
+
+    kind: Kind
+    log_dir: str
+    reason: str
+
+
+class Disk(NamedTuple):
+    """The file system of a log directory: its mount point, and the id that statvfs gives it."""
+
+    mount: str
+    fsid: int
+
+
+class Noted(NamedTuple):
+    """A log directory at an earlier start, as our record has it."""
+
+    partitions: int
+    cluster: str | None
+    node: int | None
+    directory: str | None
+    disk: Disk | None
+    record: str
+    """The file of the record."""
+
+
+class Root(NamedTuple):
+    """A log directory before a start.
+
+    `partitions` counts its partition directories. `missing` are partitions whose directories are
+    gone though the checkpoints name them. `metadata_only`: it is KRaft's own. `unread`: what it
+    has is not known.
+    """
+
+    log_dir: str
+    state: Literal["there", "empty", "absent", "unread"]
+    partitions: int = 0
+    cluster: str | None = None
+    node: int | None = None
+    directory: str | None = None
+    has_meta: bool = False
+    has_checkpoints: bool = False
+    missing: tuple[str, ...] = ()
+    metadata_only: bool = False
+    disk: Disk | None = None
+
+
+class Owner(NamedTuple):
+    """The broker that will start, as its configuration names it; None for what it does not say."""
+
+    cluster: str | None = None
+    node: int | None = None
+
+
+def holds(roots: Sequence[Root], owner: Owner, noted: Mapping[str, Sequence[Noted]]) -> list[Held]:
+    """Return the findings about log directories. `noted` has the records by log directory."""
+    found = [*_other_brokers(roots, owner)]
+    for root in roots:
+        known = [one for one in noted.get(root.log_dir, ()) if one.partitions]
+        lost = next((one for one in known if _is_gone(root, one)), None)
+        if lost is not None:
+            found.append(_gone(root, lost))
+        elif root.missing:
+            found.append(_lacking(root))
+    return found
+
+
+def not_named(
+    roots: Sequence[Root], noted: Mapping[str, Sequence[Noted]]
+) -> list[tuple[str, Noted]]:
+    """Return this broker's log directories with partitions that a record names and nobody else.
+
+    They hold no start: a disk may be taken out of log.dirs.
+    """
+    named = {root.log_dir for root in roots}
+    own = {(root.cluster, root.node) for root in roots if root.node is not None}
+    return [
+        (log_dir, one)
+        for log_dir, found in noted.items()
+        for one in found[:1]
+        if log_dir not in named and one.partitions and (one.cluster, one.node) in own
+    ]
+
+
+def of_kinds(found: Iterable[Held], hold: Collection[str]) -> list[Held]:
+    """Return the findings that hold the start back."""
+    return [one for one in found if one.kind in hold]
+
+
+def hold_words(words: Sequence[str]) -> tuple[Kind, ...]:
+    """Return the kinds that --hold names, the default ones without any word.
+
+    Raises ValueError for an unknown word.
+    """
+    unknown = [word for word in words if word not in HOLD_WORDS]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is none of {', '.join(HOLD_WORDS)}")
+    if NONE in words and len(set(words)) > 1:
+        raise ValueError(f"{NONE!r} excludes other words")
+    named = {*words, *(DEFAULT if ALL_DEFAULT in words or not words else ())}
+    return tuple(kind for kind in KINDS if kind in named)
+
+
+def _other_brokers(roots: Sequence[Root], owner: Owner) -> Iterator[Held]:
+    """Yield log directories of another cluster or node than the configuration's, or the others'."""
+    clusters = [root.cluster for root in roots if root.cluster]
+    cluster = owner.cluster or max(clusters, key=clusters.count, default=None)
+    for root in roots:
+        if root.node is not None and owner.node is not None and root.node != owner.node:
+            what = f"node {root.node}, and this is node {owner.node}"
+        elif root.cluster and root.cluster != cluster:
+            what = f"cluster {root.cluster}, and this is cluster {cluster}"
+        else:
+            continue
+        yield Held(
+            "other-broker",
+            root.log_dir,
+            f"its meta.properties names {what}: mount the broker's own disk here",
+        )
+
+
+def _is_gone(root: Root, noted: Noted) -> bool:
+    """Return whether a log directory lacks all of what a record says that it had.
+
+    A disk that was replaced is another file system at the same mount point, or was formatted with
+    a new directory id. A mount that failed leaves the directory below, on another mount.
+    """
+    if root.partitions or root.metadata_only or root.state == "unread":
+        return False
+    if root.state == "absent":
+        return not _is_replaced(root, noted)
+    if root.has_checkpoints:
+        return False  # its broker has deleted or moved every partition
+    if root.has_meta:
+        return root.directory is not None and root.directory == noted.directory
+    return not _is_replaced(root, noted)
+
+
+def _is_replaced(root: Root, noted: Noted) -> bool:
+    """Return whether another file system is mounted where the noted one was."""
+    if root.disk is None or noted.disk is None:
+        return False
+    same_place = root.disk.mount == noted.disk.mount
+    return same_place and root.disk.mount != "/" and root.disk.fsid != noted.disk.fsid
+
+
+def _gone(root: Root, noted: Noted) -> Held:
+    kind: Kind = "absent" if root.state == "absent" else "emptied"
+    what = "there is no such directory" if kind == "absent" else "it has no partition"
+    reason = (
+        f"{what}, and it had {counted(noted.partitions, 'partition')} before: is its disk mounted?"
+        f" A broker would serve empty logs. If they are meant to be gone, delete {noted.record}"
+    )
+    return Held(kind, root.log_dir, reason)
+
+
+def _lacking(root: Root) -> Held:
+    names = ", ".join(root.missing[:_NAMED])
+    more = len(root.missing) - _NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    return Held(
+        "lacks-partitions",
+        root.log_dir,
+        f"its checkpoints name {counted(len(root.missing), 'partition')} whose"
+        f" {'directory is' if len(root.missing) == 1 else 'directories are'} gone: {names}{rest}."
+        " A broker would begin empty logs: put the directories back, or let other replicas lead",
+    )

@@ -1,0 +1,102 @@
+"""The folders of recoveries before a start: their plans and runs, and how long these are kept.
+
+    <work area>/@recover/<UTC time>-<number>-<random>/
+        recovery.json     why its old bytes are kept, "" if they are torn bytes and zeros only
+        plan/  plan.run/  as of `kafkats plan recover` and `apply`
+        readable/         copies of good batches that the broker's own recovery deletes
+
+Torn bytes and zeros are purged at the next clean start, or after `KEEP_DAYS`. A cut that holds a
+whole batch or lies below the high watermark is kept until a person purges it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkats.clock import DAY_MS, utc_text
+from kafkats.errors import KafkatsError, storage
+from kafkats.logdir import strict_json
+from kafkats.logdir.disk import DISK
+from kafkats.logdir.text import read_small
+from kafkats.logdir.workarea import WorkArea, area_path, make_area, make_folder, write_durably
+
+KEEP_DAYS: Final = 7
+_FOLDER: Final = "@recover"
+_NOTE: Final = "recovery.json"
+
+
+class KeptRun(NamedTuple):
+    """The folder of one recovery. `keep` says why a person has to purge it, "" if nobody has to."""
+
+    folder: Path
+    keep: str
+    at_ms: int
+
+    @property
+    def plan(self) -> Path:
+        return self.folder / "plan"
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "plan.run"
+
+    @property
+    def readable(self) -> Path:
+        return self.folder / "readable"
+
+    def is_due(self, now_ms: int, *, clean: bool) -> bool:
+        """Return whether its old bytes may be purged now; `clean` after a clean stop."""
+        return not self.keep and (clean or now_ms - self.at_ms > KEEP_DAYS * DAY_MS)
+
+
+def kept_runs(log_dirs: Iterable[str], place: Path | None) -> Iterator[KeptRun]:
+    """Yield the recoveries in the work areas of log directories, oldest first.
+
+    An area that cannot be read has none.
+    """
+    for above in sorted({area_path(log_dir, place) / _FOLDER for log_dir in log_dirs}):
+        names: list[str] = []
+        with suppress(OSError):
+            names = DISK.names(above)
+        for name in names:
+            with suppress(KafkatsError, ValueError, KeyError, TypeError):
+                content = strict_json.loads(read_small(above / name / _NOTE))
+                yield KeptRun(above / name, str(content["keep"]), int(content["at_ms"]))
+
+
+def new_run(area: WorkArea, at_ms: int, number: int) -> KeptRun:
+    """Make the folder of a recovery. It belongs to the log directory's owner.
+
+    Raises NotPermitted, StorageFailed.
+    """
+    above = area.path / _FOLDER
+    stamp = utc_text(at_ms).replace(":", "").replace(" ", "-")
+    run = KeptRun(above / f"{stamp}-{number}-{os.urandom(4).hex()}", "", at_ms)
+    with storage(run.folder, "making the folder of a recovery"):
+        make_area(area, DISK)
+        for folder in (above, run.folder):
+            make_folder(folder, area, DISK)
+    return keep(run, "", area)
+
+
+def keep(run: KeptRun, why: str, area: WorkArea) -> KeptRun:
+    """Note why a person has to purge a recovery. Raises StorageFailed."""
+    content = json.dumps({"keep": why, "at_ms": run.at_ms}).encode() + b"\n"
+    with storage(run.folder, "noting the recovery"):
+        write_durably(run.folder / _NOTE, content, area, DISK)
+    return run._replace(keep=why)
+
+
+def hand_over(folder: Path, area: WorkArea) -> None:
+    """Give a folder and all in it to the log directory's owner, as far as this user may."""
+    if os.geteuid() != 0:
+        return
+    for above, _, names in os.walk(folder):
+        for path in (Path(above), *(Path(above, name) for name in names)):
+            with suppress(OSError):
+                os.chown(path, area.uid, area.gid, follow_symlinks=False)

@@ -1,0 +1,300 @@
+"""`kafkats recover` before a broker's start: exit codes, log lines, and the process that it becomes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkats import paths
+from kafkats.cli import recovering
+from tests.golden import Unpacked
+from tests.recovery.crashed import some_of
+
+SECONDS = 120
+
+
+@pytest.fixture
+def killed(golden: Unpacked, tmp_path: Path) -> Path:
+    return some_of(
+        golden, "crash-4.3.1", ["few-bytes-0", "untouched-0"], tmp_path / "disk" / "data"
+    )
+
+
+@pytest.fixture
+def clean(killed: Path) -> Path:
+    (killed / paths.CLEAN_SHUTDOWN).touch()
+    return killed
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def recover(capfd: pytest.CaptureFixture[str], *words: object) -> tuple[int, list[dict[str, Any]]]:
+    """Run the command in this process: its exit code, and the lines of its log."""
+    code = recovering.main([*map(str, words)])
+    return code, lines(capfd.readouterr().err)
+
+
+def process(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kafkats", "recover", *map(str, words)],
+        capture_output=True, text=True, check=False, timeout=SECONDS, **more,
+    )  # fmt: skip
+
+
+def test_after_a_clean_stop_nothing_that_reads_logs_is_imported(clean: Path) -> None:
+    program = (
+        "import sys; from kafkats.cli import recovering; code = recovering.main(sys.argv[1:]);"
+        "heavy = ('numpy', 'numba', 'pyarrow', 'kafkats.flow', 'kafkats.request');"
+        "print(code, [m for m in heavy if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, clean, "--kafka", "4.3"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "0 []\n"
+    [start] = lines(done.stderr)
+    assert (start["event"], start["clean"], start["partitions"]) == ("start", True, 2)
+
+
+def test_a_killed_broker_s_logs_are_recovered_and_the_broker_starts(killed: Path) -> None:
+    done = process(killed, "--kafka", "4.3", "--", "sh", "-c", "echo $0 $KAFKA_OPTS; exit 7", "broker",
+                   env={**os.environ, "KAFKA_OPTS": "-Dx"})  # fmt: skip
+    assert (done.returncode, done.stdout) == (7, "broker -Dx\n"), done.stderr
+    told = lines(done.stderr)
+    assert [one["event"] for one in told][-2:] == ["start", "starting"]
+    assert told[-2]["recovered"] == 2
+    assert {"time", "level", "event"} <= told[0].keys()
+
+
+def test_the_command_gets_the_environment_as_it_was(clean: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    done = process(
+        clean,
+        "--kafka",
+        "4.3",
+        "--",
+        sys.executable,
+        "-c",
+        "import os; print(sorted(os.environ))",
+        env=environment,
+    )
+    assert "PYDANTIC" not in done.stdout and "OPENBLAS" not in done.stdout
+
+
+def test_a_command_that_is_not_there(clean: Path) -> None:
+    done = process(clean, "--kafka", "4.3", "--", "/no/such/broker")
+    assert (done.returncode, lines(done.stderr)[-1]["event"]) == (127, "not-started")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--hold", "losses"],
+        ["--within", "soon"],
+        ["--kafka", "99.x"],
+        ["--no-such-option"],
+        ["--recovery-threads", "0"],
+        ["--"],
+    ],
+)
+def test_mistyped_words_end_with_2(
+    clean: Path, capfd: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert recovering.main([str(clean), *words]) == 2
+    assert capfd.readouterr().err.startswith("kafkats: ")
+
+
+def test_no_log_directory_is_a_mistyped_command(capfd: pytest.CaptureFixture[str]) -> None:
+    assert recovering.main([]) == 2
+
+
+def test_a_finding_holds_the_start_and_the_command(clean: Path) -> None:
+    done = process(clean, "--kafka", "4.3", "--node-id", 99, "--", "echo", "started")
+    assert (done.returncode, done.stdout) == (3, "")
+    finding, hold = lines(done.stderr)
+    assert (finding["kind"], finding["holds"], finding["level"]) == ("other-broker", True, "error")
+    assert hold["event"] == "hold"
+    done = process(
+        clean, "--kafka", "4.3", "--node-id", 99, "--hold", "none", "--", "echo", "started"
+    )
+    assert (done.returncode, done.stdout) == (0, "started\n")
+
+
+def test_a_log_directory_that_the_command_no_longer_names_is_told(
+    clean: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A disk may be taken out of log.dirs: the broker starts, and one line names the disk."""
+    shutil.copytree(clean, other := tmp_path / "other" / "data")
+    words = ("--kafka", "4.3", "--record", tmp_path / "record")
+    assert recover(capfd, clean, other, *words)[0] == 0
+    code, told = recover(capfd, clean, *words)
+    assert (code, told[0]["event"], told[0]["log_dir"]) == (0, "not-named", str(other))
+    assert told[0]["partitions"] == 2
+    assert [one["event"] for one in recover(capfd, clean, *words)[1]] == ["start"]
+
+
+def test_server_properties_name_the_directories_and_the_node(
+    clean: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    properties = tmp_path / "kafka" / "config" / "server.properties"
+    properties.parent.mkdir(parents=True)
+    (tmp_path / "kafka" / "libs").mkdir()
+    (tmp_path / "kafka" / "libs" / "kafka_2.13-4.3.1.jar").touch()
+    properties.write_text(f"log.dirs={clean}\nnode.id=99\nprocess.roles=broker\n")
+    code, told = recover(capfd, "--server-properties", properties)
+    assert (code, [one["event"] for one in told]) == (3, ["finding", "hold"])
+
+
+@pytest.mark.parametrize("text", [None, "log.dirs=${env:DIRS}"])
+def test_an_unreadable_configuration_lets_the_broker_start(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    properties = tmp_path / "server.properties"
+    if text:
+        properties.write_text(text)
+    code, told = recover(capfd, "--server-properties", properties)
+    assert (code, told[0]["event"], told[0]["level"]) == (0, "unread-configuration", "error")
+
+
+def test_an_unreadable_policy_lets_the_broker_start(
+    killed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (policy := tmp_path / "policy.yaml").write_text("topics: [")
+    code, told = recover(capfd, killed, "--kafka", "4.3", "--policy", policy)
+    assert (code, told[0]["event"], told[-1]["recovered"]) == (0, "unread-policy", 2)
+
+
+def test_a_missing_work_area_lets_the_broker_start(
+    killed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, told = recover(capfd, killed, "--kafka", "4.3", "--work-area", tmp_path / "none")
+    assert (code, [one["event"] for one in told][:2]) == (0, ["left-to-the-broker", "not-noted"])
+
+
+def test_a_failed_disk_keeps_no_other_from_being_recovered(
+    killed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "none")
+    code, told = recover(capfd, tmp_path / "link", killed, "--kafka", "4.3")
+    assert (code, told[0]["event"], told[-1]["recovered"]) == (0, "unread-directory", 2)
+
+
+def test_a_log_directory_that_another_process_changes_is_not_clean(
+    killed: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = (
+        "import sys; from kafkats.logdir.lock import hold_shared\n"
+        "with hold_shared(sys.argv[1], False): print(flush=True), sys.stdin.read()"
+    )
+    words = [sys.executable, "-c", program, str(killed)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline()
+        code, told = recover(capfd, killed, "--kafka", "4.3")
+        other.communicate()
+    assert (code, told[0]["event"], told[-1]["clean"]) == (0, "kafkats-works", False)
+
+
+def test_a_log_directory_that_goes_offline_holds_no_start_with_others(
+    clean: Path, golden: Unpacked, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = some_of(golden, "crash-4.3.1", [], tmp_path / "other" / "data")
+    (other / paths.RECOVERY_POINT).write_text("garbage")
+    words = ["--kafka", "2.8.2", "--hold", "will-not-start"]
+    code, told = recover(capfd, clean, other, *words)
+    assert (code, [one["event"] for one in told]) == (0, ["unread-directory", "start"])
+    (clean / paths.RECOVERY_POINT).write_text("garbage")
+    assert recover(capfd, clean, other, *words)[0] == 3
+
+
+def test_a_crash_of_ours_lets_the_broker_start(
+    killed: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovering, "look_before", lambda *_, **__: 1 / 0)
+    code, told = recover(capfd, killed, "--kafka", "4.3")
+    assert (code, [one["event"] for one in told]) == (0, ["failed", "failed"])
+    assert told[0]["kind"] == "ZeroDivisionError"
+
+
+def test_a_disk_that_does_not_answer_lets_the_broker_start(
+    clean: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovering, "_LOOK_SECONDS", (0.5, 0.5))
+    monkeypatch.setattr(recovering, "look_before", lambda *_, **__: time.sleep(SECONDS))
+    code, told = recover(capfd, clean, "--kafka", "4.3")
+    assert (code, [one["error"] for one in told]) == (0, ["the time was up"])
+
+
+def test_a_record_that_is_no_file_is_replaced(
+    clean: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody writes into the pipe: a read of it would never end."""
+    (tmp_path / "records").mkdir()
+    os.mkfifo(tmp_path / "records" / "recover.json")
+    code, told = recover(capfd, clean, "--kafka", "4.3", "--record", tmp_path / "records")
+    assert (code, [one["event"] for one in told]) == (0, ["start"])
+    assert (tmp_path / "records" / "recover.json").is_file()
+
+
+def test_a_work_area_that_is_a_file_lets_the_broker_start(
+    clean: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (clean.parent / ".kafkats").touch()
+    code, told = recover(capfd, clean, "--kafka", "4.3")
+    assert (code, [one["event"] for one in told]) == (0, ["not-noted", "start"])
+
+
+def test_a_crash_of_the_child_is_a_line_of_the_log(
+    killed: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovering, "_worked", lambda *_: 1 / 0)
+    code, told = recover(capfd, killed, "--kafka", "4.3")
+    assert (code, [one["event"] for one in told]) == (0, ["failed", "failed"])
+    assert (told[0]["kind"], told[1]["error"]) == ("ZeroDivisionError", "its process ended with 1")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: os._exit(5)],
+    ids=["killed", "ended"],
+)
+def test_a_killed_child_lets_the_broker_start(
+    killed: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, end: Any
+) -> None:
+    monkeypatch.setattr(recovering, "_worked", lambda *_: end())
+    code, told = recover(capfd, killed, "--kafka", "4.3")
+    assert (code, told[-1]["event"]) == (0, "failed")
+
+
+def test_a_child_that_hangs_is_ended_in_time(
+    killed: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovering, "_worked", lambda *_: time.sleep(SECONDS))
+    code, told = recover(capfd, killed, "--kafka", "4.3", "--within", "1s")
+    assert (code, told[-1]["error"]) == (0, "the time was up")
+
+
+def test_a_release_that_is_not_found_is_told(
+    clean: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, told = recover(capfd, clean)
+    assert (code, told[0]["event"], told[-1]["event"]) == (0, "release-not-found", "start")
+
+
+def test_a_new_broker_starts(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    code, told = recover(capfd, tmp_path / "none", tmp_path / "empty", "--kafka", "4.3")
+    assert (code, told[-1]["event"]) == (0, "start")
+    assert not (tmp_path / "none").exists()

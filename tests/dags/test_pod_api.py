@@ -1,0 +1,54 @@
+"""What a program in a pod says of its end: an error of its own, or that it was killed with its pod."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from kafkats_airflow.jobs.hosts import Unreached
+from kafkats_airflow.jobs.pod_api import _Output
+
+
+class Ended:
+    """The socket to a program that has ended with this status."""
+
+    def __init__(self, status: str) -> None:
+        self._status = status.encode()
+
+    def is_open(self) -> bool:
+        return False
+
+    def read_channel(self, channel: int) -> bytes:
+        told, self._status = self._status if channel == 3 else b"", b""
+        return told if channel == 3 else b""
+
+
+def failed(code: int) -> str:
+    causes = [{"reason": "ExitCode", "message": str(code)}]
+    return json.dumps({
+        "status": "Failure",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": causes},
+    })
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        failed(137),
+        failed(-9),
+        '{"status": "Failure", "reason": "InternalError", "message": "container not running"}',
+        "no JSON",
+    ],
+)
+def test_a_program_that_was_killed_is_asked_again(status: str) -> None:
+    client: Any = Ended(status)
+    with pytest.raises(Unreached, match="pod kafkats-x: its program was killed, or did not start"):
+        _Output(client, "pod kafkats-x").said()
+
+
+@pytest.mark.parametrize("status", [failed(2), '{"status": "Success"}'])
+def test_a_program_that_ended_by_itself_is_not(status: str) -> None:
+    client: Any = Ended(status)
+    assert _Output(client, "pod kafkats-x").said() == status

@@ -1,0 +1,415 @@
+"""A recovery before a start: what it does by itself, what it leaves, and what holds the start."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkats import paths
+from kafkats.execution.local import LocalExecutor
+from kafkats.flow import recovering
+from kafkats.logdir.checkpoints import read_offsets
+from kafkats.logdir.lock import lock_state
+from kafkats.logdir.workarea import work_area
+from kafkats.plans import disks
+from kafkats.plans.disks import Room
+from kafkats.recovery.kept_runs import kept_runs, new_run
+from kafkats.recovery.start import predict_start
+from tests.flow.verbs.recovering import Events, recover
+from tests.golden import Unpacked
+from tests.recovery.crashed import some_of
+
+SOUND = ("few-bytes-0", "untouched-0")
+PARTITIONS = (
+    *SOUND, "torn-0", "zeros-0", "preallocated-0", "no-index-active-0", "crc-old-rp0-0", "lost-first-segment-0",
+)  # fmt: skip
+BLOCKED = {"crc-old-rp0-0", "lost-first-segment-0"}
+
+
+@pytest.fixture
+def killed(golden: Unpacked, tmp_path: Path) -> Path:
+    """A log directory of a killed 4.3.1, whose partitions were damaged in different ways."""
+    return some_of(golden, "crash-4.3.1", PARTITIONS, tmp_path / "disk" / "data")
+
+
+def logs(root: Path) -> dict[str, bytes]:
+    return {
+        str(log.relative_to(root)): log.read_bytes()
+        for log in root.glob("*/*.log")
+        if log.stat().st_size
+    }
+
+
+def test_it_does_what_loses_nothing_beyond_the_broker_s_own_recovery(killed: Path) -> None:
+    before = predict_start(LocalExecutor(1), [killed], "4.3")
+    show = Events()
+    result = recover(killed, show=show)
+    assert result.found is not None
+    after = {
+        p.partition_dir: p for p in predict_start(LocalExecutor(1), [killed], "4.3").partitions
+    }
+    assert (result.exit_code, result.start) == (0, "yes")
+    assert result.found["recovered"] == len(PARTITIONS) - len(BLOCKED)
+    left = {row["partition_dir"] for row in result.found["left_partitions"]}
+    for was in before.partitions:
+        now = after[was.partition_dir]
+        ends = (was.log_start_offset, was.log_end_offset, was.outcome)
+        assert (now.log_start_offset, now.log_end_offset, now.outcome) == ends, was.partition_dir
+        if was.partition_dir not in left:
+            assert sum(one.log_bytes for one in now.recovered) == 0, was.partition_dir
+    assert {"estimated", "copied", "predicted"} <= set(show.names())
+
+
+def test_what_the_broker_would_delete_is_copied_once_and_kept(killed: Path) -> None:
+    result = recover(killed)
+    assert result.found is not None and result.found["copied_bytes"] > 0
+    [kept] = kept_runs([str(killed)], None)
+    assert "copies" in kept.keep
+    copies = list(kept.readable.rglob("copy.json"))
+    assert copies
+    again = recover(killed)
+    assert again.found is not None and again.found["copied_bytes"] == 0
+    assert [one.folder for one in kept_runs([str(killed)], None)] == [kept.folder]
+
+
+def test_without_room_torn_tails_are_cut_without_undo(
+    killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk has room for all but copies of tails: what holds no whole batch is cut in place."""
+    monkeypatch.setattr(
+        "kafkats.flow.recovering.room_of",
+        lambda plan: [Room(str(killed), sum(disks._tails(plan.items).values()), 0)],
+    )
+    shutil.copytree(killed, roomy := tmp_path / "roomy" / "disk" / "data")
+    before, show = logs(killed), Events()
+    told = recover(killed, show=show).found
+    monkeypatch.undo()
+    with_room = recover(roomy).found
+    assert told is not None and with_room is not None
+    assert told["recovered"] == with_room["recovered"] == len(PARTITIONS) - len(BLOCKED)
+    assert logs(killed) == logs(roomy)
+    [cut] = [one for one in show.told if one["event"] == "cut"]
+    changed = {name.split("/")[0] for name, data in logs(killed).items() if before[name] != data}
+    assert {Path(one).name for one in cut["partitions"]} == changed
+    [kept] = [one for one in kept_runs([str(killed)], None) if one.run.exists()]
+    assert not list(kept.run.rglob("*.log"))
+
+
+def test_without_room_a_log_whose_cut_may_hold_a_batch_stays(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkats.flow.recovering.room_of", lambda _plan: [Room(str(killed), 1, 0)])
+    monkeypatch.setattr("kafkats.recovery.cutting.HARMLESS", ())
+    before = logs(killed)
+    found = recover(killed).found
+    assert found is not None and found["recovered"] == 0
+    assert logs(killed) == before
+
+
+def test_a_second_recovery_finds_nothing_to_do(killed: Path) -> None:
+    recover(killed)
+    state = {path: path.stat().st_mtime_ns for path in killed.rglob("*") if path.is_file()}
+    recover(killed)
+    assert {path: path.stat().st_mtime_ns for path in killed.rglob("*") if path.is_file()} == state
+
+
+def test_blocked_partitions_stay_as_they_are(killed: Path) -> None:
+    before = logs(killed)
+    result = recover(killed)
+    assert result.found is not None
+    left = {row["partition_dir"] for row in result.found["left_partitions"]}
+    assert left == BLOCKED
+    changed = {name.split("/")[0] for name, data in logs(killed).items() if before[name] != data}
+    assert not changed & left
+
+
+def test_without_time_all_is_left_to_the_broker(killed: Path) -> None:
+    before = logs(killed)
+    result = recover(killed, within=1)
+    assert result.found is not None
+    assert (result.exit_code, result.found["recovered"]) == (0, 0)
+    assert {row["why"] for row in result.found["left_partitions"]} == {"the time was up"}
+    assert logs(killed) == before
+
+
+def test_a_running_broker_is_left_alone(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = logs(killed)
+    state = lock_state(killed)._replace(state="held")
+    monkeypatch.setattr("kafkats.recovery.root.lock_state", lambda _root: state)
+    show = Events()
+    assert recover(killed, show=show).exit_code == 0
+    assert "a-broker-runs" in show.names()
+    assert logs(killed) == before
+
+
+def test_the_lock_keeps_a_broker_out_meanwhile(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = []
+    real = recovering.look_and_plan
+
+    def looking(*words: Any) -> Any:
+        pid = os.fork()
+        if pid == 0:
+            os._exit({"shared": 0}.get(lock_state(killed).state, 1))
+        states.append(os.waitpid(pid, 0)[1])
+        return real(*words)
+
+    monkeypatch.setattr(recovering, "look_and_plan", looking)
+    recover(killed)
+    assert states and set(states) == {0}
+    assert lock_state(killed).state != "shared"
+
+
+HOLDING = """
+import sys, time
+from contextlib import nullcontext
+from kafkats.flow.waiting import alone
+from kafkats.logdir.lock import hold_shared
+from kafkats.logdir.workarea import work_area
+root, recovers = sys.argv[1], sys.argv[2] == "recovers"
+with alone([work_area(root)], 1e12) if recovers else nullcontext(), hold_shared(root, False):
+    print("held", flush=True)
+    time.sleep(1) if recovers else sys.stdin.read()
+"""
+
+
+@contextmanager
+def holding(root: Path, does: str) -> Generator[None]:
+    """Another process that works on a log directory: a recovery, which ends soon, or other work."""
+    words = [sys.executable, "-c", HOLDING, str(root), does]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"held\n"
+        yield
+
+
+def test_a_second_recovery_waits_for_the_first(killed: Path) -> None:
+    with holding(killed, "recovers"):
+        result = recover(killed)
+    assert result.found is not None
+    assert result.found["recovered"] == len(PARTITIONS) - len(BLOCKED)
+
+
+def test_other_work_on_a_log_directory_is_left_alone(killed: Path) -> None:
+    run = new_run(work_area(killed), 1_800_000_000_000, 0)
+    events = Events()
+    with holding(killed, "works"):
+        result = recover(killed, show=events)
+    assert "kafkats-works" in events.names()
+    assert result.found is not None and not result.found["clean"]
+    assert run.folder.exists()  # it may be that other work's
+
+
+def test_a_clean_stop_needs_nothing(killed: Path) -> None:
+    (killed / paths.CLEAN_SHUTDOWN).touch()
+    before = logs(killed)
+    result = recover(killed)
+    assert result.found is not None
+    assert (result.found["clean"], result.found["recovered"], logs(killed)) == (True, 0, before)
+
+
+def test_harmless_old_bytes_are_purged_at_the_next_clean_start(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    root = some_of(golden, "crash-4.3.1", SOUND, tmp_path / "disk" / "data")
+    assert recover(root).exit_code == 0
+    [kept] = kept_runs([str(root)], None)
+    assert kept.keep == ""
+    (root / paths.CLEAN_SHUTDOWN).touch()
+    show = Events()
+    recover(root, show=show)
+    assert "purged" in show.names() and not kept.folder.exists()
+
+
+def test_a_log_directory_that_the_broker_leaves_out_has_not_stopped_cleanly(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    root = some_of(golden, "crash-4.3.1", SOUND, tmp_path / "disk" / "data")
+    recover(root)
+    (root / paths.RECOVERY_POINT).write_text("garbage")
+    found = recover(root, release="2.8.2").found
+    [kept] = kept_runs([str(root)], None)
+    assert (found is not None and found["clean"], kept.keep) == (False, "")
+
+
+def test_a_cut_below_the_high_watermark_is_kept_until_a_person_purges_it(
+    golden: Unpacked, tmp_path: Path
+) -> None:
+    killed = some_of(golden, "crash-4.3.1", ["torn-0"], tmp_path / "disk" / "data")
+    recover(killed)
+    [kept] = kept_runs([str(killed)], None)
+    assert "below the high watermark" in kept.keep
+    (killed / paths.CLEAN_SHUTDOWN).touch()
+    recover(killed, made_ms=1_900_000_000_000)
+    assert kept.run.is_dir()
+
+
+def test_old_bytes_are_purged_by_age(golden: Unpacked, tmp_path: Path) -> None:
+    killed = some_of(golden, "crash-4.3.1", SOUND, tmp_path / "disk" / "data")
+    recover(killed)
+    [kept] = kept_runs([str(killed)], None)
+    recover(killed, made_ms=1_800_000_000_000 + 6 * 86_400_000)
+    assert kept.folder.exists()
+    recover(killed, made_ms=1_800_000_000_000 + 8 * 86_400_000)
+    assert not kept.folder.exists()
+
+
+def test_a_lost_disk_holds_the_start(golden: Unpacked, killed: Path, tmp_path: Path) -> None:
+    other = some_of(golden, "crash-4.3.1", ["garbage-0"], tmp_path / "other" / "data")
+    assert recover(killed, other, record=tmp_path / "records").exit_code == 0
+    assert (tmp_path / "records" / "recover.json").exists()
+    for name in os.listdir(other):
+        path = other / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    held = recover(killed, other)
+    assert (held.exit_code, held.start) == (3, "no") and held.found is not None
+    assert [(one["kind"], one["holds"]) for one in held.found["findings"] if one["holds"]] == [
+        ("emptied", True)
+    ]
+    os.rmdir(other)
+    held = recover(killed, other)
+    assert held.exit_code == 3 and held.found is not None
+    assert held.found["findings"][0]["kind"] == "absent"
+    assert recover(killed, other, hold=["none"]).exit_code == 0
+    records = [*tmp_path.rglob("recover.json")]
+    assert len(records) == 3
+    for record in records:
+        record.unlink()
+    assert recover(killed, other).exit_code == 0
+
+
+def test_another_node_s_disk_holds_the_start(killed: Path) -> None:
+    before = logs(killed)
+    assert recover(killed, node_id=99).exit_code == 3
+    assert logs(killed) == before
+    assert recover(killed, node_id=99, hold=["lacks-partitions"]).exit_code == 0
+
+
+def test_a_partition_that_is_gone_holds_the_start(killed: Path) -> None:
+    shutil.rmtree(killed / "untouched-0")
+    result = recover(killed)
+    assert result.exit_code == 3 and result.found is not None
+    [finding] = [one for one in result.found["findings"] if one["holds"]]
+    assert (finding["kind"], "untouched-0" in finding["reason"]) == ("lacks-partitions", True)
+
+
+def test_losses_hold_only_where_they_are_named(killed: Path) -> None:
+    result = recover(killed, hold=["default", "loses-records"])
+    assert result.exit_code == 3 and result.found is not None
+    assert result.found["recovered"] > 0
+    assert recover(killed).exit_code == 0
+
+
+def test_one_slice_that_fails_leaves_its_partitions_to_the_broker(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkats.errors import StorageFailed
+
+    def fail(*_: object, **__: object) -> None:
+        raise StorageFailed("the disk is gone", path=killed)
+
+    monkeypatch.setattr("kafkats.flow.recovering.write_plan", fail)
+    before = logs(killed)
+    show = Events()
+    result = recover(killed, show=show)
+    assert result.found is not None
+    assert (result.exit_code, result.found["recovered"], logs(killed)) == (0, 0, before)
+    assert "failed" in show.names()
+
+
+def test_time_that_is_up_credits_what_is_finished(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that stops a run is there from the third partition on, as at the end of the time."""
+    from kafkats.flow import apply as module
+
+    real, begun = module._apply, []
+
+    def applying(work: Any) -> Any:
+        begun.append(work.partition_dir)
+        if len(begun) == 3:
+            Path(work.stop_file).write_text("the time was up")
+        return real(work)
+
+    monkeypatch.setattr(module, "_apply", applying)
+    points = read_offsets(killed / paths.RECOVERY_POINT)
+    result = recover(killed)
+    raised = {
+        str(p): end
+        for p, end in read_offsets(killed / paths.RECOVERY_POINT).items()
+        if points.get(p) != end
+    }
+    assert result.found is not None and result.found["recovered"] == 3
+    assert {*raised} <= {*begun} and len(raised) >= 2
+    for name, end in raised.items():
+        assert (killed / name / paths.segment_file(end)).stat().st_size == 0
+
+
+def test_a_time_of_centuries_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    class Timer(threading.Timer):
+        def __init__(self, interval: float, function: Any) -> None:
+            waits.append(interval)
+            super().__init__(interval, function)
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    with recovering._stopped_at(time.monotonic() + 1e14, tmp_path / "stop"):
+        pass
+    assert 0 < waits[0] <= threading.TIMEOUT_MAX
+
+
+@pytest.mark.parametrize("name", ["", "area"])
+def test_a_killed_recovery_is_finished_by_the_next(
+    killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    from kafkats.logdir import changeset
+
+    place = tmp_path / name if name else None
+    if place:
+        place.mkdir()
+
+    class Killed(BaseException):
+        pass
+
+    real, count = changeset.drive, []
+
+    def drive(*words: Any, **more: Any) -> Any:
+        count.append(1)
+        if len(count) == 4:
+            raise Killed
+        return real(*words, **more)
+
+    monkeypatch.setattr(changeset, "drive", drive)
+    with pytest.raises(Killed):
+        recover(killed, place=place)
+    monkeypatch.setattr(changeset, "drive", real)
+    show = Events()
+    result = recover(killed, show=show, place=place)
+    assert "finishing" in show.names() and result.exit_code == 0
+    [first, *_] = kept_runs([str(killed)], place)
+    assert (first.run / "report.json").exists(), "the killed one has no result"
+    for one in predict_start(LocalExecutor(1), [killed], "4.3").partitions:
+        if one.partition_dir in SOUND:
+            assert sum(r.log_bytes for r in one.recovered) == 0
+
+
+def test_the_record_is_json_and_belongs_to_the_log_directory(killed: Path) -> None:
+    recover(killed)
+    record = killed.parent / ".kafkats" / "data" / "recover.json"
+    entry = json.loads(record.read_text())["log_dirs"][str(killed)]
+    assert entry["partitions"] == sum(
+        (killed / name).is_dir() for name in os.listdir(killed) if name != "__cluster_metadata-0"
+    )
+    assert record.stat().st_uid == killed.stat().st_uid

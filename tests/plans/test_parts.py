@@ -1,0 +1,178 @@
+"""Plans in parts: the digest does not depend on who wrote them, and a kill leaves a whole plan."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafkats.errors import CorruptPlan, UsageError
+from kafkats.plans import files, parts
+from kafkats.plans.parts import (
+    PlanInParts,
+    commit_plan,
+    open_plan,
+    plan_in_parts,
+    rows_files,
+)
+from kafkats.plans.plan import Plan, make_plan, make_sealed, write_plan
+from tests.builders.plan_parts import write_part
+from tests.builders.plans import TOTALS, rows_of
+
+
+def write(folder: Path, tables: list[pa.Table], **options: Any) -> PlanInParts:
+    make_sealed(folder, "plan")
+    written = [write_part(folder, rows) for rows in tables]
+    plan = plan_in_parts("rebuild", options, TOTALS, written, folder)
+    commit_plan(plan)
+    return plan
+
+
+@pytest.mark.parametrize(("most", "pieces"), [(9, [10, 10, 10]), (20, [20, 10]), (99, [30])])
+def test_a_plan_in_parts_has_the_rows_of_all_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, pieces: list[int]
+) -> None:
+    monkeypatch.setattr(parts, "PIECE_ROWS", most)
+    tables = [rows_of(n) for n in range(3)]
+    plan = write(tmp_path / "plan", tables)
+    again = open_plan(tmp_path / "plan")
+    assert (again.digest, again.header, again.operation) == (plan.digest, plan.header, "rebuild")
+    assert again.header["format"] == 2
+    found = list(again.pieces())
+    assert [piece.items.num_rows for piece in found] == pieces
+    assert pa.concat_tables(piece.items for piece in found).equals(pa.concat_tables(tables))
+    assert {(piece.digest, piece.run_id) for piece in found} == {(plan.digest, plan.run_id)}
+    assert [rows.num_rows for rows in again.tables(["file"])] == pieces
+    assert again.log_dirs() == ["/data"]
+    assert [path.is_file() for path in rows_files(tmp_path / "plan")] == [True] * 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_digest_does_not_depend_on_the_order_of_parts(tmp_path: Path, seed: int) -> None:
+    tables = [rows_of(n, log_dir=log_dir) for log_dir in ("/b", "/a") for n in range(3)]
+    plan = write(tmp_path / "one", tables)
+    shuffled = random.Random(seed).sample(tables, len(tables))
+    other = write(tmp_path / "other", shuffled)
+    assert other.digest == plan.digest
+    assert open_plan(tmp_path / "other").log_dirs() == ["/a", "/b"]
+    assert write(tmp_path / "fewer", tables[1:]).digest != plan.digest
+    assert write(tmp_path / "options", tables, rule="last-offset").digest != plan.digest
+
+
+def test_a_plan_of_one_table_is_opened_as_before(tmp_path: Path) -> None:
+    plan = make_plan("rebuild", {}, TOTALS, rows_of(0))
+    write_plan(plan, tmp_path / "plan")
+    again = open_plan(tmp_path / "plan")
+    assert isinstance(again, Plan) and again.digest == plan.digest
+    assert rows_files(tmp_path / "plan") == [tmp_path / "plan" / "items.parquet"]
+
+
+def test_an_edited_part_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "plan"
+    plan = write(folder, [rows_of(n) for n in range(3)])
+    path = folder / "parts" / f"{plan.parts[1].digest}.parquet"
+    files.write_bytes(path, (folder / "parts" / f"{plan.parts[0].digest}.parquet").read_bytes())
+    with pytest.raises(CorruptPlan, match="edited"):
+        open_plan(folder)
+    path.unlink()
+    with pytest.raises(CorruptPlan, match="missing"):
+        open_plan(folder)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"parts": []},
+        {"parts": None},
+        {"parts": [{"digest": "../../etc"}]},
+        {"parts": [[]]},
+        {"totals": {}},
+        {"options": {"all": True}},
+        {"format": 3},
+    ],
+)
+def test_an_edited_list_of_parts_is_refused(tmp_path: Path, edit: dict[str, Any]) -> None:
+    folder = tmp_path / "plan"
+    write(folder, [rows_of(n) for n in range(3)])
+    header = json.loads((folder / "plan.json").read_text())
+    (folder / "plan.json").write_text(json.dumps(header | edit))
+    with pytest.raises(CorruptPlan):
+        open_plan(folder)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def small(folder: Path) -> None:
+    write_plan(make_plan("rebuild", {}, TOTALS, rows_of(1)), folder)
+
+
+def other_small(folder: Path) -> None:
+    write_plan(make_plan("rebuild", {}, TOTALS, rows_of(2)), folder)
+
+
+def large(folder: Path) -> None:
+    write(folder, [rows_of(0), rows_of(1)])
+
+
+def other_large(folder: Path) -> None:
+    write(folder, [rows_of(1), rows_of(2)])
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(small, other_small), (small, large), (large, small), (large, other_large), (small, small)],
+)
+def test_a_kill_at_any_step_leaves_a_whole_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: Any, new: Any
+) -> None:
+    old(tmp_path / "old")
+    new(tmp_path / "new")
+    whole = {open_plan(tmp_path / name).digest for name in ("old", "new")}
+    steps = 0
+    while True:
+        folder = tmp_path / f"killed-{steps}"
+        old(folder)
+        with monkeypatch.context() as patched:
+            left = iter([False] * steps + [True])
+            for name in ("replace", "rename", "unlink", "link", "rmdir", "fsync"):
+                patched.setattr(os, name, _until(getattr(os, name), left))
+            try:
+                new(folder)
+            except Killed:
+                killed = True
+            else:
+                killed = False
+        assert open_plan(folder).digest in whole
+        new(folder)  # the same command again
+        assert open_plan(folder).digest == open_plan(tmp_path / "new").digest
+        names = {p.name for p in folder.rglob("*") if not p.name.endswith(".tmp")}
+        assert names == {p.name for p in (tmp_path / "new").rglob("*")}
+        if not killed:
+            break
+        steps += 1
+    assert steps > 3
+
+
+def _until(call: Any, left: Any) -> Any:
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        if next(left, False):
+            raise Killed
+        return call(*args, **kwargs)
+
+    return counted
+
+
+def test_a_folder_in_which_planning_was_killed_is_taken_again(tmp_path: Path) -> None:
+    (tmp_path / "plan" / "deciding-1").mkdir(parents=True)
+    make_sealed(tmp_path / "plan", "plan")
+    (tmp_path / "other" / "thesis").mkdir(parents=True)
+    with pytest.raises(UsageError, match="is no plan"):
+        make_sealed(tmp_path / "other", "plan")

@@ -1,0 +1,139 @@
+"""Records of what log directories had, and the folders of recoveries."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from kafkats.clock import DAY_MS
+from kafkats.logdir.workarea import work_area
+from kafkats.recovery.before import look_before
+from kafkats.recovery.holding import Disk, Owner
+from kafkats.recovery.kept_runs import KEEP_DAYS, KeptRun, keep, kept_runs, new_run
+from kafkats.recovery.noted import NAME, disk_of, note, read_noted, records
+from tests.golden import Unpacked
+from tests.recovery.crashed import some_of
+
+
+@pytest.fixture
+def root(golden: Unpacked, tmp_path: Path) -> Path:
+    return some_of(golden, "crash-4.3.1", ["few-bytes-0"], tmp_path / "disk" / "data")
+
+
+def test_a_record_is_beside_each_log_directory_and_in_the_named_folder(
+    root: Path, tmp_path: Path
+) -> None:
+    before = look_before([root, tmp_path / "none"], "4.3", Owner())
+    assert note(before.roots, before.noted, None, tmp_path / "state" / "deep") != []
+    assert note(before.roots, before.noted, None, tmp_path / "state") == []
+    files = records([str(root), str(tmp_path / "none")], None, tmp_path / "state")
+    assert [file.exists() for file in files] == [True, False, True]
+    noted = read_noted(files)
+    assert [one.partitions for one in noted[str(root)]] == [1, 1]
+    assert [one.partitions for one in noted[str(tmp_path / "none")]] == [0, 0]
+    assert noted[str(root)][0].disk == disk_of(root) != None  # noqa: E711
+    assert stat.S_IMODE(files[0].stat().st_mode) == stat.S_IMODE(root.stat().st_mode) & 0o666
+
+
+def test_a_record_that_has_not_changed_is_not_written_again(root: Path) -> None:
+    before = look_before([root], "4.3", Owner())
+    note(before.roots, before.noted, None, None)
+    [file] = records([str(root)], None, None)
+    inode = file.stat().st_ino
+    again = look_before([root], "4.3", Owner())
+    note(again.roots, again.noted, None, None)
+    assert file.stat().st_ino == inode
+
+
+def test_an_emptied_directory_keeps_its_entry(root: Path, tmp_path: Path) -> None:
+    before = look_before([root], "4.3", Owner())
+    note(before.roots, before.noted, None, tmp_path)
+    for path in [*root.rglob("*")][::-1]:
+        path.rmdir() if path.is_dir() else path.unlink()
+    for _ in range(2):
+        after = look_before([root], "4.3", Owner(), record=tmp_path)
+        assert [one.kind for one in after.held] == ["emptied"]
+        note(after.roots, after.noted, None, tmp_path)
+
+
+def test_brokers_of_a_machine_share_a_folder_of_records(
+    root: Path, golden: Unpacked, tmp_path: Path
+) -> None:
+    other = some_of(golden, "crash-4.3.1", ["few-bytes-0"], tmp_path / "other" / "data")
+    meta = other / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=", "node.id=7"))
+    (folder := tmp_path / "records").mkdir()
+    for log_dir in (root, other, root):
+        before = look_before([log_dir], "4.3", Owner(), record=folder)
+        assert note(before.roots, before.noted, None, folder) == []
+    assert {*read_noted([folder / NAME])} == {str(root), str(other)}
+
+
+def test_a_log_directory_without_a_work_area_is_told(root: Path, tmp_path: Path) -> None:
+    before = look_before([root], "4.3", Owner())
+    [failure] = note(before.roots, before.noted, tmp_path / "none", None)
+    assert str(tmp_path / "none") in failure
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "loop"])
+def test_a_directory_that_cannot_be_read_keeps_no_other_from_being_looked_at(
+    root: Path, tmp_path: Path, kind: str
+) -> None:
+    bad = tmp_path / "bad"
+    if kind == "file":
+        bad.touch()
+    else:
+        bad.symlink_to(tmp_path / "none" if kind == "link" else bad)
+    found = look_before([bad, root], "4.3", Owner(node=99))
+    assert [one.state for one in found.roots] == ["unread", "there"]
+    assert [one.log_dir for one in found.held] == [str(root)]
+    assert (len(found.failures), found.unclean) == (1, [str(root)])
+
+
+def test_two_paths_of_a_directory_count_once(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    found = look_before([root, tmp_path / "link", root.parent / "." / root.name], "4.3", Owner())
+    assert [one.log_dir for one in found.roots] == [str(root)]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"log_dirs": 1}', '{"log_dirs": {"/d": {"partitions": "x"}}}']
+)
+def test_an_unreadable_record_says_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / NAME).write_text(text)
+    assert read_noted([tmp_path / NAME, tmp_path / "none"]) == {}
+
+
+def test_a_later_version_s_record_is_read(tmp_path: Path) -> None:
+    entry = {"partitions": 3, "disk": ["/d", 7], "later": 1}
+    (tmp_path / NAME).write_text(json.dumps({"format": 1, "log_dirs": {"/d": entry}, "more": []}))
+    [one] = read_noted([tmp_path / NAME])["/d"]
+    assert (one.partitions, one.disk, one.record) == (3, Disk("/d", 7), str(tmp_path / NAME))
+
+
+def test_each_recovery_has_a_folder_of_its_own(root: Path) -> None:
+    area = work_area(root)
+    runs = [new_run(area, 1_800_000_000_000, 0) for _ in range(2)]
+    assert runs[0].folder != runs[1].folder
+    kept = keep(runs[0], "why", area)
+    found = {one.folder: one.keep for one in kept_runs([str(root)], None)}
+    assert found == {kept.folder: "why", runs[1].folder: ""}
+    assert kept.folder.stat().st_uid == os.stat(root).st_uid
+
+
+@pytest.mark.parametrize(
+    ("why", "days", "clean", "due"),
+    [
+        ("", 0, True, True),
+        ("", 1, False, False),
+        ("", KEEP_DAYS + 1, False, True),
+        ("cut", 99, True, False),
+    ],
+)
+def test_what_is_purged(tmp_path: Path, why: str, days: int, clean: bool, due: bool) -> None:
+    run = KeptRun(tmp_path, why, 1_800_000_000_000)
+    assert run.is_due(run.at_ms + days * DAY_MS, clean=clean) is due
