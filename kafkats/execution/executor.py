@@ -21,6 +21,8 @@ U = TypeVar("U")
 
 UNIT_COST: Final = 64 * 1024
 """Bytes that could be read in the time it takes to open one unit's files."""
+FLUSHING_THREADS: Final = 8
+"""Threads that wait for the disk at the same time."""
 
 Display = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 """Show a stage of so many bytes. It yields a function that gets the bytes of each finished unit."""

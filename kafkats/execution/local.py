@@ -8,7 +8,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from kafkats.errors import KafkatsError
-from kafkats.execution.executor import UNIT_COST, Display, Executor, U, Work, rows_of, table_of
+from kafkats.execution.executor import (
+    FLUSHING_THREADS,
+    UNIT_COST,
+    Display,
+    Executor,
+    U,
+    Work,
+    rows_of,
+    table_of,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -24,8 +33,6 @@ WORKER_BYTES: Final = 512 * 1024**2
 """
 THREAD_BYTES: Final = 16 * 1024**2
 """Average bytes of a unit from which on threads are used: Python's part of it is small then."""
-FLUSHING_THREADS: Final = 8
-"""Threads that wait for the disk at the same time."""
 _CHUNK_BYTES: Final = (4 * 1024**2, 256 * 1024**2)
 _CHUNK_UNITS: Final = 500
 """Rows of so many units become one table: a batch of one row takes 80 kB, a row in a table less

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from kafkats.errors import Locked, NotPermitted
+from kafkats.execution.executor import FLUSHING_THREADS
 from kafkats.hashes import hash_file
 from kafkats.logdir.identity import Attributes, FileIdentity, identify, read_attributes
 from kafkats.logdir.lock import hold_shared
@@ -30,7 +31,6 @@ FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _CHUNK: Final = 2**20
 _FEW: Final = 32
 """So few files are synced in this thread."""
-_SYNCED_AT_ONCE: Final = 8
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _MOVE_WHOLE: Final = frozenset({"btrfs", "ext3", "ext4", "f2fs", "tmpfs", "xfs", "zfs"})
 _NOT_PERMITTED: Final = (errno.EPERM, errno.EACCES, errno.ENOTSUP)
@@ -203,7 +203,7 @@ class Disk:
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(_SYNCED_AT_ONCE, "sync") as pool:
+        with ThreadPoolExecutor(FLUSHING_THREADS, "sync") as pool:
             deque(pool.map(self.sync_file, files), maxlen=0)
 
     def sync_dir(self, path: Path) -> None:

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel
 
 from kafkats import clock
-from kafkats_airflow.reading.files import Unreadable, model, state_of
-from kafkats_airflow.reading.runs import folder_asked, overview_of, runs_in
+from kafkats_airflow.reading.files import model
+from kafkats_airflow.reading.runs import folder_asked, runs_in
 from kafkats_airflow.reading.volumes import Row, board
 from kafkats_airflow.runs.overview import Overview
 
@@ -57,18 +57,18 @@ def snapshot(folder: Path) -> Snapshot:
     except OSError:
         return Snapshot(False, reports, {}, ())
     dags: dict[str, list[Overview]] = {}
-    for one in found:
-        overview = overview_of(one.folder)
-        if isinstance(overview, Overview):
+    seen = board(found, {}, clock.now_ms())
+    for told in seen.folders:
+        if isinstance(told.overview, Overview):
             reports["read"] += 1
-            dags.setdefault(overview.dag_id, []).append(overview)
-        elif isinstance(overview, Unreadable):
+            dags.setdefault(told.overview.dag_id, []).append(told.overview)
+        elif told.overview is not None:
             reports["unreadable"] += 1
-        elif state_of(one.folder / "report.json") is not None:
+        elif told.told or told.unreadable:
             reports["older"] += 1
     for overviews in dags.values():
         overviews.sort(key=lambda one: -one.written_ms)
-    return Snapshot(True, reports, dags, board(found, {}, clock.now_ms()).rows)
+    return Snapshot(True, reports, dags, seen.rows)
 
 
 def _names(folder: Path) -> list[str]:

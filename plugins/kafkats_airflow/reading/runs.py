@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from kafkats_airflow.approvals.recorded import Plan, Question
-from kafkats_airflow.reading.files import State, Unreadable, listed, model, remembered, state_in
+from kafkats_airflow.reading.files import (
+    KEPT,
+    State,
+    Unreadable,
+    listed,
+    model,
+    remembered,
+    state_in,
+)
 from kafkats_airflow.runs.folders import file_name, run_folder
 from kafkats_airflow.runs.overview import NAME as OVERVIEW
 from kafkats_airflow.runs.overview import Overview
@@ -22,6 +31,8 @@ _SETTLED_MS: Final = 10_000
 """A folder has one time for two changes at once. So a result is not kept until this time after a
 change.
 """
+_folder_at: Final = lru_cache(KEPT)(Path)
+"""A page lists thousands of folders: to make a Path of each takes longer than to stat it."""
 T = TypeVar("T")
 
 
@@ -54,7 +65,7 @@ def runs_in(folder: Path, dag_ids: Iterable[str]) -> list[Found]:
                 for one in inside:
                     if one.is_dir(follow_symlinks=False):
                         about = one.stat(follow_symlinks=False)
-                        found.append(Found(dag_id, Path(one.path), state_in(about)))
+                        found.append(Found(dag_id, _folder_at(one.path), state_in(about)))
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
     return sorted(found, key=lambda one: (-one.changed_ms, one.dag_id, one.folder.name))

@@ -106,7 +106,7 @@ class Row:
     """A log directory. `seen` has its size, `looks` its defects, `formats` its bytes by magic,
     `reclaimable` what retention said, `disk` how full its file system was. None: no report has it.
     `asks` are the runs whose questions about it wait for an answer. `undone_since`: a run was
-    undone after `seen`. `changed` are the RUNs that changed files of it, purged ones among them.
+    undone after `seen`. `changed` is the RUN that changed files of it last, purged or not.
 
     `unread` is a run that could not read it, if no newer one has.
 
@@ -131,15 +131,16 @@ class Row:
     asks: list[Source] = field(default_factory=list)
     undo: list[Kept] = field(default_factory=list)
     undone_since: bool = False
-    changed: list[Changed] = field(default_factory=list)
+    changed: Changed | None = None
 
     def changed_after(self, told: Told) -> Changed | None:
         """Return the newest RUN of a run after this look, if the look found defects.
 
         It may have mended them: only a look as deep tells.
         """
-        later = [one for one in self.changed if one.ended_ms > told.source.written_ms]
-        return max(later, key=lambda one: one.ended_ms) if later and told.defects else None
+        last = self.changed
+        later = last is not None and last.ended_ms > told.source.written_ms
+        return last if later and told.defects else None
 
     def kinds(self, severity: str) -> dict[str, int]:
         """Return the counts of the findings of a severity; those of the look that found most."""
@@ -227,10 +228,15 @@ class _Rows:
 
 
 class Board(NamedTuple):
-    """All log directories, and what could not be read."""
+    """All log directories, what the folder of each run tells, and what could not be read."""
 
     rows: list[Row]
-    unreadable: list[Unreadable]
+    folders: list[Folder]
+
+    @property
+    def unreadable(self) -> list[Unreadable]:
+        """Return the files that could not be read, of all runs."""
+        return [one for folder in self.folders for one in folder.unreadable]
 
 
 def board(runs: Sequence[Found], listed: Mapping[str, str], now_ms: int) -> Board:
@@ -241,21 +247,15 @@ def board(runs: Sequence[Found], listed: Mapping[str, str], now_ms: int) -> Boar
     rows = _Rows()
     for log_dir, broker in listed.items():
         rows.add(log_dir, Place(path_of(log_dir, broker), broker))
-    told: list[tuple[Found, _Report | Older]] = []
-    unreadable: list[Unreadable] = []
-    asking: list[tuple[Found, Question]] = []
-    for found in runs:
-        folder = _read(found, now_ms)
-        told += [(found, one) for one in folder.told]
-        unreadable += folder.unreadable
-        if folder.question is not None:
-            asking.append((found, folder.question))
+    folders = [_read(found, now_ms) for found in runs]
+    told = [(of, one) for of, folder in zip(runs, folders, strict=True) for one in folder.told]
     for found, one in sorted(told, key=lambda pair: -pair[1].written_ms):
         _add(rows, found, one)
-    for found, question in asking:
-        _add_question(rows, found, question, now_ms)
+    for found, folder in zip(runs, folders, strict=True):
+        if folder.question is not None:
+            _add_question(rows, found, folder.question, now_ms)
     every = sorted(rows.every, key=lambda row: _trouble(row, now_ms))
-    return Board(every, unreadable)
+    return Board(every, folders)
 
 
 def overdue_ms() -> int:
@@ -288,35 +288,39 @@ class _Report(NamedTuple):
     undo: list[Undo]
 
 
-class _Folder(NamedTuple):
+class Folder(NamedTuple):
     """The reports in a run's folder, the files that cannot be read, and a question that is newer
-    than the report.
+    than the report. `overview` is among them: None if the run has none.
     """
 
     told: Sequence[_Report | Older] = ()
     unreadable: Sequence[Unreadable] = ()
     question: Question | None = None
+    overview: Overview | Unreadable | None = None
 
 
-def _read(found: Found, now_ms: int) -> _Folder:
-    """Read a run's folder, if it changed. A file that cannot be read is tried again each time: new
-    rights do not change the time of the folder.
+def _read(found: Found, now_ms: int) -> Folder:
+    """Return what a run's folder tells. It is read if it changed.
+
+    A file that cannot be read is tried again each time: new rights do not change the time of the
+    folder.
     """
-    read = partial(_read_now, found)
-    return unless_changed(found, now_ms, "volumes", read, lambda one: not one.unreadable)
+    make = partial(_read_now, found)
+    return unless_changed(found, now_ms, "volumes", make, lambda one: not one.unreadable)
 
 
-def _read_now(found: Found) -> _Folder:
+def _read_now(found: Found) -> Folder:
     """Read the overview of a run; without a readable one, which volumes report.json names."""
     overview = overview_of(found.folder)
     one = _report(found, overview) if isinstance(overview, Overview) else None
     older = None if one else cached(found.folder / "report.json", _parse_older)
-    told = [read for read in (one, older) if isinstance(read, _Report | Older)]
-    unreadable = [read for read in (overview, older) if isinstance(read, Unreadable)]
+    told = [report for report in (one, older) if isinstance(report, _Report | Older)]
+    unreadable = [report for report in (overview, older) if isinstance(report, Unreadable)]
     question = None
-    if found.changed_ms > max((read.written_ms for read in told), default=0):
+    if found.changed_ms > max((report.written_ms for report in told), default=0):
         question = model(found.folder / "question.json", Question)
-    return _Folder(told, unreadable, question if isinstance(question, Question) else None)
+    asked = question if isinstance(question, Question) else None
+    return Folder(told, unreadable, asked, overview)
 
 
 def _report(found: Found, one: Overview) -> _Report:
@@ -398,8 +402,8 @@ def _add_undo(rows: _Rows, report: _Report, undo: Undo, run: str) -> None:
         row = rows.of(log_dir, place)
         if row is None:
             continue
-        if undone is None:
-            row.changed.append(Changed(report.source, undo.operation, undo.ended_ms))
+        if undone is None and (row.changed is None or undo.ended_ms > row.changed.ended_ms):
+            row.changed = Changed(report.source, undo.operation, undo.ended_ms)
         if purged:
             continue
         if undone is not None:
