@@ -21,7 +21,7 @@ from kafkats.generations import COMPRESSION_TYPES, LOSSES, PRODUCER
 from kafkats.logdir.identity import FileRow, listed_row
 from kafkats.logdir.partition import UNFINISHED, FileFacts, scan_partition, unfinished_swaps
 from kafkats.logdir.snapshot import read_snapshot
-from kafkats.plans.columns import schema_of
+from kafkats.plans.columns import batch_of, schema_of
 from kafkats.plans.dialect_hook import migration_of
 from kafkats.plans.rows import SegmentKey
 from kafkats.plans.units import Unit
@@ -99,12 +99,12 @@ def forecast_unit(unit: Unit, target: Target) -> pa.RecordBatch:
     Writes nothing. A segment that cannot be converted is a blocked row.
     """
     rows = _directory_rows(unit, target) if unit.base_offset < 0 else [_segment_row(unit, target)]
-    return pa.RecordBatch.from_pylist(
+    return batch_of(
         [
             {**row._asdict(), **{f"loses_{loss}": count for loss, count in row.losses.items()}}
             for row in rows
         ],
-        schema=FORECAST,
+        FORECAST,
     )
 
 

@@ -26,6 +26,7 @@ from kafkats.logdir.identity import FileIdentity, FileRow
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.staging import Replace
 from kafkats.paths import OFFSET_INDEX, TIME_INDEX, segment_file
+from kafkats.plans.columns import batch_of
 from kafkats.plans.depths import depth_totals
 from kafkats.plans.facts import damaged
 from kafkats.plans.missing import (
@@ -105,7 +106,7 @@ def plan_rebuild(segments: pa.Table, options: RebuildOptions) -> Plan:
     later = _later_segments(segments)
     table = pa.Table.from_batches(
         (
-            pa.RecordBatch.from_pylist(
+            batch_of(
                 [
                     item
                     for row in segment_rows(rows)
