@@ -85,12 +85,12 @@ class InParts(NamedTuple):
     def tables(self, name: str) -> Iterator[pa.Table]:
         """Yield a table of each group that has it. Raises StorageFailed."""
         for one in self.groups:
-            if name in one.names:
+            if name in one.tables:
                 yield one.table(name)
 
     def write(self, folder: Path) -> AnyPlan:
         """Write the plan into its folder. Raises as `write_plan`."""
-        plan, names = self.plan, set[str]().union(*(one.names for one in self.groups))
+        plan, names = self.plan, set[str]().union(*(one.tables for one in self.groups))
         names -= {ITEMS_TABLE, *_OF_REPORTS, *self.held}
         beside = {name: self.tables(name) for name in sorted(names)}
         if isinstance(plan, Plan):

@@ -52,28 +52,21 @@ _SEEN: Final = "driver"
 
 @dataclass(frozen=True, kw_only=True)
 class Handed:
-    """A group that a task has handed over.
-
-    `files` are the paths of its tables by name, and `inline` has the Parquet bytes of the others.
+    """A group that a task has handed over. `tables` has the file of each table by name, or its
+    Parquet bytes.
     """
 
     number: int
-    files: Mapping[str, Path]
-    inline: Mapping[str, bytes]
-
-    @property
-    def names(self) -> set[str]:
-        """The names of the tables."""
-        return {*self.files, *self.inline}
+    tables: Mapping[str, Path | bytes]
 
     def table(self, name: str) -> pa.Table:
         """Return a table. Raises StorageFailed."""
         import pyarrow.parquet as pq  # small plans need none
 
-        if name in self.inline:
-            return pq.ParquetFile(io.BytesIO(self.inline[name])).read()
-        path = self.files[name]
-        with storage(path, "reading what a task decided"), path.open("rb") as file:
+        where = self.tables[name]
+        if isinstance(where, bytes):
+            return pq.ParquetFile(io.BytesIO(where)).read()
+        with storage(where, "reading what a task decided"), where.open("rb") as file:
             return pq.ParquetFile(file).read()
 
 
@@ -205,9 +198,11 @@ def handed_in(rows: pa.Table, scratch: Path) -> Iterator[dict[str, Any]]:
     """Yield the fields of Handed, and what else a task has handed over, from rows of DECIDED."""
     for row in rows.to_pylist():
         fields = json.loads(row["decided"])
-        files = {one["name"]: scratch / one["file"] for one in row["tables"] if one["file"]}
-        inline = {one["name"]: one["data"] for one in row["tables"] if not one["file"]}
-        yield fields | {"files": files, "inline": inline}
+        tables = {
+            one["name"]: scratch / one["file"] if one["file"] else one["data"]
+            for one in row["tables"]
+        }
+        yield fields | {"tables": tables}
 
 
 def sums_of(totals: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -228,15 +223,15 @@ def _add(to: dict[str, Any], more: Mapping[str, Any]) -> None:
 
 def move_part(one: Decided, path: Path) -> None:
     """Give the rows of a group their place in a plan's folder. Raises StorageFailed."""
-    data = one.inline.get(ITEMS_TABLE)
+    rows = one.tables[ITEMS_TABLE]
     with storage(path, "writing the plan"):
         path.parent.mkdir(exist_ok=True)
-        if data is None:
+        if isinstance(rows, Path):
             try:
-                one.files[ITEMS_TABLE].replace(path)
+                rows.replace(path)
             except OSError as e:
                 if e.errno != errno.EXDEV:  # a second plan may be on another file system
                     raise
-                data = one.files[ITEMS_TABLE].read_bytes()
-    if data is not None:
-        write_bytes(path, data)
+                rows = rows.read_bytes()
+    if isinstance(rows, bytes):
+        write_bytes(path, rows)

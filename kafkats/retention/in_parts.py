@@ -181,8 +181,7 @@ def _again(work: Settling, one: Decided, options: RetainOptions, bounds: Bounds)
     tables = {"retention": planned.beside["retention"]}
     args = (one.number, planned.plan, one.summary, planned.notes, tables, work.scratch)
     now = _one(hand_over(*args), work)
-    files, inline = {**one.files, **now.files}, {**one.inline, **now.inline}
-    return replace(now, files=files, inline=inline, beyond=one.beyond)
+    return replace(now, tables={**one.tables, **now.tables}, beyond=one.beyond)
 
 
 def _own(work: Settling, decided: Sequence[Decided], options: RetainOptions) -> Iterator[Decided]:

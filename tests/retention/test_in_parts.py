@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -69,6 +70,13 @@ def in_parts(monkeypatch: pytest.MonkeyPatch, *, rows: int = 100_000) -> None:
     monkeypatch.setattr(parting, "TABLE_ROWS", rows)
 
 
+def elsewhere(*args: Any, **named: Any) -> pa.RecordBatch:
+    """Hand over as a task that does not see the driver's folder."""
+    with pytest.MonkeyPatch.context() as only:
+        only.setattr(deciding, "exists", lambda *_: False)
+        return deciding.hand_over(*args, **named)
+
+
 LIMITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"guard": {"max.share": 0.4}}, {}),
     ({"guard": {"max.bytes": 20_000}}, {"free_bytes": 9_000, "last_segment": True}),
@@ -84,13 +92,16 @@ def test_it_is_the_same_plan(
     limits: dict[str, Any],
     options: dict[str, Any],
 ) -> None:
-    folders = [tmp_path / name for name in ("whole", "parts", "inline")]
+    folders = [tmp_path / name for name in ("whole", "parts", "remote", "inline")]
     more = [{"Beyond": {"beyond_guard": one.with_suffix(".beyond")}} for one in folders]
     results = [plan(roots, folders[0], limits, Retain=options, **more[0])]
     in_parts(monkeypatch)
     results.append(plan(roots, folders[1], limits, Retain=options, **more[1]))
-    monkeypatch.setattr(deciding, "exists", lambda *_: False)  # tasks see no folder of the driver
-    results.append(plan(roots[::-1], folders[2], limits, Retain=options, **more[2]))
+    with monkeypatch.context() as only:
+        only.setattr(parting, "hand_over", elsewhere)  # only tasks do not see the driver's folder
+        results.append(plan(roots, folders[2], limits, Retain=options, **more[2]))
+    monkeypatch.setattr(deciding, "exists", lambda *_: False)  # nor does the driver
+    results.append(plan(roots[::-1], folders[3], limits, Retain=options, **more[3]))
     whole = results[0]
     assert whole.plan is not None and whole.plan.totals["files"] and whole.beyond is not None
     vetoes = {"over the run's guard", "not needed for the bytes asked for"}
@@ -99,10 +110,12 @@ def test_it_is_the_same_plan(
         assert result.plan is not None and result.plan.digest == whole.plan.digest
         assert result.beyond is not None and result.beyond.digest == whole.beyond.digest
         assert result.more == whole.more and result.remarks == whole.remarks
-        assert isinstance(open_plan(folder), Plan)
+        opened = open_plan(folder)
+        assert isinstance(opened, Plan)
+        assert opened.items.num_rows == whole.plan.totals["files"] + whole.plan.totals["blocked"]
     for name in ("/retention.parquet", "/suspects.parquet", ".report/segments.parquet"):
-        tables = [pq.read_table(f"{folder}{name}") for folder in (folders[0], folders[1])]
-        assert tables[0].equals(tables[1])
+        first, *others = [pq.read_table(f"{folder}{name}") for folder in folders[:3]]
+        assert all(first.equals(other) for other in others)
     assert sorted(p.name for p in folders[1].iterdir()) == sorted(
         p.name for p in folders[0].iterdir()
     )
