@@ -18,7 +18,16 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkats.errors import Changed, CorruptPlan, KafkatsError, NotEqual, Refused, exists, storage
+from kafkats.errors import (
+    Changed,
+    CorruptPlan,
+    KafkatsError,
+    Locked,
+    NotEqual,
+    Refused,
+    exists,
+    storage,
+)
 from kafkats.execution.executor import is_last_attempt
 from kafkats.hashes import algorithm_of, hash_file
 from kafkats.logdir.changeset import commit, resume
@@ -260,7 +269,8 @@ def _by_newer_attempt(
     """Wait until a newer attempt has changed the partition, and return how it ended.
 
     Spark may run a task twice at a time, and takes the first answer: one that is fenced has none.
-    Raises the error if the newer attempt does not end in _NEWER_S.
+    Raises Locked if the newer attempt does not end in _NEWER_S: it may have been killed, and
+    nothing is wrong with the partition.
     """
     until = time.monotonic() + _NEWER_S
     place = site(area, work.partition_dir, work.run_id)
@@ -270,7 +280,9 @@ def _by_newer_attempt(
         if journal is not None and journal.phase != "intent":
             return _finished(area, work, "already")
         time.sleep(_LOOK_S)
-    raise error
+    raise Locked(
+        "a newer attempt has taken the partition over and does not end", path=work.directory
+    ) from error
 
 
 def _refuse_unplanned(work: PartitionWork) -> None:

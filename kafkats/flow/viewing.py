@@ -71,17 +71,20 @@ def viewed(
     report: Path | None,
     *,
     by_ends: bool,
+    dialect: str | None = None,
 ) -> Generator[list[Viewed]]:
     """Look at all groups, in their order. Their tables can be read in the body.
 
-    `report` is the folder of a report, None without one. Raises as `look`; StorageFailed.
+    `report` is the folder of a report, None without one. The logs are read as `dialect`, None for
+    what shipped. Raises as `look` and `read_as`; StorageFailed.
     """
     with _scratch(report) as scratch:
+        see = partial(_seen, look=look, dialect=dialect, scratch=scratch)
         if by_ends:
-            do = partial(_view, look=look, scratch=scratch)
+            do = partial(_view, see=see)
             rows = executor.map("look", groups, do, DECIDED, size=size_of, least=lambda _: 1)
         else:
-            each = (_seen(group, look, executor, scratch) for group in groups)
+            each = (see(group, executor) for group in groups)
             rows = pa.Table.from_batches(each, DECIDED)
         yield [Viewed(**fields) for fields in handed_in(rows, scratch)]
 
@@ -96,16 +99,18 @@ def _scratch(report: Path | None) -> Generator[Path]:
         yield scratch
 
 
-def _view(group: Directories, *, look: Look, scratch: Path) -> pa.RecordBatch:
+def _view(group: Directories, *, see: Callable[..., pa.RecordBatch]) -> pa.RecordBatch:
     """Return the row of a group, all of it in this thread. Raises Refused for other logs than the
     listed ones.
     """
     check_listed(group.samples)
-    return _seen(group, look, LocalExecutor(1), scratch)
+    return see(group, LocalExecutor(1))
 
 
-def _seen(group: Directories, look: Look, executor: Executor, scratch: Path) -> pa.RecordBatch:
-    view = look(executor, list(read_as(group.units())))
+def _seen(
+    group: Directories, executor: Executor, *, look: Look, dialect: str | None, scratch: Path
+) -> pa.RecordBatch:
+    view = look(executor, list(read_as(group.units(), dialect)))
     return hand(group.number, {"totals": view.totals}, view.tables, scratch)
 
 

@@ -114,6 +114,8 @@ def _with_earlier(attempt: Attempt, report: Path) -> Iterator[pa.Table]:
     """
     earlier = _until_damaged(report) if report.exists() else iter(())
     for now in attempt:
+        if not now.num_rows:  # of a piece in which all is blocked
+            continue
         before = next((table for table in earlier if table.num_rows), None)
         yield now if before is None or not _same_files(now, before) else _merged(now, before)
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pydantic import ConfigDict, TypeAdapter
 
-from kafkats.errors import CorruptPlan, exists, is_file, storage
+from kafkats.errors import CorruptPlan, is_file, storage
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.canonical_json import json_lines
@@ -190,9 +191,18 @@ def _in_parts(folder: Path) -> PlanInParts | None:
     parts = typed(header.pop("parts", None), _PARTS, path)
     if not is_header(header) or "blocked" not in header["totals"]:
         raise CorruptPlan("plan.json lacks operation, options or totals", path=folder)
+    if not _are_apart(parts):
+        raise CorruptPlan("a partition is in two parts, or they are not in their order", path=path)
     if digest_of(_with(header, parts), _EMPTY) != digest:
         raise CorruptPlan("the digest does not match: the plan was edited or damaged", path=folder)
     return PlanInParts(header, str(digest), folder, parts)
+
+
+def _are_apart(parts: Sequence[Part]) -> bool:
+    """Return whether each partition is in one part: an apply checks the rows of one at a time."""
+    return all(
+        (one.log_dir, one.last) < (other.log_dir, other.first) for one, other in pairwise(parts)
+    )
 
 
 def rows_files(folder: Path) -> list[Path]:
@@ -200,9 +210,10 @@ def rows_files(folder: Path) -> list[Path]:
 
     The list of a large plan's parts was checked, and no row. Raises CorruptPlan, StorageFailed.
     """
-    if not exists(folder / PARTS, "looking for the parts of a plan"):
+    header = folder / "plan.json"
+    if not is_file(header, "looking for the plan"):
         return [folder / ITEMS_FILE]
     plan = _in_parts(folder)
     if plan is not None:
         return [part_file(folder, part.digest) for part in plan.parts]
-    return [table_file(folder, ITEMS_FILE, str(read_json(folder / "plan.json").get("digest")))]
+    return [table_file(folder, ITEMS_FILE, str(read_json(header).get("digest")))]

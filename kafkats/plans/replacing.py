@@ -7,13 +7,14 @@ until the new `plan.json` is written.
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 from typing import Final
 
 from kafkats.errors import CorruptPlan, exists, storage
 from kafkats.logdir.strict_json import Json
-from kafkats.plans.files import read_json
+from kafkats.plans.files import read_json, write_bytes
 
 ITEMS_FILE: Final = "items.parquet"
 PARTS: Final = "parts"
@@ -21,6 +22,8 @@ PARTS: Final = "parts"
 DECIDING: Final = "deciding-"
 """Beginning of the name of a folder beside `plan.json` while a large plan is decided."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
+"""The errors of a file system that has no second names for files, such as a share."""
 _KEPT: Final = re.compile(r"items-[0-9a-f]{16}\.parquet")
 
 
@@ -56,7 +59,16 @@ def keep_rows(folder: Path) -> None:
         items, kept = table_file(folder, ITEMS_FILE, earlier), _kept(folder, earlier)
         with storage(folder, "keeping the rows of the earlier plan"):
             if items != kept and items.exists():
-                kept.hardlink_to(items)
+                _link(items, kept)
+
+
+def _link(file: Path, name: Path) -> None:
+    try:
+        name.hardlink_to(file)
+    except OSError as e:
+        if e.errno not in _NO_LINKS:
+            raise
+        write_bytes(name, file.read_bytes())
 
 
 def _header(folder: Path) -> dict[str, Json]:

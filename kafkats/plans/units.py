@@ -102,7 +102,7 @@ def list_units(
     places = _places(log_dirs)
     # A partition that moved, or remote storage, in one root of a broker explains what another
     # lacks.
-    roots = {place.root: list_root(place.root) for place in places if place.root}
+    roots = {root: list_root(root) for root in {place.root for place in places} if root}
     tiered = any(map(is_tiered, roots.values()))
     present = present_in(roots.values())
     read: dict[Path, LogDir] = {}

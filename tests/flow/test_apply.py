@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.errors import Fenced
+from kafkats.errors import Fenced, Locked
 from kafkats.execution.executor import attempt
 from kafkats.flow import apply
 from kafkats.logdir.changeset import Outcome, commit
@@ -78,12 +78,14 @@ def test_an_attempt_that_is_overtaken_answers_what_the_newer_one_did(
     assert len(newer) <= 1 and len(list(list_units([work.log_dir]))) > 1
 
 
-def test_it_is_refused_where_the_newer_one_has_changed_nothing(
+def test_it_is_tried_again_where_the_newer_one_has_changed_nothing(
     work: PartitionWork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(apply, "_NEWER_S", 0.1)
     overtake(work, monkeypatch, dies=True)
-    with attempt(last=False):
-        rows = apply.apply_partition(work).to_pylist()
-    assert [(row["outcome"], row["kind"]) for row in rows] == [("refused", "Fenced")]
+    with attempt(last=False), pytest.raises(Locked, match="newer attempt"):
+        apply.apply_partition(work)
     assert not Path(work.log_dir, LOST).exists()
+    monkeypatch.setattr(apply, "commit", commit)
+    rows = apply.apply_partition(work).to_pylist()
+    assert [(row["outcome"], row["error"]) for row in rows] == [("done", "")]

@@ -52,6 +52,13 @@ def test_a_repeated_apply_keeps_what_earlier_ones_have_done(tmp_path: Path) -> N
     assert outcomes(tmp_path) == ["refused"] * 2  # the rows of another plan keep nothing
 
 
+def test_a_piece_in_which_all_is_blocked_is_passed_over(tmp_path: Path) -> None:
+    applied(tmp_path, rows("done", 1), rows("done"), rows("done", 2))
+    applied(tmp_path, rows("already", 1), rows("done"), rows("refused", 2))
+    assert outcomes(tmp_path) == ["done", "done"]
+    assert wrote_in(tmp_path) == {("/data", "t-1"), ("/data", "t-2")}
+
+
 def test_a_damaged_report_is_replaced(tmp_path: Path) -> None:
     applied(tmp_path, rows("done", 1))
     (tmp_path / "report.parquet").write_bytes(b"PAR1")

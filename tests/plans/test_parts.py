@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -13,6 +14,7 @@ import pytest
 
 from kafkats.errors import CorruptPlan, UsageError
 from kafkats.plans import files, parts
+from kafkats.plans.facts import read_table
 from kafkats.plans.parts import (
     PlanInParts,
     commit_plan,
@@ -20,7 +22,7 @@ from kafkats.plans.parts import (
     plan_in_parts,
     rows_files,
 )
-from kafkats.plans.plan import Plan, make_plan, make_sealed, write_plan
+from kafkats.plans.plan import ITEMS, Plan, digest_of, make_plan, make_sealed, write_plan
 from tests.builders.plan_parts import write_part
 from tests.builders.plans import TOTALS, rows_of
 
@@ -105,6 +107,19 @@ def test_an_edited_list_of_parts_is_refused(tmp_path: Path, edit: dict[str, Any]
         open_plan(folder)
 
 
+@pytest.mark.parametrize("numbers", [(0, 0), (1, 0)])
+def test_a_partition_in_two_parts_is_refused(tmp_path: Path, numbers: tuple[int, int]) -> None:
+    folder = tmp_path / "plan"
+    plan = write(folder, [rows_of(0), rows_of(1)])
+    header = json.loads((folder / "plan.json").read_text())
+    header["parts"] = [plan.parts[n]._asdict() for n in numbers]
+    del header["digest"]
+    header["digest"] = digest_of(header, ITEMS.empty_table())
+    (folder / "plan.json").write_text(json.dumps(header))
+    with pytest.raises(CorruptPlan, match="two parts"):
+        open_plan(folder)
+
+
 class Killed(BaseException):
     """The process ends here."""
 
@@ -150,7 +165,10 @@ def test_a_kill_at_any_step_leaves_a_whole_plan(
                 killed = True
             else:
                 killed = False
-        assert open_plan(folder).digest in whole
+        left_there = open_plan(folder)
+        assert left_there.digest in whole
+        shown = pa.concat_tables(read_table(path, ITEMS) for path in rows_files(folder))
+        assert shown.equals(pa.concat_tables(piece.items for piece in left_there.pieces()))
         new(folder)  # the same command again
         assert open_plan(folder).digest == open_plan(tmp_path / "new").digest
         names = {p.name for p in folder.rglob("*") if not p.name.endswith(".tmp")}
@@ -159,6 +177,19 @@ def test_a_kill_at_any_step_leaves_a_whole_plan(
             break
         steps += 1
     assert steps > 3
+
+
+def test_a_plan_is_replaced_on_a_share_without_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    small(tmp_path)
+    monkeypatch.setattr(os, "link", link)
+    other_small(tmp_path)
+    assert open_plan(tmp_path).pieces()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["items.parquet", "plan.json"]
 
 
 def _until(call: Any, left: Any) -> Any:

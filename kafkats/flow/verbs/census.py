@@ -76,11 +76,11 @@ def count_in_groups(
 
 
 def keep_census_of(
-    executor: Executor, groups: Sequence[Directories], report: Path
+    executor: Executor, groups: Sequence[Directories], report: Path, dialect: str | None = None
 ) -> dict[str, Any]:
     """Count the formats of groups as `certifying.keep_census` does."""
     look = partial(view_formats, by="format", deep=False, whole=True)
-    with viewed(executor, groups, look, report, by_ends=False) as views:
+    with viewed(executor, groups, look, report, by_ends=False, dialect=dialect) as views:
         write_census(tables_of(views, "census"), report)
         counts = sum_of_counts([Counts(*view.totals["counts"]) for view in views])
     return {**counts.summary, "report": str(report)}

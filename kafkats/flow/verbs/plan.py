@@ -164,7 +164,7 @@ def _plan_groups(under_way: _Planning, groups: Sequence[Directories], dialect: s
     else:
         make_folder(folder, "the plan")
     if work.request.operation == "migrate" and asked.report:
-        work.done.census = keep_census_of(work.executor, groups, asked.report)
+        work.done.census = keep_census_of(work.executor, groups, asked.report, dialect)
     with scratch_in(folder.absolute()) as scratch:
         wish = Asked(
             work.request.operation, given, policy, dialect, scratch, asked.report is not None
