@@ -34,15 +34,15 @@ class Rounds:
     """The rounds of one stage, whose units have these `places`. A task that met another volume
     returns its units undone.
 
-    The next round offers them to the hosts that have not refused their place in this stage. So each
-    round does units or excludes hosts. `seen` is the memory of an application, and is kept up to
+    The next round offers them to the hosts that have not refused their place in this stage, and
+    once more to all of them. So each round does units or excludes hosts. `seen` is the memory of an application, and is kept up to
     date: the hosts that see a place.
     """
 
     def __init__(self, places: Sequence[Place], seen: Seen) -> None:
         self._places, self._seen = places, seen
         self._left = {place: sorted(hosts) for place, hosts in seen.items()}
-        self._by_memory = set(self._left)
+        self._again = set[Place]()
         self._reasons: dict[Place, dict[str, OtherVolume]] = {}
 
     def groups(self, units: Iterable[int]) -> Iterable[tuple[Sequence[int], Sequence[str]]]:
@@ -71,11 +71,14 @@ class Rounds:
     def next(self, units: Iterable[int], hosts: Sequence[str]) -> None:
         """Prepare the next round for units that were returned. `hosts` has the application's.
 
-        Raises OtherVolume for a place that all of them have refused.
+        Raises OtherVolume for a place that all of them have refused twice: the tasks of a host that
+        lost its executor run on another one, which refuses in its name.
         """
         for place in dict.fromkeys(self._places[unit] for unit in units):
-            if place not in self._left or (place in self._by_memory and not self._left[place]):
-                self._by_memory.discard(place)
+            if place not in self._left:
+                self._left[place] = list(hosts)
+            elif not self._left[place] and place not in self._again:
+                self._again.add(place)
                 self._left[place] = list(hosts)
             if not self._left[place]:
                 raise _together(list(self._reasons[place].values()))

@@ -75,6 +75,21 @@ def test_a_host_that_is_gone_is_no_reason_to_begin_again_and_again() -> None:
         carried(known, PLACES, {"two": {B}}, "two")
 
 
+def test_a_host_that_lost_its_executor_is_asked_again() -> None:
+    rounds = Rounds((A,), {})
+    refusal = {A: OtherVolume("other volume on two", path=A[0])}
+    rounds.refused(Offer([0]), refusal)
+    rounds.next([0], ["one", "two"])
+    for host in ("one", "two"):
+        rounds.refused(Offer([0], host), refusal)  # two runs the task of one
+    rounds.next([0], ["one", "two"])
+    assert list(rounds.groups([0])) == [([0], ["one", "two"])]
+    for host in ("one", "two"):
+        rounds.refused(Offer([0], host), refusal)
+    with pytest.raises(OtherVolume):
+        rounds.next([0], ["one", "two"])
+
+
 def test_on_a_local_master_no_other_host_is_asked() -> None:
     rounds = Rounds((A,), {})
     rounds.refused(Offer([0]), {A: OtherVolume("other volume on one", path=A[0])})
