@@ -227,11 +227,10 @@ def _config(words: Words) -> BrokerConfig | None:
     if file is None:
         return BrokerConfig(words.log_dirs)
     try:
-        config = read_server_properties(file)
+        return read_server_properties(file, words.command, words.log_dirs)
     except KafkatsError as e:
         tell("unread-configuration", {"level": "error", "error": str(e)})
         return BrokerConfig(words.log_dirs) if words.log_dirs else None
-    return config._replace(log_dirs=words.log_dirs) if words.log_dirs else config
 
 
 def _release(words: Words) -> str:

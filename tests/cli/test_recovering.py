@@ -20,6 +20,7 @@ from kafkats.cli.generated import DeclaredOption
 from kafkats.errors import StorageFailed
 from kafkats.logdir import outputs
 from kafkats.logdir.location import log_dir_above
+from kafkats.logdir.properties import read_meta_properties
 from tests.golden import Unpacked
 from tests.recovery.crashed import some_of
 
@@ -162,6 +163,29 @@ def test_server_properties_name_the_directories_and_the_node(
     assert (code, [one["event"] for one in told]) == (3, ["finding", "hold"])
 
 
+def test_a_start_command_overrides_the_node_and_the_directories(
+    clean: Path, tmp_path: Path
+) -> None:
+    """A StatefulSet has one server.properties for all pods."""
+    node = read_meta_properties(clean / paths.META_PROPERTIES).node_id
+    (properties := tmp_path / "server.properties").write_text("log.dirs=/none\nbroker.id=99\n")
+    words = ["--kafka", "4.3", "--server-properties", properties, "--", "echo", "started"]
+    override = ["--override", f"log.dirs={clean}"]
+    held = process(*words, *override)
+    assert (held.returncode, held.stdout) == (3, "")
+    done = process(*words, *override, f"--override=broker.id={node}")
+    assert (done.returncode, done.stdout.split()[0]) == (0, "started")
+    assert lines(done.stderr)[-2]["partitions"] == 2
+
+
+def test_the_node_of_a_configuration_counts_beside_named_directories(
+    clean: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (properties := tmp_path / "server.properties").write_text("log.dirs=${env:DIRS}\nnode.id=99\n")
+    code, told = recover(capfd, clean, "--kafka", "4.3", "--server-properties", properties)
+    assert (code, [one["event"] for one in told]) == (3, ["finding", "hold"])
+
+
 @pytest.mark.parametrize("text", [None, "log.dirs=${env:DIRS}"])
 def test_an_unreadable_configuration_lets_the_broker_start(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str | None
@@ -288,6 +312,7 @@ from kafkats.cli.generated import DeclaredOption
 from kafkats.errors import StorageFailed
 from kafkats.logdir import outputs
 from kafkats.logdir.location import log_dir_above
+from kafkats.logdir.properties import read_meta_properties
 real = time.monotonic
 class Late:
     def find_spec(name, path, target=None):
