@@ -16,21 +16,35 @@ Imports make few cycles, and a listing of 100 000 segments none.
 def main() -> None:
     """Run the command line. Exits with its code."""
     gc.set_threshold(*_GARBAGE)
+    if sys.argv[1:2] == ["recover"]:
+        _recover()
     ctrl_c = signal.getsignal(signal.SIGINT)
     if ctrl_c is signal.default_int_handler:  # else it is ignored, as behind nohup
         signal.signal(signal.SIGINT, _stop)
     from kafkats.cli.startup import end_fast, start_fast
 
     start_fast()
-    if sys.argv[1:2] == ["recover"]:  # no other error may hold a broker's start
-        from kafkats.cli import recovering
-
-        signal.signal(signal.SIGINT, ctrl_c)
-        end_fast(recovering.main(sys.argv[2:]))
     from kafkats import cli
 
     signal.signal(signal.SIGINT, ctrl_c)
     cli.main(end=end_fast)
+
+
+def _recover() -> NoReturn:
+    """Run `kafkats recover`: no other error may hold a broker's start.
+
+    From its beginning on a signal ends it, also as the first process of a container: the kernel
+    drops signals there that have no handler, and the broker would start in spite of them.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # else it is ignored, as behind nohup
+            signal.signal(number, lambda number, _frame: os._exit(128 + number))
+    from kafkats.cli.startup import end_fast, start_fast
+
+    start_fast()
+    from kafkats.cli import recovering
+
+    end_fast(recovering.main(sys.argv[2:]))
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -44,7 +44,8 @@ class DeclaredOption(click.Option):
             taken = super().process_value(ctx, value)
         except click.MissingParameter:
             raise click.MissingParameter(_help(self.declared), ctx, self) from None
-        if self.declared.option.writes and isinstance(taken, Path):
+        written = self.declared.option.writes and not isinstance(self.type, UnseenPath)
+        if written and isinstance(taken, Path):
             from kafkats.logdir.outputs import refuse_output
 
             refuse_output(self.declared.option.flags, taken)
@@ -76,6 +77,17 @@ class WholeNumber(click.IntRange):
     """A number in a range, by the name that messages call it."""
 
     name = "whole number"
+
+
+class UnseenPath(click.ParamType):  # type: ignore[type-arg]  # no parameter before click 8.4
+    """A path that is not looked at while words are parsed: its disk may not answer."""
+
+    name = "path"
+
+    def convert(
+        self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None
+    ) -> Path:
+        return Path(value)
 
 
 class ParsedType(click.ParamType):  # type: ignore[type-arg]  # no parameter before click 8.4

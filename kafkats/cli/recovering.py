@@ -13,19 +13,22 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import click
 from pydantic import ValidationError
 
-from kafkats.cli.generated import taking
+from kafkats.cli.generated import UnseenPath, taking
 from kafkats.cli.streams import ready_streams, shown, warn
 from kafkats.clock import now_ms, utc_text
 from kafkats.config.faults import faults
 from kafkats.config.given import Given
+from kafkats.config.option import declared
 from kafkats.config.options import BatchLimit, Processes, Settings, Vouched, WorkArea
-from kafkats.errors import KafkatsError, UsageError
+from kafkats.errors import KafkatsError, StorageFailed, UsageError
+from kafkats.logdir.outputs import refuse_output
 from kafkats.recovery.before import Before, look_before
 from kafkats.recovery.holding import Held, Owner, hold_words, not_named, of_kinds
 from kafkats.recovery.kept_runs import kept_runs
@@ -55,6 +58,13 @@ _LOOK_SECONDS: Final = (10.0, 60.0)
 """The look at the directories takes milliseconds. On a disk that does not answer it is given up
 after the time that is left, between these: it alone says whether a disk is missing."""
 _MODELS: Final = (BeforeStart, ServerProperties, Vouched, WorkArea, BatchLimit, Settings, Processes)
+_UNSEEN: Final = {
+    one.name: {"type": UnseenPath()}
+    for model in _MODELS
+    for one in declared(model)
+    if one.kind.base is Path
+}
+"""Paths are looked at by a child only. A disk that does not answer would hold the parent."""
 
 
 class Wrapping(click.Command):
@@ -94,8 +104,8 @@ def tell(event: str, fields: Mapping[str, Any]) -> None:
 
 
 @click.command(cls=Wrapping)
-@click.argument("log_dirs", metavar="[LOG_DIR...]", nargs=-1, type=click.Path(path_type=Path))
-@taking(*_MODELS)
+@click.argument("log_dirs", metavar="[LOG_DIR...]", nargs=-1, type=UnseenPath())
+@taking(*_MODELS, **_UNSEEN)
 @click.pass_context
 def recover(context: click.Context, log_dirs: tuple[Path, ...], given: Given) -> int:
     """Recover logs before a broker's start, or hold it back.
@@ -153,16 +163,26 @@ def _guarded(words: Words) -> int:
     looked = _in_a_child(lambda: _looked(words, config, owner, kafka), seconds)
     if looked is None or "findings" in looked:
         return _told(looked)
-    seconds = max(words.seconds_left - _GRACE_SECONDS, _LEAST_SECONDS)
-    return _told(
-        _in_a_child(lambda: _worked(words, config, owner, kafka, seconds), seconds + _GRACE_SECONDS)
-    )
+    if "mistyped" in looked:
+        raise UsageError(looked["mistyped"])
+    seconds = max(words.seconds_left, _LEAST_SECONDS + _GRACE_SECONDS)
+    until = time.monotonic() + seconds - _GRACE_SECONDS
+    record = looked["record"]
+    return _told(_in_a_child(lambda: _worked(words, config, owner, kafka, record, until), seconds))
 
 
 def _looked(words: Words, config: BrokerConfig, owner: Owner, kafka: str) -> _Found:
-    """Look at the log directories. Return the findings, {} if there is work to do."""
+    """Look at the log directories.
+
+    Return the findings. If there is work to do, return the folder of the record only. `mistyped`
+    says why the command line is wrong.
+    """
     asked, place = words.asked, words.given.of(WorkArea).place
-    before = look_before(config.directories, kafka, owner, place=place, record=asked.record)
+    try:
+        record = _outputs(asked.record, place, config.directories)
+    except UsageError as e:
+        return {"mistyped": str(e)}
+    before = look_before(config.directories, kafka, owner, place=place, record=record)
     for failure in before.failures:
         tell("unread-directory", {"level": "error", "error": failure})
     for log_dir, one in not_named(before.roots, before.noted):
@@ -172,12 +192,29 @@ def _looked(words: Words, config: BrokerConfig, owner: Owner, kafka: str) -> _Fo
     if held := of_kinds(before.held, hold):
         return _found(before, held, before.held)
     if before.live or before.unclean or before.busy or _due(before, place):
-        return {}
-    for failure in note(before.roots, before.noted, place, asked.record):
+        return {"record": record}
+    for failure in note(before.roots, before.noted, place, record):
         tell("not-noted", {"level": "warning", "error": failure})
     stopping = [Held("will-not-start", "", word) for word in before.stopping]
     findings = [*before.held, *stopping]
     return _found(before, of_kinds(findings, hold), findings)
+
+
+def _outputs(record: Path | None, place: Path | None, log_dirs: Sequence[Path]) -> Path | None:
+    """Return the folder of the record, None if it cannot be read.
+
+    Raises UsageError for an output in a log directory.
+    """
+    if place is not None:
+        with suppress(StorageFailed):  # the work area itself is made later, and tells it
+            refuse_output("--work-area", place, log_dirs)
+    if record is not None:
+        try:
+            refuse_output("--record", record, log_dirs)
+        except StorageFailed as e:
+            tell("not-noted", {"level": "warning", "error": str(e)})
+            return None
+    return record
 
 
 def _first(*values: int | None) -> int | None:
@@ -190,11 +227,10 @@ def _config(words: Words) -> BrokerConfig | None:
     if file is None:
         return BrokerConfig(words.log_dirs)
     try:
-        config = read_server_properties(file)
+        return read_server_properties(file, words.command, words.log_dirs)
     except KafkatsError as e:
         tell("unread-configuration", {"level": "error", "error": str(e)})
         return BrokerConfig(words.log_dirs) if words.log_dirs else None
-    return config._replace(log_dirs=words.log_dirs) if words.log_dirs else config
 
 
 def _release(words: Words) -> str:
@@ -262,17 +298,29 @@ def _in_a_child(work: Callable[[], _Found], seconds: float) -> _Found | None:
     return found
 
 
-def _worked(words: Words, config: BrokerConfig, owner: Owner, kafka: str, seconds: float) -> _Found:
-    """Carry out the request. Return what it found. Raises KafkatsError."""
+def _worked(
+    words: Words,
+    config: BrokerConfig,
+    owner: Owner,
+    kafka: str,
+    record: str | None,
+    until: float,
+) -> _Found:
+    """Carry out the request up to a moment (time.monotonic). Return what it found.
+
+    Raises KafkatsError.
+    """
     from kafkats import flow
     from kafkats.execution.local import LocalExecutor
+
+    import_module("kafkats.flow.verbs.recover")  # takes seconds after a restart of the machine
 
     class Told(flow.Show):
         def happened(self, event: str, fields: Mapping[str, Any]) -> None:
             tell(event, fields)
 
-    request = _request(words, config, owner, kafka, seconds)
     with LocalExecutor(words.given.of(Processes).jobs) as executor:
+        request = _request(words, config, owner, kafka, record, until)
         result = flow.run(request, executor, show=Told())
     if result.error is not None:
         raise result.error.as_error()
@@ -283,7 +331,7 @@ def _worked(words: Words, config: BrokerConfig, owner: Owner, kafka: str, second
 
 
 def _request(
-    words: Words, config: BrokerConfig, owner: Owner, kafka: str, seconds: float
+    words: Words, config: BrokerConfig, owner: Owner, kafka: str, record: str | None, until: float
 ) -> Request:
     from kafkats.cli.options import given_policy
     from kafkats.request import LogDirectory, PolicyContent, Request, models_of
@@ -293,12 +341,12 @@ def _request(
         policy = PolicyContent.of(given_policy(words.given))
     except KafkatsError as e:
         tell("unread-policy", {"level": "error", "error": str(e)})
-    threads = _first(words.asked.threads, config.threads)
     values: dict[str, object] = dict(words.given.values) | {
         "release": kafka,
         "node_id": owner.node,
-        "threads": threads,
-        "within": round(seconds * 1000),
+        "threads": _first(words.asked.threads, config.threads),
+        "record": record,
+        "within": max(round((until - time.monotonic()) * 1000), 0),
     }
     options = {
         model.__name__: {name: values[name] for name in model.model_fields}
@@ -323,4 +371,8 @@ def main(words: Sequence[str]) -> int:
     except UsageError as e:
         warn(f"kafkats: {e}")
         return 2
+    except Exception as e:
+        _tell_failure(e)
+        command = words[words.index("--") + 1 :] if "--" in words else ()
+        return _become(command) if command else 0
     return code if isinstance(code, int) else 0

@@ -12,13 +12,13 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, NamedTuple, NoReturn
 
 _PR_SET_PDEATHSIG: Final = 1
-_FORWARDED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 _REAP_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.005
@@ -40,7 +40,7 @@ def in_a_child(work: Callable[[], bytes], seconds: float) -> Child:
     """Do `work` in a child process of its own session, and return what it returned.
 
     After `seconds` it is killed, with the processes that it started. A signal that ends this
-    process ends the child first.
+    process ends the child first. One that this process ignores, as behind nohup, ends neither.
     """
     reading, writing = os.pipe()
     parent = os.getpid()
@@ -48,21 +48,40 @@ def in_a_child(work: Callable[[], bytes], seconds: float) -> Child:
     if pid == 0:
         _be_the_child(work, writing, parent)
     os.close(writing)
-    handlers = {number: signal.signal(number, _ending(pid)) for number in _FORWARDED}
-    try:
-        output, ended = _read_until(reading, time.monotonic() + seconds)
-    except BaseException:  # this process may become the broker, and the child works on its logs
-        _kill(pid)
-        _reaped(pid)
-        raise
-    finally:
-        os.close(reading)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    if not ended:
-        _kill(pid)
-    status = _reaped(pid)
+    with _ending_first(pid):
+        try:
+            output, ended = _read_until(reading, time.monotonic() + seconds)
+        except BaseException:  # this process may become the broker, and the child works on its logs
+            _kill(pid)
+            _reaped(pid)
+            raise
+        finally:
+            os.close(reading)
+        if not ended:
+            _kill(pid)
+        status = _reaped(pid)
     return Child(output, "" if ended and status == 0 else _failure(status, ended=ended))
+
+
+@contextmanager
+def _ending_first(pid: int) -> Generator[None]:
+    """End a child before this process, if a signal ends that while the body runs."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        _kill(pid)
+        os._exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in _not_ignored()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _not_ignored() -> list[signal.Signals]:
+    """Return the signals that end this process. Behind nohup it ignores some."""
+    return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _reaped(pid: int) -> int | None:
@@ -84,7 +103,7 @@ def _be_the_child(work: Callable[[], bytes], writing: int, parent: int) -> NoRet
     try:
         os.setsid()
         _die_with(parent)
-        for number in _FORWARDED:
+        for number in _not_ignored():
             signal.signal(number, signal.SIG_DFL)
         data = work()
         while data:
@@ -120,14 +139,6 @@ def _read_until(reading: int, until: float) -> tuple[bytes, bool]:
             return b"".join(parts), True
         parts.append(part)
     return b"".join(parts), False
-
-
-def _ending(pid: int) -> Callable[[int, FrameType | None], None]:
-    def end(number: int, _frame: FrameType | None) -> None:
-        _kill(pid)
-        os._exit(128 + number)
-
-    return end
 
 
 def _kill(pid: int) -> None:

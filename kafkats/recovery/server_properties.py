@@ -6,15 +6,18 @@
     num.recovery.threads.per.data.dir
                             threads that recover each log directory; 2 from 4.0 on, 1 before
 
-Source: KafkaConfig, ServerLogConfigs. A value of a configuration provider, such as `${env:DIRS}`,
-is known to the broker only.
+The start command may override each of them. Source: KafkaConfig, ServerLogConfigs. A value of a
+configuration provider, such as `${env:DIRS}`, is known to the broker only.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,6 +28,7 @@ from kafkats.releases import KNOWN, release_of
 
 THREADS: Final = "num.recovery.threads.per.data.dir"
 _DEFAULT_DIR: Final = "/tmp/kafka-logs"  # noqa: S108  # Kafka's own default
+_OVERRIDE: Final = "--override"
 _JAR: Final = re.compile(r"kafka(?:_2\.\d+|-server)-(?P<release>\d+\.\d+\.\d+)(?P<rest>[^/]*)\.jar")
 _CONFLUENT: Final = re.compile(r"-(ccs|ce)\b")
 _FOLDERS: Final = ("libs", "share/java/kafka", "../share/java/kafka")
@@ -48,32 +52,60 @@ class BrokerConfig(NamedTuple):
         return tuple(dict.fromkeys((*self.log_dirs, *extra)))
 
 
-def read_server_properties(path: Path) -> BrokerConfig:
-    """Read a broker's configuration.
+def read_server_properties(
+    path: Path, command: Sequence[str] = (), log_dirs: tuple[Path, ...] = ()
+) -> BrokerConfig:
+    """Read a broker's configuration, as `broker_config`. The start command may override it.
 
     Raises UsageError for a file that is not there and for values that only the broker can resolve,
     StorageFailed.
     """
-    return broker_config(parse_properties(read_given(path, "file")), path)
+    values = parse_properties(read_given(path, "file")) | overrides(command)
+    return broker_config(values, path, log_dirs)
 
 
-def broker_config(values: Mapping[str, str], path: Path) -> BrokerConfig:
+def broker_config(
+    values: Mapping[str, str], path: Path, log_dirs: tuple[Path, ...] = ()
+) -> BrokerConfig:
     """Return a configuration from its keys and values. `path` is named in errors.
 
-    Raises UsageError.
+    `log_dirs`, if a person names them, count in place of log.dirs. Raises UsageError.
     """
     named = values.get("log.dirs") or values.get("log.dir") or _DEFAULT_DIR
-    metadata = values.get("metadata.log.dir") if values.get("process.roles") else None
-    for key, value in (("log.dirs", named), ("metadata.log.dir", metadata or "")):
-        if "${" in value:
+    metadata = (values.get("metadata.log.dir") if values.get("process.roles") else None) or ""
+    for key, value in (("log.dirs", named), ("metadata.log.dir", metadata)):
+        if "${" in value and not log_dirs:
             raise UsageError(f"{key} is {value!r}, which only the broker resolves", path=path)
     trimmed = (one.strip(TRIMMED) for one in named.split(","))
     return BrokerConfig(
-        tuple(Path(one).absolute() for one in trimmed if one),
-        Path(metadata).absolute() if metadata else None,
+        log_dirs or tuple(Path(one).absolute() for one in trimmed if one),
+        Path(metadata).absolute() if metadata and "${" not in metadata else None,
         _node(values),
         _number(values, THREADS, least=1),
     )
+
+
+def overrides(command: Sequence[str]) -> dict[str, str]:
+    """Return the properties that a start command gives with --override, also in a shell's text.
+
+    Of equal keys the last one counts. Source: kafka.Kafka.getPropsFromArgs.
+    """
+    words = [part for word in command for part in _parts(word)]
+    found: dict[str, str] = {}
+    for word, following in pairwise((*words, "")):
+        option, _, text = word.partition("=")
+        if option == _OVERRIDE:
+            key, _, value = (text or following).partition("=")
+            found[key.strip(TRIMMED)] = value.strip(TRIMMED)
+    return found
+
+
+def _parts(word: str) -> list[str]:
+    """Return the words of a shell's text with overrides, else the word itself."""
+    if _OVERRIDE in word and not word.startswith(_OVERRIDE):
+        with suppress(ValueError):  # a quotation that does not end
+            return shlex.split(word)
+    return [word]
 
 
 def _node(values: Mapping[str, str]) -> int | None:

@@ -16,6 +16,11 @@ import pytest
 
 from kafkats import paths
 from kafkats.cli import recovering
+from kafkats.cli.generated import DeclaredOption
+from kafkats.errors import StorageFailed
+from kafkats.logdir import outputs
+from kafkats.logdir.location import log_dir_above
+from kafkats.logdir.properties import read_meta_properties
 from tests.golden import Unpacked
 from tests.recovery.crashed import some_of
 
@@ -158,6 +163,29 @@ def test_server_properties_name_the_directories_and_the_node(
     assert (code, [one["event"] for one in told]) == (3, ["finding", "hold"])
 
 
+def test_a_start_command_overrides_the_node_and_the_directories(
+    clean: Path, tmp_path: Path
+) -> None:
+    """A StatefulSet has one server.properties for all pods."""
+    node = read_meta_properties(clean / paths.META_PROPERTIES).node_id
+    (properties := tmp_path / "server.properties").write_text("log.dirs=/none\nbroker.id=99\n")
+    words = ["--kafka", "4.3", "--server-properties", properties, "--", "echo", "started"]
+    override = ["--override", f"log.dirs={clean}"]
+    held = process(*words, *override)
+    assert (held.returncode, held.stdout) == (3, "")
+    done = process(*words, *override, f"--override=broker.id={node}")
+    assert (done.returncode, done.stdout.split()[0]) == (0, "started")
+    assert lines(done.stderr)[-2]["partitions"] == 2
+
+
+def test_the_node_of_a_configuration_counts_beside_named_directories(
+    clean: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (properties := tmp_path / "server.properties").write_text("log.dirs=${env:DIRS}\nnode.id=99\n")
+    code, told = recover(capfd, clean, "--kafka", "4.3", "--server-properties", properties)
+    assert (code, [one["event"] for one in told]) == (3, ["finding", "hold"])
+
+
 @pytest.mark.parametrize("text", [None, "log.dirs=${env:DIRS}"])
 def test_an_unreadable_configuration_lets_the_broker_start(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str | None
@@ -190,6 +218,119 @@ def test_a_failed_disk_keeps_no_other_from_being_recovered(
     (tmp_path / "link").symlink_to(tmp_path / "none")
     code, told = recover(capfd, tmp_path / "link", killed, "--kafka", "4.3")
     assert (code, told[0]["event"], told[-1]["recovered"]) == (0, "unread-directory", 2)
+
+
+def test_no_path_is_looked_at_while_words_are_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that does not answer would hold the process that becomes the broker."""
+    words = [str(tmp_path)]
+    for parameter in recovering.recover.params:
+        if isinstance(parameter, DeclaredOption) and parameter.declared.kind.base is Path:
+            words += [parameter.opts[0], str(tmp_path / parameter.opts[0])]
+    assert "--server-properties" in words and "--record" in words
+
+    def hang(path: object, **_: object) -> None:
+        raise AssertionError(path)
+
+    with monkeypatch.context() as patched:
+        for name in ("access", "lstat", "scandir", "stat"):
+            patched.setattr(os, name, hang)
+        context = recovering.recover.make_context("recover", words)
+    assert context.params["record"] == tmp_path / "--record"
+
+
+def test_paths_that_this_user_may_not_read_let_the_broker_start(
+    killed: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def access(path: object, mode: int, **_: object) -> bool:
+        return mode != os.R_OK
+
+    monkeypatch.setattr(os, "access", access)
+    other = killed.parent / "other"
+    other.mkdir()
+    code, told = recover(capfd, other, killed, "--kafka", "4.3", "--record", other.parent / "none")
+    assert (code, told[-1]["recovered"]) == (0, 2)
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "killed"])
+def test_a_record_on_a_failed_disk_keeps_no_log_from_being_recovered(
+    killed: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    is_clean: bool,
+) -> None:
+    def failing(path: Path, **more: bool) -> Path | None:
+        if path == tmp_path / "record":
+            raise StorageFailed("input/output error", path=path)
+        return log_dir_above(path, **more)
+
+    if is_clean:
+        (killed / paths.CLEAN_SHUTDOWN).touch()
+    monkeypatch.setattr(outputs, "log_dir_above", failing)
+    code, told = recover(capfd, killed, "--kafka", "4.3", "--record", tmp_path / "record")
+    assert (code, told[0]["event"], told[-1]["event"]) == (0, "not-noted", "start")
+    assert [one["event"] for one in told].count("not-noted") == 1
+    assert told[-1].get("recovered", 2) == 2
+
+
+@pytest.mark.parametrize("option", ["--record", "--work-area"])
+def test_an_output_in_a_log_directory_is_a_mistyped_command(
+    killed: Path, capfd: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert recovering.main([str(killed), "--kafka", "4.3", option, str(killed / "a")]) == 2
+    told = capfd.readouterr().err
+    assert told.startswith("kafkats: ") and f"with {option}" in told
+    assert not (killed / "a").exists()
+
+
+def test_an_error_of_ours_in_the_words_lets_the_broker_start(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    def become(command: list[str]) -> int:
+        started.extend(command)
+        return 0
+
+    monkeypatch.setattr(recovering, "_become", become)
+    monkeypatch.setattr(recovering.recover, "parse_args", lambda *_: 1 / 0)
+    code, told = recover(capfd, "/data", "--", "kafka-server-start.sh", "--", "x")
+    assert (code, told[0]["kind"]) == (0, "ZeroDivisionError")
+    assert started == ["kafka-server-start.sh", "--", "x"]
+    assert recover(capfd, "/data")[0] == 0
+
+
+def test_the_time_runs_while_the_work_is_imported(killed: Path) -> None:
+    """Imports that take 100 s by the clock of the child leave 200 of 300 s."""
+    program = f"""
+import sys, time
+from kafkats import flow
+from kafkats.cli import recovering
+from kafkats.cli.generated import DeclaredOption
+from kafkats.errors import StorageFailed
+from kafkats.logdir import outputs
+from kafkats.logdir.location import log_dir_above
+from kafkats.logdir.properties import read_meta_properties
+real = time.monotonic
+class Late:
+    def find_spec(name, path, target=None):
+        if name == "kafkats.flow.verbs.recover":
+            time.monotonic = lambda: real() + 100
+def run(request, *_, **__):
+    time.monotonic = real
+    print(request.options["BeforeStart"]["within"], flush=True)
+    raise ZeroDivisionError
+sys.meta_path.insert(0, Late)
+flow.run = run
+sys.exit(recovering.main([{str(killed)!r}, "--kafka", "4.3", "--within", "5m"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, check=True, timeout=SECONDS,
+    )  # fmt: skip
+    assert 0 <= int(done.stdout) <= 200_000
 
 
 def test_a_log_directory_that_another_process_changes_is_not_clean(

@@ -125,3 +125,57 @@ def test_a_command_gets_the_signals_as_a_shell_gives_them() -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     ignored = int(done.stdout.split()[1], 16)
     assert not ignored & (1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1))
+
+
+def run_python(program: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-c", program]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
+
+
+def test_a_signal_that_is_ignored_ends_neither_parent_nor_child() -> None:
+    """As behind nohup: the terminal goes, and the broker has to start all the same."""
+    done = run_python("""
+import os, signal
+from kafkats.cli.supervising import in_a_child
+def work():
+    os.kill(os.getpid(), signal.SIGHUP)
+    os.kill(os.getppid(), signal.SIGHUP)
+    return b"done"
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+print(in_a_child(work, 60).output)
+""")
+    assert (done.returncode, done.stdout) == (0, "b'done'\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "",
+        "from kafkats.cli import supervising as where; name = '_reaped'",
+        "from kafkats.cli import recovering as where; name = '_become'",
+    ],
+    ids=["importing", "the child has ended", "before the command"],
+)
+def test_a_signal_ends_the_recovery_at_any_moment(tmp_path: Path, moment: str) -> None:
+    """The first process of a container gets no signal that it does not handle."""
+    done = run_python(f"""
+import os, signal, sys
+from kafkats.__main__ import main
+class Found:
+    def find_spec(name, path, target=None):
+        if name == "kafkats.cli.recovering":
+            end()
+def end(*_):
+    handler = signal.getsignal(signal.SIGTERM)
+    os.write(1, b"handled" if callable(handler) else b"dropped")
+    os.kill(os.getpid(), signal.SIGTERM)
+name = ""
+{moment}
+if name:
+    setattr(where, name, end)
+else:
+    sys.meta_path.insert(0, Found)
+sys.argv = ["kafkats", "recover", {str(tmp_path / "none")!r}, "--kafka", "4.3", "--", "echo"]
+main()
+""")
+    assert (done.returncode, done.stdout) == (143, "handled"), done.stderr

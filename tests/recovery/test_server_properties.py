@@ -11,6 +11,7 @@ from kafkats.recovery.server_properties import (
     BrokerConfig,
     installed_release,
     known_release,
+    overrides,
     read_server_properties,
     release_of_jar,
 )
@@ -80,6 +81,41 @@ def test_values_that_only_the_broker_resolves(tmp_path: Path) -> None:
         read_server_properties(written(tmp_path, "log.dirs=${env:DIRS}"))
     with pytest.raises(UsageError, match="no such file"):
         read_server_properties(tmp_path / "none")
+
+
+def test_named_directories_need_no_value_that_only_the_broker_resolves(tmp_path: Path) -> None:
+    text = KRAFT.replace("/data/a, /data/b", "${env:DIRS}").replace("/meta", "${env:META}")
+    named = (Path("/named"),)
+    config = read_server_properties(written(tmp_path, text), log_dirs=named)
+    assert config == BrokerConfig(named, None, 3, 8)
+    config = read_server_properties(written(tmp_path, KRAFT), log_dirs=named)
+    assert config == BrokerConfig(named, Path("/meta"), 3, 8)
+    roles = "log.dirs=/a\nmetadata.log.dir=${env:META}"
+    assert read_server_properties(written(tmp_path, roles)) == BrokerConfig((Path("/a"),))
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ([], {}),
+        (["s.sh", "s.properties", "--override", "broker.id=2"], {"broker.id": "2"}),
+        (["s.sh", "--override=a=b=c", "--override", " log.dirs = /with space , /b "], {"a": "b=c", "log.dirs": "/with space , /b"}),
+        (["--override", "a=1", "--override=a=2", "--overrides", "a=3", "a=4"], {"a": "2"}),
+        (["sh", "-c", "exec s.sh --override 'a=1 2' --override=broker.id=${HOSTNAME##*-}"], {"a": "1 2", "broker.id": "${HOSTNAME##*-}"}),
+        (["sh", "-c", "echo ' --override a=1"], {}),
+    ],
+)  # fmt: skip
+def test_what_a_start_command_overrides(words: list[str], found: dict[str, str]) -> None:
+    assert overrides(words) == found
+
+
+def test_overrides_count_before_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "log.dirs=/a\nbroker.id=0\n")
+    words = ["s.sh", str(path), "--override", "broker.id=2", "--override=log.dirs=/b,/c"]
+    config = read_server_properties(path, words)
+    assert config == BrokerConfig((Path("/b"), Path("/c")), node_id=2)
+    shell = ["sh", "-c", f"s.sh {path} --override broker.id=${{HOSTNAME##*-}}"]
+    assert read_server_properties(path, shell) == BrokerConfig((Path("/a"),))
 
 
 @pytest.mark.parametrize(
