@@ -22,6 +22,7 @@ from kafkats.flow import recovering
 from kafkats.logdir.checkpoints import read_offsets
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.workarea import work_area
+from kafkats.paths import PartitionName
 from kafkats.plans import disks
 from kafkats.plans.disks import Room
 from kafkats.recovery.kept_runs import kept_runs, new_run
@@ -354,6 +355,29 @@ def test_time_that_is_up_credits_what_is_finished(
     assert {*raised} <= {*begun} and len(raised) >= 2
     for name, end in raised.items():
         assert (killed / name / paths.segment_file(end)).stat().st_size == 0
+
+
+def test_time_that_is_up_credits_nothing_that_it_has_not_reached(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker rolled untouched-0 and could not append: its last segment is as after a recovery."""
+    from kafkats.flow import apply as module
+
+    well = PartitionName("untouched", 0, "")
+    (killed / str(well) / paths.segment_file(100)).touch()
+    real = module._apply
+
+    def applying(work: Any) -> Any:
+        Path(work.stop_file).write_text("the time was up")
+        return real(work)
+
+    monkeypatch.setattr(module, "_apply", applying)
+    points = read_offsets(killed / paths.RECOVERY_POINT)
+    found = recover(killed).found
+    assert found is not None and found["recovered"] == 1
+    assert str(well) in {row["partition_dir"] for row in found["left_partitions"]}
+    assert points[well] != 100
+    assert read_offsets(killed / paths.RECOVERY_POINT)[well] == points[well]
 
 
 def test_a_time_of_centuries_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
