@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkats.clock import DAY_MS
+from kafkats.logdir.mounts import Mount, uuid_of
 from kafkats.logdir.workarea import work_area
 from kafkats.recovery.before import look_before
 from kafkats.recovery.holding import Disk, Owner
@@ -113,6 +114,46 @@ def test_a_later_version_s_record_is_read(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text(json.dumps({"format": 1, "log_dirs": {"/d": entry}, "more": []}))
     [one] = read_noted([tmp_path / NAME])["/d"]
     assert (one.partitions, one.disk, one.record) == (3, Disk("/d", 7), str(tmp_path / NAME))
+
+
+@pytest.mark.parametrize(
+    ("noted", "disk"),
+    [
+        (["/d", 7], Disk("/d", 7)),
+        (["/d", 0, "7a-1", "/sub"], Disk("/d", 0, "7a-1", "/sub")),
+        (["/d", 7, "7a-1", "/", "later"], Disk("/d", 7, "7a-1")),
+    ],
+)
+def test_the_disks_of_records(tmp_path: Path, noted: list[object], disk: Disk) -> None:
+    entry = {"partitions": 3, "disk": noted}
+    (tmp_path / NAME).write_text(json.dumps({"format": 1, "log_dirs": {"/d": entry}}))
+    assert read_noted([tmp_path / NAME])["/d"][0].disk == disk
+
+
+def test_the_number_of_a_device_is_not_noted_as_a_file_system_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkats.recovery.noted.uuid_of", lambda _path: "7a-1")
+    for kind, own in (("ext4", True), ("xfs", False)):
+        mount = Mount("/data", kind, "/sub")
+        monkeypatch.setattr("kafkats.recovery.noted.mount_of", lambda _path, mount=mount: mount)
+        fsid = os.statvfs(tmp_path).f_fsid if own else 0
+        assert disk_of(tmp_path / "none") == Disk("/data", fsid, "7a-1", "/sub")
+
+
+def test_the_uuid_of_a_file_system(tmp_path: Path) -> None:
+    (links := tmp_path / "by-uuid").mkdir()
+    device = os.stat(tmp_path).st_dev
+    try:
+        os.mknod(tmp_path / "other", stat.S_IFBLK | 0o600, device + 1)
+        os.mknod(tmp_path / "own", stat.S_IFBLK | 0o600, device)
+    except PermissionError:
+        pytest.skip("makes device files")
+    for name, to in (("1-0", "gone"), ("2-0", "other"), ("3-0", "own")):
+        (links / name).symlink_to(tmp_path / to)
+    assert uuid_of(tmp_path, links) == "3-0"
+    (links / "3-0").unlink()
+    assert uuid_of(tmp_path, links) == uuid_of(tmp_path, tmp_path / "none") == ""
 
 
 def test_each_recovery_has_a_folder_of_its_own(root: Path) -> None:

@@ -456,7 +456,7 @@ def test_a_killed_recovery_that_is_kept_says_how_a_person_ends_it(
         "warning", str(kept.folder), kept.keep,
     )  # fmt: skip
     assert "torn-0" in told["error"]
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(shlex.split(told["command"])[1:])
     show = Events()
     found = recover(root, show=show).found
