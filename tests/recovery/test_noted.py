@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafkats.clock import DAY_MS
+from kafkats.errors import StorageFailed
+from kafkats.logdir.lock import lock_state
 from kafkats.logdir.mounts import Mount, uuid_of
 from kafkats.logdir.workarea import work_area
 from kafkats.recovery.before import look_before
@@ -93,6 +97,40 @@ def test_a_directory_that_cannot_be_read_keeps_no_other_from_being_looked_at(
     assert [one.state for one in found.roots] == ["unread", "there"]
     assert [one.log_dir for one in found.held] == [str(root)]
     assert (len(found.failures), found.unclean) == (1, [str(root)])
+
+
+@pytest.mark.parametrize("look", ["before.disk_of", "root.is_stale", "root.lock_state"])
+def test_a_disk_that_fails_in_the_middle_of_a_look_keeps_no_other_from_being_looked_at(
+    root: Path, golden: Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    failing = some_of(golden, "crash-4.3.1", ["untouched-0"], tmp_path / "failing" / "data")
+    module, name = look.split(".")
+    place = importlib.import_module(f"kafkats.recovery.{module}")
+    real = getattr(place, name)
+
+    def asked(path: Path, *more: Any) -> Any:
+        if path == failing:
+            raise StorageFailed("the disk has just failed", path=path)
+        return real(path, *more)
+
+    monkeypatch.setattr(place, name, asked)
+    found = look_before([failing, root], "4.3", Owner(node=99))
+    assert [one.state for one in found.roots] == ["unread", "there"]
+    assert [one.log_dir for one in found.held] == [str(root)]
+    assert (len(found.failures), found.unclean) == (1, [str(root)])
+
+
+@pytest.mark.parametrize(
+    ("state", "busy", "live"), [("shared", 1, 0), ("held", 0, 1), ("free", 0, 0)]
+)
+def test_the_lock_is_asked_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch, state: str, busy: int, live: int
+) -> None:
+    """Its holder may let go meanwhile: the directory would be neither busy nor to be recovered."""
+    states = [lock_state(root)._replace(state=state)]  # type: ignore[arg-type]
+    monkeypatch.setattr("kafkats.recovery.root.lock_state", lambda _path: states.pop())
+    found = look_before([root], "4.3", Owner())
+    assert (len(found.busy), len(found.live), len(found.unclean)) == (busy, live, not busy)
 
 
 def test_two_paths_of_a_directory_count_once(root: Path, tmp_path: Path) -> None:
