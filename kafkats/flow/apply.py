@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -53,8 +53,8 @@ from kafkats.paths import CLEAN_SHUTDOWN, LOCK, OFFSET_CHECKPOINTS
 from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
-from kafkats.plans.rows import ActionRow, Item, PartitionKey, grouped, item_rows
-from kafkats.plans.run import PartitionWork, Run, journal_of, run_of, stop_file
+from kafkats.plans.rows import ActionRow, Item, PartitionKey, grouped, item_rows, partition_of
+from kafkats.plans.run import FINISHED, PartitionWork, Run, journal_of, run_of, stop_file
 from kafkats.result import ALREADY
 
 _LOOK_S: Final = 0.2
@@ -122,6 +122,33 @@ def rounds(works: Sequence[PartitionWork]) -> list[list[PartitionWork]]:
     """Return the works in rounds that may run in parallel, in the order of `round_of`."""
     order = [[work for work in works if round_of(work.partition_dir) == n] for n in range(3)]
     return [together for together in order if together]
+
+
+def with_unfinished(
+    works: Sequence[PartitionWork], done: Iterable[pa.Table]
+) -> Sequence[PartitionWork]:
+    """Return the works of a round, those of ROOT with the partitions that are not finished.
+
+    `done` has the rows of facts.ACTIONS of earlier rounds. A partition without any row is not
+    finished.
+    """
+    if not any(work.partition_dir == ROOT and work.beside for work in works):
+        return works
+    places = [*PartitionKey._fields, "outcome"]
+    finished = {
+        partition_of(row)
+        for rows in done
+        for row in grouped(rows, places).to_pylist()
+        if row["outcome"] in FINISHED
+    }
+    return [work._replace(unfinished=_unfinished(work, finished)) for work in works]
+
+
+def _unfinished(work: PartitionWork, finished: Collection[PartitionKey]) -> tuple[str, ...]:
+    if work.partition_dir != ROOT:
+        return ()
+    left = {partition_of(item) for item in work.beside}.difference(finished)
+    return tuple(sorted(where.partition_dir for where in left))
 
 
 def round_of(partition_dir: str) -> int:

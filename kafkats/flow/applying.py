@@ -30,6 +30,7 @@ from kafkats.flow.apply import (
     rounds,
     summarize,
     summary_of,
+    with_unfinished,
 )
 from kafkats.flow.ending import (
     ENDED,
@@ -191,17 +192,17 @@ def _applied(
 
 def _change(executor: Executor, plan: AnyPlan, works: Sequence[PartitionWork]) -> pa.Table:
     """Return sorted rows of ACTIONS."""
-    rows = [
-        executor.map(
+    rows: list[pa.Table] = []
+    for together in rounds(works):
+        done = executor.map(
             "apply",
-            together,
+            with_unfinished(together, rows),
             apply_partition,
             ACTIONS,
             size=lambda work: work.bytes,
             flushes=operation(plan.operation).flushes,
         )
-        for together in rounds(works)
-    ]
+        rows.append(done)
     return pa.concat_tables(rows or [ACTIONS.empty_table()]).sort_by(ORDER)
 
 

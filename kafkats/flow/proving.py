@@ -42,12 +42,11 @@ from kafkats.plans.rows import (
     keys_of,
     partitions_of,
 )
-from kafkats.plans.run import Run, journal_of, places_by_outcome, read_run, run_of
+from kafkats.plans.run import FINISHED, Run, journal_of, places_by_outcome, read_run, run_of
 from kafkats.plans.units import Unit, list_units
 from kafkats.plans.volumes import check_volumes
 
 _SETTINGS: Final = ("index_interval_bytes", "segment_index_bytes")
-_WROTE: Final = {"done", "already", "nothing"}
 
 _Built = tuple[str, int, int]
 """The rule and the settings that an index was built with."""
@@ -316,8 +315,8 @@ def _ended_as(run: Run, where: Directory) -> pa.RecordBatch:
 def _reported(folder: Path) -> Set[Directory]:
     """Directories in which every file is as it was to be, by the report."""
     try:
-        left = places_by_outcome(folder, lambda outcome: outcome not in _WROTE)
-        return places_by_outcome(folder, lambda outcome: outcome in _WROTE) - left
+        left = places_by_outcome(folder, lambda outcome: outcome not in FINISHED)
+        return places_by_outcome(folder, lambda outcome: outcome in FINISHED) - left
     except KafkatsError:  # the apply was killed before it could write one
         return set()
 

@@ -46,6 +46,8 @@ FORMAT: Final = 1
 _PLACED: Final = ("log_dir", "partition_dir", "outcome", "file")
 _MARKED: Final = "marked"
 _WROTE: Final = ("done", "already")
+FINISHED: Final = (*_WROTE, "nothing")
+"""Outcomes of a file that is as planned."""
 _SKEW_MS: Final = 300_000
 """The largest distance of the planner's clock ahead of ours."""
 _STEP: Final = ("ledger", "phase", "broker")
@@ -98,6 +100,9 @@ class PartitionWork(NamedTuple):
     beside: tuple[Item, ...] = ()
     """For ROOT: updates of the log directory's partitions that are written there. For a partition:
     the removal of the clean-shutdown marker, which comes before."""
+    unfinished: tuple[str, ...] = ()
+    """For ROOT: the partition directories of `beside` that this apply has not brought to their
+    planned state. Their files alone do not tell it."""
 
     @property
     def directory(self) -> Path:

@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from kafkats import paths
 from kafkats.errors import StorageFailed, Vanished, storage
 from kafkats.logdir.location import is_empty_root
-from kafkats.logdir.lock import lock_state
-from kafkats.recovery.holding import Held, Noted, Owner, Root, holds
+from kafkats.recovery.holding import Disk, Held, Noted, Owner, Root, holds
 from kafkats.recovery.noted import disk_of, read_noted, records
 from kafkats.recovery.root import Looked, look_at_root, with_missing
 from kafkats.recovery.rules import start_rule
@@ -95,12 +94,14 @@ def look_before(
     """
     rule = start_rule(kafka)
     states: dict[str, _State] = {}
+    disks: dict[str, Disk | None] = {}
     found: list[Looked] = []
     failures: list[str] = []
     for path in _distinct(log_dirs):
         try:
-            states[path] = _state(path)
-            found += [look_at_root(Path(path), rule)] if states[path] == "there" else []
+            state, disk = _state(path), disk_of(Path(path))
+            found += [look_at_root(Path(path), rule)] if state == "there" else []
+            states[path], disks[path] = state, disk
         except StorageFailed as e:  # a broker takes it offline, and may serve the others
             states[path] = "unread"
             failures.append(str(e))
@@ -110,15 +111,13 @@ def look_before(
         f"{start.log_dir}: goes offline: {word}" for start in offline for word in start.words
     ]
     by_path = {one.start.log_dir: one for one in looked}
-    roots = tuple(_root(path, state, by_path.get(path)) for path, state in states.items())
+    roots = tuple(
+        _root(path, state, disks.get(path), by_path.get(path)) for path, state in states.items()
+    )
     noted = read_noted(records(states, place, record))
     held = tuple(holds(roots, owner, noted))
-    busy = tuple(one.start.log_dir for one in looked if _is_busy(one.start.log_dir))
+    busy = tuple(one.start.log_dir for one in looked if one.busy)
     return Before(roots, tuple(looked), noted, held, tuple(failures), busy)
-
-
-def _is_busy(log_dir: str) -> bool:
-    return lock_state(log_dir).state == "shared"
 
 
 def _distinct(log_dirs: Sequence[Path]) -> list[str]:
@@ -141,10 +140,7 @@ def _state(path: str) -> _State:
         return "absent"
 
 
-def _root(path: str, state: _State, looked: Looked | None) -> Root:
-    if state == "unread":
-        return Root(path, state)
-    disk = disk_of(Path(path))
+def _root(path: str, state: _State, disk: Disk | None, looked: Looked | None) -> Root:
     if looked is None:
         return Root(path, state, disk=disk)
     names, meta = looked.names, looked.start.meta

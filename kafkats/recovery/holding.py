@@ -46,10 +46,16 @@ class Held(NamedTuple):
 
 
 class Disk(NamedTuple):
-    """The file system of a log directory: its mount point, and the id that statvfs gives it."""
+    """The file system of a log directory: its mount point, and what tells it from others.
+
+    `fsid` is the id that statvfs gives it, 0 where that is not the file system's own. `uuid` is
+    "" where it is not known. `root` is the directory of the file system that is mounted.
+    """
 
     mount: str
     fsid: int
+    uuid: str = ""
+    root: str = "/"
 
 
 class Noted(NamedTuple):
@@ -95,9 +101,10 @@ class Owner(NamedTuple):
 def holds(roots: Sequence[Root], owner: Owner, noted: Mapping[str, Sequence[Noted]]) -> list[Held]:
     """Return the findings about log directories. `noted` has the records by log directory."""
     found = [*_other_brokers(roots, owner)]
+    disks = [one.disk for ones in noted.values() for one in ones if one.disk is not None]
     for root in roots:
         known = [one for one in noted.get(root.log_dir, ()) if one.partitions]
-        lost = next((one for one in known if _is_gone(root, one)), None)
+        lost = next((one for one in known if _is_gone(root, one, disks)), None)
         if lost is not None:
             found.append(_gone(root, lost))
         elif root.missing:
@@ -159,29 +166,41 @@ def _other_brokers(roots: Sequence[Root], owner: Owner) -> Iterator[Held]:
         )
 
 
-def _is_gone(root: Root, noted: Noted) -> bool:
+def _is_gone(root: Root, noted: Noted, disks: Collection[Disk]) -> bool:
     """Return whether a log directory lacks all of what a record says that it had.
 
     A disk that was replaced is another file system at the same mount point, or was formatted with
-    a new directory id. A mount that failed leaves the directory below, on another mount.
+    a new directory id. `disks` are all that records name.
     """
     if root.partitions or root.metadata_only or root.state == "unread":
         return False
     if root.state == "absent":
-        return not _is_replaced(root, noted)
+        return not _is_replaced(root.disk, noted.disk, disks)
     if root.has_checkpoints:
         return False  # its broker has deleted or moved every partition
     if root.has_meta:
         return root.directory is not None and root.directory == noted.directory
-    return not _is_replaced(root, noted)
+    return not _is_replaced(root.disk, noted.disk, disks)
 
 
-def _is_replaced(root: Root, noted: Noted) -> bool:
-    """Return whether another file system is mounted where the noted one was."""
-    if root.disk is None or noted.disk is None:
+def _is_replaced(now: Disk | None, was: Disk | None, disks: Collection[Disk]) -> bool:
+    """Return whether a new file system is mounted where the noted one was.
+
+    A mount that failed leaves the directory below, on another mount. In a container it leaves the
+    mount point, with a folder of the host's own file system. A file system that a record names
+    elsewhere is not new: the disks have been swapped.
+    """
+    if now is None or was is None or now.mount != was.mount or now.mount == "/" or now.root != "/":
         return False
-    same_place = root.disk.mount == noted.disk.mount
-    return same_place and root.disk.mount != "/" and root.disk.fsid != noted.disk.fsid
+    elsewhere = (disk for disk in disks if disk.mount != now.mount)
+    return _differs(now, was) and all(_differs(now, disk) for disk in elsewhere)
+
+
+def _differs(now: Disk, was: Disk) -> bool:
+    """Return whether these are certainly two file systems."""
+    if now.uuid and was.uuid:
+        return now.uuid != was.uuid
+    return now.fsid not in (0, was.fsid)
 
 
 def _gone(root: Root, noted: Noted) -> Held:

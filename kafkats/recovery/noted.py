@@ -17,7 +17,7 @@ from typing import Any, Final
 from kafkats.errors import KafkatsError, storage
 from kafkats.logdir import strict_json
 from kafkats.logdir.disk import DISK
-from kafkats.logdir.mounts import mount_of
+from kafkats.logdir.mounts import mount_of, uuid_of
 from kafkats.logdir.text import read_small
 from kafkats.logdir.workarea import (
     WorkArea,
@@ -39,7 +39,10 @@ def disk_of(path: Path) -> Disk | None:
     with storage(path, "looking at its file system"):
         there = existing(path)
         mount = mount_of(there)
-        return None if mount is None else Disk(mount.point, os.statvfs(there).f_fsid)
+        if mount is None:
+            return None
+        fsid = os.statvfs(there).f_fsid if mount.has_own_id else 0
+        return Disk(mount.point, fsid, uuid_of(there), mount.root)
 
 
 def records(log_dirs: Iterable[str], place: Path | None, folder: Path | None) -> list[Path]:
@@ -68,7 +71,7 @@ def _entries(file: Path) -> Iterator[tuple[str, Noted]]:
                 one.get("cluster"),
                 one.get("node"),
                 one.get("directory"),
-                None if disk is None else Disk(str(disk[0]), int(disk[1])),
+                None if disk is None else Disk(str(disk[0]), int(disk[1]), *map(str, disk[2:4])),
                 str(file),
             ),
         )

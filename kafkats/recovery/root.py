@@ -36,11 +36,16 @@ from kafkats.recovery.words import (
 
 
 class Looked(NamedTuple):
-    """One log directory: the contents, and the prediction."""
+    """One log directory: the contents, and the prediction.
+
+    `busy`: another process of kafkats changes it. `stale` is the result of `is_stale`.
+    """
 
     root: LogDir
     names: RootNames
     start: RootStart
+    busy: bool = False
+    stale: bool = False
 
 
 def look_at_root(path: Path, rule: StartRule) -> Looked:
@@ -48,7 +53,14 @@ def look_at_root(path: Path, rule: StartRule) -> Looked:
     names = list_root(path)
     root = read_root(path, names)
     lock = lock_state(path).state
-    live = lock == "held"
+    busy = lock == "shared"
+    start = _start_of(path, root, names, rule, live=lock == "held", busy=busy)
+    return Looked(root, names, start, busy, is_stale(path, names))
+
+
+def _start_of(
+    path: Path, root: LogDir, names: RootNames, rule: StartRule, *, live: bool, busy: bool
+) -> RootStart:
     marker = path / paths.CLEAN_SHUTDOWN
     clean = root.clean_shutdown or (rule.marker_goes_first and _entries_in(marker) is not None)
     start = RootStart(
@@ -64,16 +76,16 @@ def look_at_root(path: Path, rule: StartRule) -> Looked:
     )
     unread = _unread_properties(path, names, rule)
     stops = [*_bad_directories(path, root, names, rule)]
-    stops += [held_lock(str(path))] if lock == "shared" else []
+    stops += [held_lock(str(path))] if busy else []
     if stops and (unread is None or unread.outcome == "stops"):
-        return Looked(root, names, replace(start, outcome="stops", words=tuple(stops)))
+        return replace(start, outcome="stops", words=tuple(stops))
     if unread is not None:
-        return Looked(root, names, replace(start, outcome=unread.outcome, words=(unread.words,)))
+        return replace(start, outcome=unread.outcome, words=(unread.words,))
     failed = _failed_disk(path, rule)
     if failed:
         outcome: Outcome = "offline" if rule.checkpoint == "offline" else "stops"
-        return Looked(root, names, replace(start, outcome=outcome, words=(failed,)))
-    return Looked(root, names, _with_checkpoints(start, path, names, rule))
+        return replace(start, outcome=outcome, words=(failed,))
+    return _with_checkpoints(start, path, names, rule)
 
 
 def _unread_properties(path: Path, names: RootNames, rule: StartRule) -> Unread | None:
@@ -144,7 +156,7 @@ def _with_checkpoints(start: RootStart, path: Path, names: RootNames, rule: Star
 
 
 def with_missing(looked: Sequence[Looked]) -> list[Looked]:
-    """Return the log directories with the partitions that should be there. Raises StorageFailed."""
+    """Return the log directories with the partitions that should be there."""
     present = present_in(one.names for one in looked)
     return [
         one._replace(start=replace(one.start, missing=_missing(one, present))) for one in looked
@@ -152,8 +164,7 @@ def with_missing(looked: Sequence[Looked]) -> list[Looked]:
 
 
 def _missing(one: Looked, present: Collection[paths.PartitionName]) -> tuple[str, ...]:
-    stale = is_stale(one.root.path, one.names)
-    gone = gone_findings(one.root, present, stale=stale, live=one.start.live)
+    gone = gone_findings(one.root, present, stale=one.stale, live=one.start.live)
     return tuple(finding.file for finding in gone if finding.kind == "missing-partition")
 
 

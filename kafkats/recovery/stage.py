@@ -284,13 +284,15 @@ def _stage_checkpoint(work: PartitionWork, lease: Lease) -> Staged:
     """Stage the checkpoint with the log ends of all partitions that the plan recovers.
 
     Raises Refused while one of them is not recovered: its recovery point must not be raised. A plan
-    that credits leaves it out instead.
+    that credits leaves it out instead. An empty last segment does not show that this run has
+    flushed a partition: a broker that was killed may have rolled it.
     """
     planned = log_ends(work)
     ends = {
         partition: end
         for partition, end in planned.items()
-        if ends_empty(Path(work.log_dir, str(partition)), end)
+        if str(partition) not in work.unfinished
+        and ends_empty(Path(work.log_dir, str(partition)), end)
     }
     if not work.options.get("credit"):
         for partition in planned.keys() - ends.keys():

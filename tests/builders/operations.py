@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize
+from kafkats.flow.apply import apply_partition, partition_works, rounds, summarize, with_unfinished
 from kafkats.flow.ending import end_partition
 from kafkats.inspect.inventory import inventory_units
 from kafkats.inspect.verify import VerifyOptions, verify_unit
@@ -30,9 +30,11 @@ def inventoried(root: Path) -> pa.Table:
 
 def applied_rows(plan: Plan, folder: Path | None = None, place: Path | None = None) -> pa.Table:
     """Apply a plan, round by round: rows of ACTIONS. `folder` is the plan's, `place` the work area's."""
-    together = rounds(partition_works(plan, run_of(plan, place=place), folder))
-    done = [apply_partition(work) for some in together for work in some]
-    return pa.Table.from_batches(done, schema=ACTIONS)
+    done: list[pa.Table] = []
+    for some in rounds(partition_works(plan, run_of(plan, place=place), folder)):
+        batches = [apply_partition(work) for work in with_unfinished(some, done)]
+        done.append(pa.Table.from_batches(batches, schema=ACTIONS))
+    return pa.concat_tables(done or [ACTIONS.empty_table()])
 
 
 def applied(plan: Plan) -> dict[str, Any]:

@@ -222,6 +222,7 @@ MOUNTINFO = """\
 32 22 0:31 / /home rw - fuse.sshfs host: rw
 33 22 254:2 / /over rw - cifs //x rw
 34 22 254:3 / /over rw - btrfs /dev/vdc rw
+35 22 254:0 /mnt/disk\\0401 /container rw - ext4 /dev/vda rw
 nonsense
 """
 
@@ -229,6 +230,7 @@ nonsense
 @pytest.mark.parametrize(
     ("path", "kind", "network"),
     [
+        ("/container/data", "ext4", False),
         ("/var/lib", "ext4", False),
         ("/data", "nfs4", True),
         ("/data/kafka", "nfs4", True),
@@ -243,4 +245,5 @@ def test_mounts(tmp_path: Path, path: str, kind: str, network: bool) -> None:
     mount = mount_of(path, tmp_path / "mountinfo")
     assert mount is not None
     assert (mount.kind, mount.is_network) == (kind, network)
+    assert mount.root == ("/mnt/disk 1" if path.startswith("/container") else "/")
     assert mount_of(path, tmp_path / "gone") is None

@@ -21,6 +21,9 @@ from kafkats.recovery.holding import (
 DISK = Disk("/data", 7)
 OTHER = Disk("/data", 8)
 BELOW = Disk("/", 1)
+IN_CONTAINER = OTHER._replace(root="/mnt/disk1")
+XFS, OTHER_XFS = (Disk("/data", 0, uuid) for uuid in ("7a-1", "7a-2"))
+XFS_IN_CONTAINER = XFS._replace(uuid="")
 HAD = Noted(12, "c", 1, "dir-a", DISK, "/state/recover.json")
 
 
@@ -55,6 +58,36 @@ def bare(state: str, disk: Disk | None = DISK, **fields: Any) -> Root:
         pytest.param(bare("empty", OTHER), [HAD], [], id="a replaced disk"),
         pytest.param(bare("absent", OTHER), [HAD], [], id="a replaced disk, with the directory below it"),
         pytest.param(bare("absent", BELOW), [HAD], ["absent"], id="a mount that failed"),
+        pytest.param(
+            bare("absent", IN_CONTAINER), [HAD], ["absent"], id="a mount that failed below a container's"
+        ),
+        pytest.param(
+            bare("empty", IN_CONTAINER), [HAD], ["emptied"], id="the same, with the host's mount point"
+        ),
+        pytest.param(
+            bare("absent", OTHER), [HAD, HAD._replace(disk=OTHER._replace(mount="/data2"))], ["absent"],
+            id="a swapped disk",
+        ),
+        pytest.param(
+            bare("absent", OTHER), [HAD, HAD._replace(disk=OTHER)], ["absent"], id="one record is newer"
+        ),
+        pytest.param(
+            bare("empty", OTHER_XFS), [HAD._replace(disk=XFS)], [], id="a replaced disk with XFS"
+        ),
+        pytest.param(
+            bare("empty", XFS._replace(mount="/data1")), [HAD._replace(disk=XFS._replace(mount="/data1"))],
+            ["emptied"], id="XFS under another device's number",
+        ),
+        pytest.param(
+            bare("empty", XFS_IN_CONTAINER), [HAD._replace(disk=XFS_IN_CONTAINER)], ["emptied"],
+            id="XFS in a container",
+        ),
+        pytest.param(
+            bare("empty", OTHER_XFS), [HAD], ["emptied"], id="XFS, and a record without a UUID"
+        ),
+        pytest.param(
+            bare("empty", OTHER), [HAD._replace(disk=XFS_IN_CONTAINER)], [], id="XFS before, not now"
+        ),
         pytest.param(bare("absent"), [HAD], ["absent"], id="deleted"),
         pytest.param(bare("empty", BELOW), [HAD], ["emptied"], id="the mount point of a mount that failed"),
         pytest.param(bare("empty"), [HAD], ["emptied"], id="emptied by hand"),
@@ -84,6 +117,23 @@ def test_a_directory_holds_or_starts(one: Root, noted: list[Noted], kinds: list[
     found = holds([one], Owner("c", 1), {one.log_dir: noted})
     assert [held.kind for held in found] == kinds
     assert all(held.log_dir == "/data/a" and held.reason for held in found)
+
+
+def test_swapped_disks_hold_both_directories_and_a_replaced_one_of_several_none() -> None:
+    disks = [Disk(f"/data{n}", n) for n in (1, 2)]
+    noted = {f"{disk.mount}/kafka{disk.fsid}": [HAD._replace(disk=disk)] for disk in disks}
+    swapped = [
+        bare("absent", Disk(here.mount, there.fsid), log_dir=log_dir)
+        for log_dir, here, there in zip(noted, disks, disks[::-1], strict=True)
+    ]
+    assert [one.kind for one in holds(swapped, Owner("c", 1), noted)] == ["absent", "absent"]
+    new = Disk("/data1", 3)
+    beside = {"/data1/a": [HAD._replace(disk=disks[0])], "/data1/b": [HAD._replace(disk=new)]}
+    replaced = [
+        bare("empty", new, log_dir="/data1/a"),
+        root(log_dir="/data1/b", directory="dir-b", disk=new),
+    ]
+    assert holds(replaced, Owner("c", 1), beside) == []
 
 
 def test_the_odd_one_of_three_disks_is_another_cluster_s() -> None:

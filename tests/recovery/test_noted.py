@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafkats.clock import DAY_MS
+from kafkats.errors import StorageFailed
+from kafkats.logdir.lock import lock_state
+from kafkats.logdir.mounts import Mount, uuid_of
 from kafkats.logdir.workarea import work_area
 from kafkats.recovery.before import look_before
 from kafkats.recovery.holding import Disk, Owner
@@ -94,6 +99,40 @@ def test_a_directory_that_cannot_be_read_keeps_no_other_from_being_looked_at(
     assert (len(found.failures), found.unclean) == (1, [str(root)])
 
 
+@pytest.mark.parametrize("look", ["before.disk_of", "root.is_stale", "root.lock_state"])
+def test_a_disk_that_fails_in_the_middle_of_a_look_keeps_no_other_from_being_looked_at(
+    root: Path, golden: Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    failing = some_of(golden, "crash-4.3.1", ["untouched-0"], tmp_path / "failing" / "data")
+    module, name = look.split(".")
+    place = importlib.import_module(f"kafkats.recovery.{module}")
+    real = getattr(place, name)
+
+    def asked(path: Path, *more: Any) -> Any:
+        if path == failing:
+            raise StorageFailed("the disk has just failed", path=path)
+        return real(path, *more)
+
+    monkeypatch.setattr(place, name, asked)
+    found = look_before([failing, root], "4.3", Owner(node=99))
+    assert [one.state for one in found.roots] == ["unread", "there"]
+    assert [one.log_dir for one in found.held] == [str(root)]
+    assert (len(found.failures), found.unclean) == (1, [str(root)])
+
+
+@pytest.mark.parametrize(
+    ("state", "busy", "live"), [("shared", 1, 0), ("held", 0, 1), ("free", 0, 0)]
+)
+def test_the_lock_is_asked_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch, state: str, busy: int, live: int
+) -> None:
+    """Its holder may let go meanwhile: the directory would be neither busy nor to be recovered."""
+    states = [lock_state(root)._replace(state=state)]  # type: ignore[arg-type]
+    monkeypatch.setattr("kafkats.recovery.root.lock_state", lambda _path: states.pop())
+    found = look_before([root], "4.3", Owner())
+    assert (len(found.busy), len(found.live), len(found.unclean)) == (busy, live, not busy)
+
+
 def test_two_paths_of_a_directory_count_once(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     found = look_before([root, tmp_path / "link", root.parent / "." / root.name], "4.3", Owner())
@@ -113,6 +152,46 @@ def test_a_later_version_s_record_is_read(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text(json.dumps({"format": 1, "log_dirs": {"/d": entry}, "more": []}))
     [one] = read_noted([tmp_path / NAME])["/d"]
     assert (one.partitions, one.disk, one.record) == (3, Disk("/d", 7), str(tmp_path / NAME))
+
+
+@pytest.mark.parametrize(
+    ("noted", "disk"),
+    [
+        (["/d", 7], Disk("/d", 7)),
+        (["/d", 0, "7a-1", "/sub"], Disk("/d", 0, "7a-1", "/sub")),
+        (["/d", 7, "7a-1", "/", "later"], Disk("/d", 7, "7a-1")),
+    ],
+)
+def test_the_disks_of_records(tmp_path: Path, noted: list[object], disk: Disk) -> None:
+    entry = {"partitions": 3, "disk": noted}
+    (tmp_path / NAME).write_text(json.dumps({"format": 1, "log_dirs": {"/d": entry}}))
+    assert read_noted([tmp_path / NAME])["/d"][0].disk == disk
+
+
+def test_the_number_of_a_device_is_not_noted_as_a_file_system_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkats.recovery.noted.uuid_of", lambda _path: "7a-1")
+    for kind, own in (("ext4", True), ("xfs", False)):
+        mount = Mount("/data", kind, "/sub")
+        monkeypatch.setattr("kafkats.recovery.noted.mount_of", lambda _path, mount=mount: mount)
+        fsid = os.statvfs(tmp_path).f_fsid if own else 0
+        assert disk_of(tmp_path / "none") == Disk("/data", fsid, "7a-1", "/sub")
+
+
+def test_the_uuid_of_a_file_system(tmp_path: Path) -> None:
+    (links := tmp_path / "by-uuid").mkdir()
+    device = os.stat(tmp_path).st_dev
+    try:
+        os.mknod(tmp_path / "other", stat.S_IFBLK | 0o600, device + 1)
+        os.mknod(tmp_path / "own", stat.S_IFBLK | 0o600, device)
+    except PermissionError:
+        pytest.skip("makes device files")
+    for name, to in (("1-0", "gone"), ("2-0", "other"), ("3-0", "own")):
+        (links / name).symlink_to(tmp_path / to)
+    assert uuid_of(tmp_path, links) == "3-0"
+    (links / "3-0").unlink()
+    assert uuid_of(tmp_path, links) == uuid_of(tmp_path, tmp_path / "none") == ""
 
 
 def test_each_recovery_has_a_folder_of_its_own(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +16,10 @@ from kafkats.errors import CorruptPlan, Refused
 from kafkats.execution.local import LocalExecutor
 from kafkats.flow.apply import partition_works
 from kafkats.flow.applying import purge, undo
+from kafkats.flow.looking import LogStages
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
+from kafkats.logdir.disk import DISK
 from kafkats.logdir.root import LogDir, RootNames, read_root
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.paths import PartitionName
@@ -24,13 +27,15 @@ from kafkats.plans import units
 from kafkats.plans.plan import Plan, make_plan
 from kafkats.plans.run import begin_run, finish_run, run_of
 from kafkats.recovery import stage
+from kafkats.recovery.look import RecoverOptions
+from kafkats.recovery.plan import look_and_plan
 from kafkats.segment.reader import read_so_far
 from tests.builders.certificates import message
 from tests.builders.directories import contents
 from tests.builders.operations import altered, applied_rows, undone
 from tests.builders.partitions import write_indexes
 from tests.golden import Unpacked
-from tests.recovery.crashed import CRASHED, plan_of, some_of
+from tests.recovery.crashed import CRASHED, plan_of, policy_of, some_of
 
 TORN, WELL, CORRUPT = "torn-0", "untouched-0", "crc-old-rp0-0"
 
@@ -94,6 +99,38 @@ def test_no_recovery_point_is_raised_while_a_partition_is_not_recovered(root: Pa
     found = outcomes(plan)
     assert found[TORN] == {"done"} and found["."] == {"refused"}
     assert (root / paths.RECOVERY_POINT).read_bytes() == points
+
+
+@pytest.mark.parametrize("credit", [False, True])
+def test_an_empty_last_segment_does_not_prove_that_its_partition_was_flushed(
+    root: Path, monkeypatch: pytest.MonkeyPatch, credit: bool
+) -> None:
+    """A broker rolls, and cannot append: its last segment is as a recovery would leave it."""
+    end = 100
+    (root / WELL / paths.segment_file(end)).touch()
+    units_ = list(units.list_units([root]))
+    plan = look_and_plan(
+        LogStages(LocalExecutor(1)), units_, policy_of(CRASHED), RecoverOptions(credit=credit)
+    ).plan
+    sync = DISK.sync_file
+
+    def sync_file(path: Path) -> None:
+        if path.parent.name == WELL and path.suffix == ".log":
+            raise OSError(errno.EIO, "the disk does not take it")
+        sync(path)
+
+    monkeypatch.setattr(DISK, "sync_file", sync_file)
+    points = read_offsets(root / paths.RECOVERY_POINT)
+    found = outcomes(plan)
+    assert (found[WELL], found[TORN]) == ({"failed"}, {"done"})
+    after = read_offsets(root / paths.RECOVERY_POINT)
+    well, torn = PartitionName("untouched", 0, ""), PartitionName("torn", 0, "")
+    assert points[well] != end and after[well] == points[well]
+    assert (found["."], after[torn]) == (({"done"}, 97) if credit else ({"refused"}, points[torn]))
+    monkeypatch.undo()
+    assert set().union(*outcomes(plan).values()) <= {"done", "already", "nothing"}
+    if not credit:
+        assert read_offsets(root / paths.RECOVERY_POINT)[well] == end
 
 
 def test_apply_does_not_read_logs_without_producers(golden: Unpacked, tmp_path: Path) -> None:

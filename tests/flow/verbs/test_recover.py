@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,11 +18,14 @@ from typing import Any
 import pytest
 
 from kafkats import paths
+from kafkats.cli import main
+from kafkats.errors import StorageFailed
 from kafkats.execution.local import LocalExecutor
-from kafkats.flow import recovering
+from kafkats.flow import ending, recovering
 from kafkats.logdir.checkpoints import read_offsets
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.workarea import work_area
+from kafkats.paths import PartitionName
 from kafkats.plans import disks
 from kafkats.plans.disks import Room
 from kafkats.recovery.kept_runs import kept_runs, new_run
@@ -314,8 +318,6 @@ def test_losses_hold_only_where_they_are_named(killed: Path) -> None:
 def test_one_slice_that_fails_leaves_its_partitions_to_the_broker(
     killed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafkats.errors import StorageFailed
-
     def fail(*_: object, **__: object) -> None:
         raise StorageFailed("the disk is gone", path=killed)
 
@@ -354,6 +356,29 @@ def test_time_that_is_up_credits_what_is_finished(
     assert {*raised} <= {*begun} and len(raised) >= 2
     for name, end in raised.items():
         assert (killed / name / paths.segment_file(end)).stat().st_size == 0
+
+
+def test_time_that_is_up_credits_nothing_that_it_has_not_reached(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker rolled untouched-0 and could not append: its last segment is as after a recovery."""
+    from kafkats.flow import apply as module
+
+    well = PartitionName("untouched", 0, "")
+    (killed / str(well) / paths.segment_file(100)).touch()
+    real = module._apply
+
+    def applying(work: Any) -> Any:
+        Path(work.stop_file).write_text("the time was up")
+        return real(work)
+
+    monkeypatch.setattr(module, "_apply", applying)
+    points = read_offsets(killed / paths.RECOVERY_POINT)
+    found = recover(killed).found
+    assert found is not None and found["recovered"] == 1
+    assert str(well) in {row["partition_dir"] for row in found["left_partitions"]}
+    assert points[well] != 100
+    assert read_offsets(killed / paths.RECOVERY_POINT)[well] == points[well]
 
 
 def test_a_time_of_centuries_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,6 +428,69 @@ def test_a_killed_recovery_is_finished_by_the_next(
     for one in predict_start(LocalExecutor(1), [killed], "4.3").partitions:
         if one.partition_dir in SOUND:
             assert sum(r.log_bytes for r in one.recovered) == 0
+
+
+def test_a_killed_recovery_that_is_kept_says_how_a_person_ends_it(
+    golden: Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker has started since, so it cannot be finished. It has cut below the high watermark."""
+    from kafkats.logdir import changeset
+
+    root = some_of(golden, "crash-4.3.1", ["torn-0"], tmp_path / "disk" / "data")
+
+    def drive(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(changeset, "drive", drive)
+        with pytest.raises(KeyboardInterrupt):
+            recover(root)
+    [kept] = [one for one in kept_runs([str(root)], None) if one.keep]
+    log = max((root / "torn-0").glob("*.log"))
+    log.write_bytes(log.read_bytes()[:-100])
+    show = Events()
+    found = recover(root, show=show).found
+    [told] = [one for one in show.told if one["event"] == "not-finished"]
+    assert found is not None and found["left_partitions"][0]["partition_dir"] == "torn-0"
+    assert (told["level"], told["folder"], told["keep"]) == (
+        "warning", str(kept.folder), kept.keep,
+    )  # fmt: skip
+    assert "torn-0" in told["error"]
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(shlex.split(told["command"])[1:])
+    show = Events()
+    found = recover(root, show=show).found
+    assert found is not None and found["recovered"] == 1
+    assert "not-finished" not in show.names()
+
+
+def test_a_purge_that_fails_on_one_disk_keeps_the_folder_of_the_run(
+    golden: Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = [some_of(golden, "crash-4.3.1", [name], tmp_path / name / "data") for name in SOUND]
+    meta = roots[1] / paths.META_PROPERTIES
+    meta.write_text(meta.read_text().replace("directory.id=", "directory.id=other"))
+    recover(*roots)
+    [kept] = kept_runs(map(str, roots), None)
+    real = ending.purge
+
+    def purge(area: Any, *words: Any, **more: Any) -> Any:
+        if area.root == roots[1]:
+            raise StorageFailed("the disk does not answer", path=area.root)
+        return real(area, *words, **more)
+
+    monkeypatch.setattr(ending, "purge", purge)
+    for root in roots:
+        (root / paths.CLEAN_SHUTDOWN).touch()
+    show = Events()
+    recover(*roots, show=show)
+    [told] = [one for one in show.told if one["event"] == "not-purged"]
+    assert (told["level"], told["folder"]) == ("warning", str(kept.folder))
+    assert str(roots[1]) in told["error"] and str(roots[0]) not in told["error"]
+    assert kept.run.is_dir()
+    monkeypatch.undo()
+    recover(*roots, show=show)
+    assert not kept.folder.exists() and "purged" in show.names()
 
 
 def test_the_record_is_json_and_belongs_to_the_log_directory(killed: Path) -> None:
