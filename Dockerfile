@@ -41,6 +41,7 @@ COPY --chown=airflow:kafka pyspark_kafkats pyspark_kafkats
 COPY --chown=airflow:kafka spark_jobs spark_jobs
 COPY --chown=airflow:kafka dags dags
 COPY --chown=airflow:kafka plugins plugins
+COPY --chown=airflow:kafka docs docs
 COPY --chown=airflow:kafka deploy/kubernetes/job.yaml deploy/kubernetes/
 RUN .venv/bin/uv pip install --quiet --no-cache --python .venv/bin/python --no-build-isolation --no-deps .
 # The kernels as machine code for every processor of this platform: nothing is compiled at its first use.

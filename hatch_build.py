@@ -1,4 +1,4 @@
-"""Add the pages of `kafkats help` to the wheel, and fail its build if a package is missing.
+"""Add the pages of `kafkats help` to the wheel, and fail its build if they or a package are missing.
 
 With KAFKATS_KERNELS=PATH, a library of `python -m tools.kernels_library`, the wheel is one of this platform.
 """
@@ -17,7 +17,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 class PackagesAreThere(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the pages and the library. Raises FileNotFoundError that names the packages of `[tool.hatch.build.targets.wheel]`
-        that are not there, and ValueError for a library of other sources.
+        or the pages that are not there, and ValueError for a library of other sources.
         """
         missing = [
             name
@@ -29,7 +29,10 @@ class PackagesAreThere(BuildHookInterface):
                 f"{self.root} lacks {' and '.join(missing)}: the wheel would be built without; "
                 "copy them beside pyproject.toml"
             )
-        for page in Path(self.root, "docs").glob("*.md"):
+        pages = list(Path(self.root, "docs").glob("*.md"))
+        if not pages:
+            raise FileNotFoundError(f"{self.root} lacks docs/*.md, the pages of `kafkats help`")
+        for page in pages:
             build_data["force_include"][str(page)] = f"kafkats/docs/{page.name}"
         library = os.environ.get("KAFKATS_KERNELS")
         if library and library != "compiled" and version != "editable":

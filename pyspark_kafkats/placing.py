@@ -35,8 +35,8 @@ class Rounds:
     returns its units undone.
 
     The next round offers them to the hosts that have not refused their place in this stage, and
-    once more to all of them. So each round does units or excludes hosts. `seen` is the memory of an application, and is kept up to
-    date: the hosts that see a place.
+    once more to all of them. So each round does units or excludes hosts. `seen` is the memory of an
+    application, and is kept up to date: the hosts that see a place.
     """
 
     def __init__(self, places: Sequence[Place], seen: Seen) -> None:

@@ -17,6 +17,15 @@ static char *in(const char *home, const char *name) {
     return path;
 }
 
+/* The loader ends a process whose LD_PRELOAD or LD_AUDIT it cannot load, and those of a broker are made for the system's C
+   library. They have another name meanwhile: kafkats/cli/startup.py gives them back to a command that kafkats becomes. */
+static void set_aside(const char *name, const char *other) {
+    const char *value = getenv(name);
+    if (value == NULL) return;
+    if (setenv(other, value, 1) != 0) exit(127);
+    unsetenv(name);
+}
+
 #ifdef MODULE
 /* Reads ahead the parts of files that lib/read-ahead names (tools/read_ahead.py), unless the first one is in memory. */
 static void read_ahead(const char *home) {
@@ -49,6 +58,8 @@ int main(int count, char **words) {
 #ifdef MODULE
     read_ahead(home);
 #endif
+    set_aside("LD_PRELOAD", "KAFKATS_LD_PRELOAD");
+    set_aside("LD_AUDIT", "KAFKATS_LD_AUDIT");
     char *loader = in(home, "lib/" LOADER);
     char **command = calloc((size_t)count + 8, sizeof *command);
     if (command == NULL || setenv("KAFKATS_HOME", home, 1) != 0) return 127;

@@ -4,7 +4,8 @@
 #   docker build -f strimzi.Dockerfile --build-arg BASE=quay.io/strimzi/kafka:... -t ... .
 # Name it in spec.kafka.image (or in STRIMZI_KAFKA_IMAGES of the operator). Strimzi's liveness probe
 # looks for a java process, which is not there before the broker's start: set
-# spec.kafka.livenessProbe.initialDelaySeconds to 330, more than --within.
+# spec.kafka.livenessProbe.initialDelaySeconds to 270, more than --within. The operator restarts a pod
+# that does not answer for 5 minutes (its STRIMZI_OPERATION_TIMEOUT_MS): --within is less than that.
 ARG BASE
 FROM ${BASE}
 USER root
@@ -14,7 +15,7 @@ RUN mv /opt/kafka/kafka_run.sh /opt/kafka/kafka_run.broker.sh \
         '# the log directory of each volume, also one that is gone; a pod ends in its node.id' \
         'node=${HOSTNAME##*-}' \
         'dirs=$(printf "%s/kafka-log$node " /var/lib/kafka/data*)' \
-        'exec /opt/kafkats/kafkats recover $dirs --node-id $node --within 5m -- /opt/kafka/kafka_run.broker.sh "$@"' \
+        'exec /opt/kafkats/kafkats recover $dirs --node-id $node --within 4m -- /opt/kafka/kafka_run.broker.sh "$@"' \
         > /opt/kafka/kafka_run.sh \
     && chmod 755 /opt/kafka/kafka_run.sh
 USER 1001

@@ -36,9 +36,17 @@ class _Hidden:
 _before: dict[str, str] = {}
 
 
+_SET_ASIDE: Final = ("LD_PRELOAD", "LD_AUDIT")
+"""The self-contained program gives these another name (tools/start.c)."""
+
+
 def environment() -> dict[str, str]:
     """Return the environment as this process got it, for a command that it becomes."""
-    return dict(_before or os.environ)
+    found = dict(_before or os.environ)
+    for name in _SET_ASIDE:
+        if (value := found.pop(f"KAFKATS_{name}", None)) is not None:
+            found[name] = value
+    return found
 
 
 def start_fast() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -18,6 +17,7 @@ from kafkats.execution.executor import (
     rows_of,
     table_of,
 )
+from kafkats.execution.processors import memory_bytes, processors
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -33,11 +33,18 @@ WORKER_BYTES: Final = 512 * 1024**2
 """
 THREAD_BYTES: Final = 16 * 1024**2
 """Average bytes of a unit from which on threads are used: Python's part of it is small then."""
+WORKER_MEMORY: Final = 300 * 1024**2
+"""The bytes of memory that a worker process may take."""
 _CHUNK_BYTES: Final = (4 * 1024**2, 256 * 1024**2)
 _CHUNK_UNITS: Final = 500
 """Rows of so many units become one table: a batch of one row takes 80 kB, a row in a table less
 than one.
 """
+
+
+def _jobs() -> int:
+    memory = memory_bytes()
+    return min(processors(), max(memory // WORKER_MEMORY, 1) if memory else processors())
 
 
 @contextmanager
@@ -48,7 +55,8 @@ def _no_display(_stage: str, _total: int) -> Generator[Callable[[int], None]]:
 class LocalExecutor(Executor):
     """Runs units on this machine, in up to `jobs` threads or worker processes.
 
-    The default is one per processor, but not more than one process per WORKER_BYTES of work. Large
+    The default is one per processor, but not more than one process per WORKER_BYTES of work, and
+    as many as have room under a limit of memory. Large
     units that leave the GIL alone get threads, others get processes. Work of less than
     `SMALL_BYTES` is done in this thread, or in `FLUSHING_THREADS` if it waits for the disk. All
     work with one given job is done in this thread. Processes are kept from stage to stage until
@@ -56,7 +64,7 @@ class LocalExecutor(Executor):
     """
 
     def __init__(self, jobs: int | None = None, *, display: Display = _no_display) -> None:
-        self.jobs = jobs or len(os.sched_getaffinity(0))
+        self.jobs = jobs or _jobs()
         self._given = jobs is not None
         self._display = display
         self._workers: list[Worker] = []

@@ -210,6 +210,23 @@ def test_a_missing_work_area_lets_the_broker_start(
 ) -> None:
     code, told = recover(capfd, killed, "--kafka", "4.3", "--work-area", tmp_path / "none")
     assert (code, [one["event"] for one in told][:2]) == (0, ["left-to-the-broker", "not-noted"])
+    assert (told[0]["level"], told[-1]["recovered"], told[-1]["left"]) == ("error", 0, 2)
+
+
+def test_a_user_who_may_not_write_beside_the_log_directory_is_told_of_an_option(
+    killed: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    access, above = os.access, killed.parent
+    monkeypatch.setattr(os, "access", lambda path, mode: path != above and access(path, mode))
+    code, told = recover(capfd, killed, "--kafka", "4.3")
+    assert (code, told[0]["kind"], told[0]["level"]) == (0, "NotPermitted", "error")
+    assert "--work-area" in told[0]["error"] and told[-1]["left"] == 2
+    (tmp_path / "state").mkdir()
+    code, told = recover(capfd, killed, "--kafka", "4.3", "--work-area", tmp_path / "state")
+    assert (code, told[-1]["recovered"], told[-1]["left"]) == (0, 2, 0)
 
 
 def test_a_failed_disk_keeps_no_other_from_being_recovered(

@@ -48,7 +48,7 @@ def test_the_words_are_those_of_the_command(name: str) -> None:
     program, command, *words = containers()[name]
     assert (program, command) == (PROGRAM, "recover")
     context = recover.make_context("recover", words)
-    assert context.params["within"] == parse_duration("5m")
+    assert context.params["within"] == parse_duration("4m" if name == "strimzi" else "5m")
     assert bool(context.meta) == (name != "systemd")
 
 
@@ -58,7 +58,21 @@ def test_what_waits_for_the_broker_waits_longer_than_the_recovery() -> None:
     assert int(minutes) * 60 > within
     pod: Any = yaml.safe_load((DEPLOY / "kubernetes" / "statefulset.yaml").read_text())
     probe = pod["spec"]["template"]["spec"]["containers"][0]["startupProbe"]
-    assert probe["periodSeconds"] * probe["failureThreshold"] > within
+    assert probe["periodSeconds"] * probe["failureThreshold"] > 10 * within, "and as a broker alone"
+
+
+def test_strimzis_operator_waits_longer_than_the_recovery() -> None:
+    [minutes] = re.findall(
+        r"--within (\d+)m ", (DEPLOY / "kubernetes/strimzi.Dockerfile").read_text()
+    )
+    assert int(minutes) * 60 < 300, "its STRIMZI_OPERATION_TIMEOUT_MS"
+
+
+def test_the_unit_writes_nothing_beside_a_log_directory() -> None:
+    """Its user mostly may not, as in /var/lib."""
+    [state] = re.findall(r"^StateDirectory=(\w+)$", UNIT.read_text(), re.MULTILINE)
+    for text in (UNIT.read_text(), (DEPLOY.parent / "README.md").read_text()):
+        assert f"StateDirectory={state}" in text and f"--work-area /var/lib/{state}" in text
 
 
 IMAGE_VOLUME = "/var/lib/kafka/data"
@@ -153,6 +167,7 @@ def test_only_a_finding_keeps_the_unit_down(
         .replace(PROGRAM, program)
         .replace("/opt/kafka/config/server.properties", str(properties))
     )
-    line = line.replace("/var/lib/kafkats", str(tmp_path / "state"))
+    (state := tmp_path / "state").mkdir()
+    line = line.replace("/var/lib/kafkats", str(state))
     done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from kafkats.cli import cli
+from kafkats.cli import cli, startup
 from tests.golden import Unpacked
 
 HEAVY = ("numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyarrow.dataset")
@@ -126,3 +126,11 @@ def sentences_of(command: click.Command, name: str) -> Iterator[tuple[str, str]]
 def test_the_list_of_commands_is_not_cut_in_80_columns() -> None:
     """click cuts the first sentence of a command with ... where it does not fit."""
     assert {name: text for name, text in sentences_of(cli, "") if len(text) > 63} == {}
+
+
+def test_a_command_that_kafkats_becomes_gets_its_preloaded_libraries_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The self-contained program sets them aside (tools/start.c)."""
+    monkeypatch.setattr(startup, "_before", {"A": "1", "KAFKATS_LD_PRELOAD": "/x.so"})
+    assert startup.environment() == {"A": "1", "LD_PRELOAD": "/x.so"}

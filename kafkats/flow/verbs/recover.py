@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from kafkats.config.options import Vouched, WorkArea
 from kafkats.errors import KafkatsError
+from kafkats.execution.processors import processors
 from kafkats.flow.dispatch import Work, seen
 from kafkats.flow.kept_recoveries import finish, purge_due
 from kafkats.flow.recovering import Job, Recovered, recover_logs
 from kafkats.flow.waiting import alone
 from kafkats.logdir.workarea import work_area
+from kafkats.plans.rows import PartitionKey
 from kafkats.recovery.before import Before, look_before
 from kafkats.recovery.holding import Held, Owner, hold_words, of_kinds
 from kafkats.recovery.meta_properties import Expected
@@ -100,8 +102,15 @@ def _recovered(one: _Standing, before: Before) -> tuple[Before, Recovered]:
             finish(executor, named, one.place, one.tell, owner_stopped=one.owner_stopped)
             return before, recover_logs(executor, _job(one, before.unclean))
     except KafkatsError as e:
-        one.tell("left-to-the-broker", level="warning", error=str(e), kind=type(e).__name__)
-        return before, Recovered()
+        level = "warning" if e.retryable else "error"  # a next start will end as this one
+        one.tell("left-to-the-broker", level=level, error=str(e), kind=type(e).__name__)
+        return before, Recovered(left=dict.fromkeys(_unclean(before), str(e)))
+
+
+def _unclean(before: Before) -> Iterator[PartitionKey]:
+    for one in before.looked:
+        if (log_dir := one.start.log_dir) in before.unclean:
+            yield from (PartitionKey(log_dir, name) for name in one.names.loaded)
 
 
 def _not_recovered(one: _Standing, before: Before, named: list[str]) -> Recovered:
@@ -122,7 +131,7 @@ def _job(one: _Standing, log_dirs: list[str]) -> Job:
         log_dirs,
         one.work.request.settings(),
         measured_rate(one.rule),
-        Machine(len(os.sched_getaffinity(0)), threads),
+        Machine(processors(), threads),
         one.began,
         one.until,
         one.work.request.made_ms,
