@@ -48,6 +48,15 @@ def listed(folder: Path, paths: Iterable[Path]) -> Files:
     return found
 
 
+def names(folder: Path, paths: Iterable[Path]) -> list[str]:
+    """Return the names of the files that `listed` reads. Raises Refused."""
+    found: dict[str, None] = {}
+    for path in dict.fromkeys(paths):
+        check_inside(folder, path)
+        found.update((str(file.relative_to(folder)), None) for file in _files(path))
+    return list(found)
+
+
 def pack(stream: IO[bytes], folder: Path, names: Iterable[str]) -> None:
     """Write a parcel of these files. Raises StorageFailed."""
     with (

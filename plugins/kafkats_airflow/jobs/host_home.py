@@ -101,10 +101,13 @@ class HostHome:
             {
                 "request": task.request.model_dump(mode="json", exclude_defaults=True),
                 "files": parcel.files,
+                "ledgers": parcel.ledgers,
                 "silence_seconds": self._at().silence_seconds,
             },
         )
-        self._under_way = begin.model_copy(update={"do": "cancel", "request": {}, "files": {}})
+        self._under_way = begin.model_copy(
+            update={"do": "cancel", "request": {}, "files": {}, "ledgers": ()}
+        )
         answer = self._asked(begin)
         if answer.state == "none" or answer.wants:
             start = begin.model_copy(update={"do": "start"})
