@@ -301,6 +301,33 @@ def test_host_keys_are_not_checked_if_the_connection_says_so(
     assert asked(runs, "other", **hosts.plan(root, runs)).run().plan
 
 
+PROXY = """
+import os, select, socket, sys
+there = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+ends = {0: there.fileno(), there.fileno(): 1}
+while True:
+    for one in select.select([*ends], [], [])[0]:
+        piece = os.read(one, 65536)
+        if not piece:
+            sys.exit()
+        os.write(ends[one], piece)
+"""
+"""What `nc HOST PORT` does."""
+
+
+def test_each_message_has_a_proxy_command_of_its_own(
+    server: Sshd, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (proxy := tmp_path / "proxy.py").write_text(PROXY)
+    (tmp_path / ".ssh").mkdir()
+    command = f"{sys.executable} {proxy} {server.port}"
+    (tmp_path / ".ssh" / "config").write_text(f"Host 127.0.0.1\n  ProxyCommand {command}\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = ssh_host.SshHost("host")
+    for _ in range(2):
+        assert made.ask(Ask(do="look", id="d/r", folder=runs)).state == "none"
+
+
 @pytest.mark.full(5)
 def test_a_host_that_is_off_may_be_tried_again(
     runs: Path, root: Path, server: Sshd, monkeypatch: pytest.MonkeyPatch

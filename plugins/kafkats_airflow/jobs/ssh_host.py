@@ -80,6 +80,8 @@ class SshHost(Host):
 
     @contextmanager
     def _connected(self) -> Generator[paramiko.SSHClient]:
+        # The hook keeps a proxy command, which ends with the connection: this one needs another.
+        vars(self._hook).pop("host_proxy", None)
         with self._in_our_words():
             client = self._hook.get_conn()
         try:
