@@ -183,7 +183,11 @@ def main() -> int:
     """Answer the message on standard input. Whatever is printed meanwhile is not an answer."""
     words = sys.argv[1:]
     if words[:1] == ["wait"]:
-        return keeping.main(words[1:])
+        try:
+            return keeping.main(words[1:])
+        except KafkatsError as e:
+            print(f"kafkats-host: {e}", file=sys.stderr)
+            return 2
     if words and (len(words) > 1 or not words[0].isdecimal()):
         print(f"kafkats-host: not a number of bytes: {' '.join(words)}", file=sys.stderr)
         return 2
