@@ -73,7 +73,9 @@ class Api:
         return []
 
     @contextmanager
-    def program(self, _pod: Any, _command: Any, message: Any) -> Generator[Program]:
+    def program(
+        self, _pod: Any, _command: Any, message: Any, _seconds: float
+    ) -> Generator[Program]:
         ask = read_message(message, Ask)
         self.asked.append(ask.do)
         told = io.BytesIO()

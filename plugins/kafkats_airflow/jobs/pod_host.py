@@ -37,7 +37,6 @@ class PodHost(Host):
     """
 
     def __init__(self, conn_id: str) -> None:
-        self.conn_id = conn_id
         self._api = Api(conn_id)
         try:
             self.extra = Extra.of(self._api.extra)
@@ -92,10 +91,10 @@ class PodHost(Host):
         return state != "running"
 
     @contextmanager
-    def started(self, message: IO[bytes], size: int) -> Generator[Program]:
+    def started(self, message: IO[bytes], size: int, seconds: float) -> Generator[Program]:
         """Start the program in the pod."""
         command = [*self._command(), str(size)]
-        with self._api.program(self._pod, command, message) as program:
+        with self._api.program(self._pod, command, message, seconds) as program:
             yield program
 
     def _command(self) -> list[str]:

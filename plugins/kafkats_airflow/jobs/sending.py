@@ -36,8 +36,12 @@ class Parcel(NamedTuple):
     mark: str
     paths: tuple[Path, ...]
     ledgers: tuple[Path, ...]
-    files: Files
     fixed: tuple[Path, ...] = ()
+
+    @property
+    def files(self) -> Files:
+        """Read the files as they are now. Raises as `parcels.listed`."""
+        return parcels.listed(self.folder, self.paths)
 
     def unpack(self, stream: IO[bytes], answer: Answer) -> None:
         """Take the files that came back. Raises as parcels.unpack, and as `merge`."""
@@ -89,7 +93,7 @@ def parcel_of(request: Request, folder: Path) -> Parcel:
     with storage(folder, "looking for its token"):
         mark = f"{shared_folder.PREFIX}{shared_folder.look(str(folder)).mark}"
     fixed = () if request.approval is None else (request.approval.record,)
-    return Parcel(folder, mark, paths, ledgers, parcels.listed(folder, paths), fixed)
+    return Parcel(folder, mark, paths, ledgers, fixed)
 
 
 def _paths(request: Request) -> Iterator[Path]:
