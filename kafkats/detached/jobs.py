@@ -212,9 +212,7 @@ class Job(NamedTuple):
             found = self.document(self.process) or {}
             if (where := found.get("machine") or machine()) != machine():
                 raise StorageFailed(f"its processes run on {where.split()[0]}", path=self.folder)
-            for pid in members(int(found.get("pid") or 0)):
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+            kill(int(found.get("pid") or 0))
             time.sleep(_PAUSE_SECONDS)
 
     def forget(self) -> None:
@@ -238,6 +236,15 @@ def locked(path: Path) -> Generator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def kill(session: int) -> list[int]:
+    """Kill the processes of a session that run, and return them. They may have begun others."""
+    found = members(session)
+    for pid in found:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return found
 
 
 def members(session: int) -> list[int]:
