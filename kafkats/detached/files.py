@@ -78,8 +78,9 @@ def missing(runs: Path, job: Job, ask: Ask) -> Files:
 
 def take(runs: Path, job: Job, ask: Ask, files: Files, parcel: IO[bytes]) -> None:
     """Place these files of a request. Raises as `parcels.unpack` and `merge`."""
-    others = _others(runs, job)
     paths = {name: runs / name for name in files}
+    # What was lost is done again, and its entries are written again.
+    others = [one for one in _others(runs, job) if one.job.state() in {"running", "ended"}]
     kept = [
         name
         for name, path in paths.items()

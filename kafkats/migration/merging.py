@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from kafkats.errors import Refused
 from kafkats.migration.ledger import Entry, append, read
 
 
@@ -20,10 +21,14 @@ class _Known(Exception):
 def merge(came: Path, ledger: Path) -> None:
     """Append the entries of `came` that the ledger lacks. Several may do so at once, and again.
 
-    Raises as `ledger.read` and `ledger.append`.
+    Raises Refused for the ledger of another migration, and as `ledger.read` and `ledger.append`.
     """
-    known = set(map(_content, read(ledger).entries)) if ledger.exists() else set()
-    for one in read(came).entries:
+    theirs = read(came).entries
+    ours = read(ledger).entries if ledger.exists() else ()
+    if ours and theirs and _content(ours[0]) != _content(theirs[0]):
+        raise Refused("is the ledger of another migration than the one that came", path=ledger)
+    known = set(map(_content, ours))
+    for one in theirs:
         if _content(one) in known:
             continue
         try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkats.errors import Refused
 from kafkats.migration import ledger, merging
 
 MS = 1_795_500_000_001
@@ -58,6 +59,14 @@ def test_two_who_bring_the_same_entry_at_once_bring_it_once(
     monkeypatch.setattr(merging, "append", later)
     merging.merge(theirs, ours)
     assert events(ours) == ["begun", "started"]
+
+
+def test_the_ledger_of_another_migration_is_refused(tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        grown(tmp_path / name, "begun", MS + len(name))
+    with pytest.raises(Refused, match="of another migration"):
+        merging.merge(tmp_path / "theirs", tmp_path / "ours")
+    assert events(tmp_path / "ours") == ["begun"]
 
 
 def test_a_ledger_that_is_not_there_is_made(copies: tuple[Path, Path], tmp_path: Path) -> None:
