@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import subprocess
@@ -14,7 +15,8 @@ import pytest
 from kafkats import clock
 from kafkats.detached import files, parcels
 from kafkats.detached.jobs import Job
-from kafkats.detached.messages import Answer
+from kafkats.detached.messages import Answer, Ask, write_message
+from kafkats.detached.serving import serve
 from kafkats.logdir.flocks import is_flocked
 from kafkats.migration import ledger
 from tests.detached.asking import Host, packed, plan_of, pretended
@@ -123,13 +125,27 @@ def test_a_slow_sender_keeps_nobody_waiting(worker: Worker, started: list[Any]) 
     class Slow(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:
             locks = (worker.host.runs / ".jobs").glob("lock-*")
-            seen.append(any(is_flocked(one, 2) for one in locks))
+            seen.append(any(is_flocked(one, fcntl.LOCK_EX) for one in locks))
             return super().read(size)
 
     listed = parcels.listed(worker.runs, [worker.runs / LEDGER])
-    parcel = Slow(packed(worker.runs, listed))
-    with files.received(worker.host.runs, parcel) as copy:
-        assert copy.read() == parcel.getvalue()
+    request = plan_of(worker.root, worker.host.runs / "a", id="a")
+    there = worker.host.runs / LEDGER
+    write_message(
+        asked := Slow(),
+        Ask(
+            do="start",
+            id="a",
+            request=request,
+            folder=worker.host.runs,
+            paths=(there,),
+            files=listed,
+        ),
+    )
+    asked.write(packed(worker.runs, listed))
+    asked.seek(0)
+    assert serve(asked, io.BytesIO()) == 0
+    assert worker.events() == ["begun"]
     assert seen
     assert not any(seen)
 
