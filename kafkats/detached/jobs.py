@@ -30,7 +30,6 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from kafkats import clock
 from kafkats.detached.messages import Files, State
 from kafkats.errors import StorageFailed, storage
 from kafkats.logdir.flocks import is_flocked
@@ -38,8 +37,6 @@ from kafkats.plans.files import make_folder, read_document, write_document
 from kafkats.request import Request, write_request
 
 JOBS: Final = ".jobs"
-KEPT_MS: Final = 7 * clock.DAY_MS
-"""How long the folder of a request is kept that nobody collects."""
 _TOLD_BYTES: Final = 16_384
 _DIES_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.05
@@ -164,17 +161,8 @@ class Job(NamedTuple):
     def only(self) -> Generator[None]:
         """Keep others from starting or ending this request meanwhile. Raises StorageFailed."""
         make_folder(self.folder.parent, "requests of other machines")
-        path = self.folder.with_name(
-            f"lock-{self.folder.name[0]}"
-        )  # few, since nobody removes them
-        with storage(path, "locking it"):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            with storage(path, "locking it"):
-                fcntl.flock(fd, fcntl.LOCK_EX)
+        with locked(self.folder.with_name(f"lock-{self.folder.name[0]}")):  # few: they stay
             yield
-        finally:
-            os.close(fd)
 
     def start(self, request: Request, sent: Sent) -> None:
         """Start the work, in a session of its own. Call it in `only`, while nothing runs.
@@ -224,9 +212,7 @@ class Job(NamedTuple):
             found = self.document(self.process) or {}
             if (where := found.get("machine") or machine()) != machine():
                 raise StorageFailed(f"its processes run on {where.split()[0]}", path=self.folder)
-            for pid in members(int(found.get("pid") or 0)):
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+            kill(int(found.get("pid") or 0))
             time.sleep(_PAUSE_SECONDS)
 
     def forget(self) -> None:
@@ -237,6 +223,28 @@ class Job(NamedTuple):
     @property
     def _lock(self) -> Path:
         return self.folder / "lock"
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Keep out whoever else locks this file. Nobody removes it. Raises StorageFailed."""
+    with storage(path, "locking it"):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with storage(path, "locking it"):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def kill(session: int) -> list[int]:
+    """Kill the processes of a session that run, and return them. They may have begun others."""
+    found = members(session)
+    for pid in found:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return found
 
 
 def members(session: int) -> list[int]:
@@ -254,14 +262,3 @@ def members(session: int) -> list[int]:
                 if int(fields[3]) == session and fields[0] not in "ZX":
                     found.append(int(process.name))
     return found
-
-
-def remove_old(runs: Path, now_ms: int) -> None:
-    """Remove the folders of requests that ended long ago and that nobody has collected."""
-    with suppress(OSError):
-        for folder in (runs / JOBS).iterdir():
-            job = Job(folder)
-            if folder.is_dir() and folder.stat().st_mtime * 1000 < now_ms - KEPT_MS:
-                with suppress(StorageFailed):
-                    if job.state() != "running":
-                        job.forget()

@@ -8,6 +8,7 @@ log is what is left of it, and waits for the processes that lost their parent.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -39,8 +40,8 @@ class Keeper:
         self._shown = 0
 
     def wait(self) -> str:
-        """Wait, and return why the wait is over. Raises StorageFailed."""
-        while (why := self._over()) is None:
+        """Wait, and return why the wait is over."""
+        while (why := self._looked()) is None:
             _reap()
             self._show()
             time.sleep(_LOOKS_SECONDS)
@@ -48,8 +49,15 @@ class Keeper:
         return why
 
     def end(self, *_signal: object) -> None:
-        """Let the work stop at its next safe point, and end then."""
+        """Let the work stop at its next safe point, and end then. A result is kept until the worker
+        has it: whoever tells a container to end kills it later.
+        """
         self.told = True
+
+    def _looked(self) -> str | None:
+        with suppress(StorageFailed):  # it is looked at again
+            return self._over()
+        return None
 
     def _over(self) -> str | None:
         state = self.job.state()
@@ -57,7 +65,7 @@ class Keeper:
             self._began = True
             self._stop()
             return None
-        if self.told:
+        if self.told and state != "ended":
             return "told to end"
         if state == "none" and self._began:
             with self.job.only():  # whoever starts other work removes the folder first
@@ -100,10 +108,20 @@ def _reap() -> None:
 
 
 def main(words: list[str]) -> int:
-    """Wait as the words say, which are the name of the job's folder and seconds."""
-    if len(words) != 2 or not words[0].isalnum():
+    """Wait as the words say, which are the name of the job's folder and seconds.
+
+    Raises UsageError.
+    """
+    seconds = _seconds(words[1]) if len(words) == 2 and words[0].isalnum() else math.nan
+    if not 0 <= seconds < math.inf:
         raise UsageError(f"wait JOB SECONDS, and not {words!r}")
-    keeper = Keeper(Job(Path(deployment.folder(), JOBS, words[0])), float(words[1]))
+    keeper = Keeper(Job(Path(deployment.folder(), JOBS, words[0])), seconds)
     signal.signal(signal.SIGTERM, keeper.end)
     print(keeper.wait(), file=sys.stderr)
     return 0
+
+
+def _seconds(word: str) -> float:
+    with suppress(ValueError):
+        return float(word)
+    return math.nan

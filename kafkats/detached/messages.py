@@ -36,8 +36,8 @@ class Ask(BaseModel):
     `id` is that of the request, the same in each try. `folder` is the folder of all runs, and
     `mark` the token in it (the name of a file), by which a host sees that both share it. `paths`
     are the files and folders in it that the request reads and writes, `files` their content on the
-    worker. Without a sign of life for `silence_seconds` the work stops at its next safe point; 0:
-    never.
+    worker. `ledgers` are those of `paths` to which other requests may append meanwhile. Without a
+    sign of life for `silence_seconds` the work stops at its next safe point; 0: never.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -50,6 +50,7 @@ class Ask(BaseModel):
     mark: str = ""
     paths: tuple[Path, ...] = ()
     files: Files = Field(default_factory=dict)
+    ledgers: tuple[Path, ...] = ()
     silence_seconds: NonNegativeFloat = 0
 
 
@@ -66,7 +67,6 @@ class Answer(BaseModel):
     kafkats: str = Field(min_length=1)
     host: str = ""
     state: State = "none"
-    shared: bool = False
     wants: tuple[str, ...] = ()
     files: Files = Field(default_factory=dict)
     gone: tuple[str, ...] = ()

@@ -48,6 +48,15 @@ def listed(folder: Path, paths: Iterable[Path]) -> Files:
     return found
 
 
+def names(folder: Path, paths: Iterable[Path]) -> list[str]:
+    """Return the names of the files that `listed` reads. Raises Refused."""
+    found: dict[str, None] = {}
+    for path in dict.fromkeys(paths):
+        check_inside(folder, path)
+        found.update((str(file.relative_to(folder)), None) for file in _files(path))
+    return list(found)
+
+
 def pack(stream: IO[bytes], folder: Path, names: Iterable[str]) -> None:
     """Write a parcel of these files. Raises StorageFailed."""
     with (
@@ -112,8 +121,13 @@ class _Bounded(gzip.GzipFile):
     left = _HEADERS
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read up to `size` bytes. Raises CorruptFile for more than is left."""
-        data = super().read(size)
+        """Read up to `size` bytes. Raises CorruptFile for more than is left, EOFError if the stream
+        ends or breaks: whoever writes a file meanwhile would take an OSError for the disk's.
+        """
+        try:
+            data = super().read(size)
+        except OSError as e:
+            raise EOFError(str(e) or "the connection was lost") from e
         self.left -= len(data)
         if self.left < 0:
             raise CorruptFile("a parcel with too long a header")

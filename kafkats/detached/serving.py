@@ -16,13 +16,14 @@ import io
 import os
 import socket
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kafkats import __version__, clock, deployment
-from kafkats.detached import keeping, parcels
-from kafkats.detached.jobs import Job, Sent, alike_of, remove_old
-from kafkats.detached.messages import Answer, Ask, Files, State, read_message, write_message
+from kafkats.detached import files, keeping, parcels
+from kafkats.detached.jobs import Job, Sent, alike_of
+from kafkats.detached.messages import Answer, Ask, State, read_message, write_message
 from kafkats.errors import KafkatsError, Refused, UsageError
 from kafkats.request import made_of
 from kafkats.result import Failure
@@ -89,25 +90,25 @@ def _started(ask: Ask, folder: Path, job: Job, parcel: IO[bytes]) -> Answer:
     request = made_of(ask.request)
     if request.id != ask.id:
         raise UsageError(f"the request has the id {request.id[:80]!r}, the message {ask.id[:80]!r}")
-    alike, shared = alike_of(request), _is_shared(ask, folder)
-    with job.only():
-        remove_old(folder, clock.now_ms())
-        if _goes_on(job, alike):
+    sent = Sent(silence_seconds=ask.silence_seconds, alike=alike_of(request))
+    coming = files.received(folder, parcel) if ask.do == "start" else nullcontext(parcel)
+    with coming as came, job.only():
+        files.remove_old(folder, clock.now_ms())
+        if _goes_on(job, sent.alike):
             job.touch()
             return _state(job)
         job.end()
-        missing = {} if shared else _missing(ask, folder)
-        if missing and ask.do == "begin":
-            return _answer(wants=tuple(missing))
-        if missing:
-            parcels.unpack(parcel, folder, ask.paths, missing)
-        files = {} if shared else ask.files
-        paths = () if shared else ask.paths
-        job.start(
-            request,
-            Sent(paths=paths, files=files, silence_seconds=ask.silence_seconds, alike=alike),
-        )
-        return _state(job, shared=shared)
+        if _is_shared(ask, folder):
+            job.start(request, sent)
+            return _state(job)
+        with files.held(folder):
+            missing = files.missing(folder, job, ask)
+            if missing and ask.do == "begin":
+                return _answer(wants=tuple(missing))
+            if missing:
+                files.take(folder, job, ask, missing, came)
+            job.start(request, sent.model_copy(update={"paths": ask.paths, "files": ask.files}))
+        return _state(job)
 
 
 def _goes_on(job: Job, alike: str) -> bool:
@@ -119,11 +120,6 @@ def _goes_on(job: Job, alike: str) -> bool:
     if sent is None or sent.alike != alike:
         return False
     return state == "running" or not (job.document(job.result) or {}).get("error")
-
-
-def _missing(ask: Ask, folder: Path) -> Files:
-    here = parcels.listed(folder, [folder / name for name in ask.files])
-    return {name: digest for name, digest in ask.files.items() if here.get(name) != digest}
 
 
 def _collected(ask: Ask, folder: Path, job: Job) -> Served:
@@ -145,9 +141,10 @@ def _forget(ask: Ask, folder: Path, job: Job) -> None:
     """Remove what the worker has by now. A folder that both share keeps its files."""
     if job.state() == "running":
         raise Refused("still runs", path=job.folder)
-    if (sent := job.sent()) is not None and not _is_shared(ask, folder):
-        parcels.remove(folder, sent.paths, parcels.listed(folder, sent.paths))
-    job.forget()
+    with files.held(folder):
+        if (sent := job.sent()) is not None and not _is_shared(ask, folder):
+            files.remove(folder, job, sent)
+        job.forget()
 
 
 def _is_shared(ask: Ask, folder: Path) -> bool:
@@ -155,10 +152,10 @@ def _is_shared(ask: Ask, folder: Path) -> bool:
     return bool(ask.mark) and plain and (folder / ask.mark).exists()
 
 
-def _state(job: Job, *, shared: bool = False) -> Answer:
+def _state(job: Job) -> Answer:
     state: State = job.state()
     progress = job.document(job.progress) if state != "none" else None
-    return _answer(state=state, shared=shared, progress=progress, told=job.told())
+    return _answer(state=state, progress=progress, told=job.told())
 
 
 def _answer(**fields: object) -> Answer:
@@ -186,7 +183,11 @@ def main() -> int:
     """Answer the message on standard input. Whatever is printed meanwhile is not an answer."""
     words = sys.argv[1:]
     if words[:1] == ["wait"]:
-        return keeping.main(words[1:])
+        try:
+            return keeping.main(words[1:])
+        except KafkatsError as e:
+            print(f"kafkats-host: {e}", file=sys.stderr)
+            return 2
     if words and (len(words) > 1 or not words[0].isdecimal()):
         print(f"kafkats-host: not a number of bytes: {' '.join(words)}", file=sys.stderr)
         return 2

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 from kafkats import clock, flow
 from kafkats.deployment import Deployment
 from kafkats.detached.jobs import Job, Process, Sent, machine
-from kafkats.errors import KafkatsError, Unattended
+from kafkats.errors import KafkatsError, StorageFailed, Unattended
 from kafkats.execution.executor import Executor, U, Work, pace
 from kafkats.execution.local import LocalExecutor
 from kafkats.plans.files import write_document, write_text
@@ -95,17 +95,20 @@ def _result_of(job: Job, teller: Teller) -> Result:
 
 
 def _watch(job: Job, sent: Sent | None) -> Callable[[], None]:
-    """Return what stops the work when the last sign of life is too long ago."""
+    """Return what stops the work when the last sign of life is too long ago. A storage that does
+    not answer is looked at again.
+    """
     limit = sent.silence_seconds if sent else 0
 
     def look() -> None:
-        silence = time.time() - job.alive.stat().st_mtime
-        if limit and silence > limit and not job.stop.exists():
-            write_text(
-                job.stop,
-                f"stopped between two units of work: nobody has asked for it for {silence:.0f} s;"
-                " the next try continues with the rest",
-            )
+        with suppress(OSError, StorageFailed):
+            silence = time.time() - job.alive.stat().st_mtime
+            if limit and silence > limit and not job.stop.exists():
+                write_text(
+                    job.stop,
+                    "stopped between two units of work: nobody has asked for it for"
+                    f" {silence:.0f} s; the next try continues with the rest",
+                )
 
     return look
 

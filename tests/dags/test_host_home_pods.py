@@ -243,6 +243,7 @@ def test_a_person_and_a_time_limit_end_the_pod_of_a_task_that_waits(
             assert event_of(HostTrigger(**given | {"until_ms": 1})) == {"why": "timeout"}
             with pytest.raises(AirflowTaskTimeout):
                 second.resumed("timeout")
+            second.home.end()  # as the operator does
         until(lambda asked=one: disk.pod(asked) is None)
         assert not disk.wrong.exists()
     disk.gate.unlink()

@@ -19,6 +19,7 @@ import yaml
 from airflow.sdk.exceptions import TaskDeferred
 from kafkats_airflow import shipped
 from kafkats_airflow.jobs import host_home, pod_state, providers
+from kafkats_airflow.jobs import hosts as job_hosts
 from kafkats_airflow.jobs.host_home import _ask
 from kafkats_airflow.jobs.hosts import Unreached
 from kafkats_airflow.jobs.pod_host import PodHost
@@ -63,7 +64,7 @@ def serve(
 ) -> Iterator[Serve]:
     """Starts a server with the name of its recording. `template` are other fields of the pod, the rest is the connection's extra."""
     monkeypatch.setattr(host_home, "PATIENCE_SECONDS", 120.0)
-    monkeypatch.setattr(host_home, "_PAUSES", (0.01,))
+    monkeypatch.setattr(job_hosts, "PAUSES", (0.01,))
     damaged(tmp_path / "disk" / recorded.LOGS)
     (tmp_path / recorded.RUNS).mkdir()
     with ExitStack() as stack:
@@ -398,7 +399,7 @@ def test_an_image_without_a_digest_is_refused(
 def test_a_server_that_is_away_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_home, "_PAUSES", ())
+    monkeypatch.setattr(job_hosts, "PAUSES", ())
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_0", recorded.connection("http://127.0.0.1:1"))
     with pytest.raises(Unreached) as told:
         asked(tmp_path, "kafka_0", kind="kubernetes", **hosts.plan(tmp_path, tmp_path)).run()

@@ -109,5 +109,6 @@ def test_entries_of_a_host_are_appended_once_behind_those_of_others(
         parcels.pack(came, host.parent, files)
         came.seek(0)
         parcel.unpack(came, Answer(kafkats="0", files=files))
+    parcel.removed(Answer(kafkats="0", gone=("ledger.jsonl",)))  # it is never the host's to remove
     events = [one.event for one in ledger.read(ours).entries]
     assert events == ["begun-0", "started-2", "started-1", "converted-1"]

@@ -18,13 +18,14 @@ from typing import IO, Any
 import pytest
 from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 from kafkats_airflow.jobs import host_home, providers, ssh_host, waiting
+from kafkats_airflow.jobs import hosts as job_hosts
 from kafkats_airflow.jobs.hosts import Host, Program, Unreached
 from kafkats_airflow.jobs.waiting import HostTrigger
 
 from kafkats import __version__
 from kafkats.detached.jobs import Job, members
 from kafkats.detached.messages import Answer, Ask, write_message
-from kafkats.errors import DiskFull, Refused, UsageError
+from kafkats.errors import DiskFull, Refused, StorageFailed, UsageError
 from kafkats.logdir.strict_json import loads
 from kafkats.result import Failure
 from tests import loops
@@ -201,6 +202,75 @@ def test_the_end_of_the_work_is_asked_for_though_airflow_cancels_that_too(
     assert loops.run(cancelled())
 
 
+def test_the_end_of_the_work_is_asked_for_again_after_a_lost_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asks: list[str] = []
+
+    def lost(_: Any, ask: Ask, *_more: Any) -> Any:
+        asks.append(ask.do)
+        if len(asks) < 3:
+            raise Unreached("the connection was lost")
+
+    monkeypatch.setattr(job_hosts, "PAUSES", (0.0,) * 3)
+    monkeypatch.setattr(Answering, "ask", lost)
+    monkeypatch.setattr(waiting, "host_at", lambda *_: Answering(__version__))
+    loops.run(waits_for("h").on_kill())
+    assert asks == ["cancel"] * 3
+
+
+def test_hosts_that_do_not_answer_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look waits for all others: that ends if each has a thread."""
+    together = threading.Barrier(40, timeout=120)
+
+    def ask(*_: Any) -> Answer:
+        together.wait()
+        return Answer(kafkats=__version__, state="ended")
+
+    monkeypatch.setattr(Answering, "ask", ask)
+    monkeypatch.setattr(waiting, "host_at", lambda *_: Answering(__version__))
+
+    async def looks() -> list[Any]:
+        return await asyncio.gather(*(anext(waits_for("h").run()) for _ in range(40)))
+
+    assert {str(one.payload) for one in loops.run(looks())} == {"{'why': 'ended'}"}
+
+
+@pytest.mark.parametrize(
+    ("do", "seconds"),
+    [("look", job_hosts.LOOKS_SECONDS), ("cancel", job_hosts.LOOKS_SECONDS), ("begin", 600.0)],
+)
+def test_only_a_message_that_reads_files_may_take_long(do: Any, seconds: float) -> None:
+    host = Answering(__version__)
+    with pytest.raises(UsageError):
+        host.ask(Ask(do=do, id="d/r", folder=Path("/r")))
+    assert host.waits == seconds
+
+
+def test_a_task_that_is_resumed_ends_its_work_whatever_can_be_read_of_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks: list[Ask] = []
+    monkeypatch.setattr(Answering, "ask", lambda _, ask, *_more: asks.append(ask))
+    one = asked(tmp_path, "h", verb="census", options={"Report": {"report": str(tmp_path / "r")}})
+    one.home._host = Answering(__version__)
+    with pytest.raises(AirflowTaskTimeout):
+        one.resumed("timeout")
+    assert not asks  # the operator catches it, and ends the work once
+    unreadable = StorageFailed("Stale file handle", path=tmp_path)
+    monkeypatch.setattr(host_home, "parcel_of", lambda *_: raises(unreadable))
+    with pytest.raises(StorageFailed):
+        one.resumed()
+    one.home.end()
+    assert [(ask.do, ask.id, ask.folder) for ask in asks] == [
+        ("cancel", one.task.request.id, tmp_path)
+    ]
+
+
+def raises(error: Exception) -> Any:
+    raise error
+
+
 @pytest.mark.full(5)
 def test_after_the_time_limit_the_work_is_ended(
     server: Sshd, root: Path, runs: Path, gate: Path, impatient: None
@@ -214,6 +284,7 @@ def test_after_the_time_limit_the_work_is_ended(
     assert event_of(HostTrigger(**given | {"until_ms": 1})) == {"why": "timeout"}
     with pytest.raises(AirflowTaskTimeout):
         one.resumed("timeout")
+    one.home.end()  # as the operator does
     assert members(pid) == []
 
 
@@ -301,6 +372,33 @@ def test_host_keys_are_not_checked_if_the_connection_says_so(
     assert asked(runs, "other", **hosts.plan(root, runs)).run().plan
 
 
+PROXY = """
+import os, select, socket, sys
+there = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+ends = {0: there.fileno(), there.fileno(): 1}
+while True:
+    for one in select.select([*ends], [], [])[0]:
+        piece = os.read(one, 65536)
+        if not piece:
+            sys.exit()
+        os.write(ends[one], piece)
+"""
+"""What `nc HOST PORT` does."""
+
+
+def test_each_message_has_a_proxy_command_of_its_own(
+    server: Sshd, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (proxy := tmp_path / "proxy.py").write_text(PROXY)
+    (tmp_path / ".ssh").mkdir()
+    command = f"{sys.executable} {proxy} {server.port}"
+    (tmp_path / ".ssh" / "config").write_text(f"Host 127.0.0.1\n  ProxyCommand {command}\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = ssh_host.SshHost("host")
+    for _ in range(2):
+        assert made.ask(Ask(do="look", id="d/r", folder=runs)).state == "none"
+
+
 @pytest.mark.full(5)
 def test_a_host_that_is_off_may_be_tried_again(
     runs: Path, root: Path, server: Sshd, monkeypatch: pytest.MonkeyPatch
@@ -332,7 +430,8 @@ class Answering(Host):
         self.answer = Answer(kafkats=version, error=error)
 
     @contextmanager
-    def started(self, message: IO[bytes], size: int) -> Generator[Program]:
+    def started(self, message: IO[bytes], size: int, seconds: float) -> Generator[Program]:
+        self.waits = seconds
         write_message(stream := io.BytesIO(), self.answer)
         stream.seek(0)
         yield Program(stream, str)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafkats_airflow import settings
 from kafkats_airflow.deployment import Place
+from kafkats_airflow.jobs.processes import end_session, leaders
 from kafkats_airflow.jobs.providers import hook_class
 from kafkats_airflow.jobs.submit import Submit, environment, hook_of
 
+from kafkats.detached.jobs import members
 from kafkats.errors import UsageError
 
 OTHER = "/opt/jobs/bin/python"
@@ -50,6 +54,17 @@ def test_without_the_spark_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "airflow.providers.apache.spark.hooks.spark_submit", None)
     with pytest.raises(UsageError, match=r"pip install 'kafkats\[worker\]'"):
         hook_class("spark")
+
+
+def test_the_end_of_a_session_is_that_of_all_its_processes() -> None:
+    words = ["sh", "-c", "sleep 600 & sleep 600 & wait"]
+    with subprocess.Popen(words, start_new_session=True) as one:
+        while len(members(one.pid)) < 3:
+            time.sleep(0.01)
+        assert one.pid in leaders()
+        end_session(one.pid)
+        assert members(one.pid) == []
+    end_session(os.getsid(0))  # never its own
 
 
 MASTERS: dict[str, tuple[dict[str, Any], list[str]]] = {

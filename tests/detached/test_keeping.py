@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,8 @@ from kafkats.detached import keeping
 from kafkats.detached.jobs import JOBS, Job, Sent, alike_of, digest_of
 from kafkats.detached.keeping import KEPT_SECONDS, Keeper
 from kafkats.detached.messages import Answer, Ask, read_message, write_message
-from kafkats.detached.serving import Bounded
-from kafkats.errors import UsageError
+from kafkats.detached.serving import Bounded, main
+from kafkats.errors import StorageFailed
 from kafkats.request import made_of
 from tests.detached.asking import ID, Host, plan_of, until
 
@@ -99,10 +100,49 @@ def test_the_program_waits_shows_what_the_work_prints_and_ends_by_a_signal(host:
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("words", [[], ["../x", "1"], ["abc"]])
-def test_other_words_are_refused(host: Host, words: list[str]) -> None:
-    with pytest.raises(UsageError):
-        keeping.main(words)
+def test_a_result_that_nobody_has_yet_is_kept_when_the_container_is_to_end(host: Host) -> None:
+    """An `emptyDir` ends with it, and the worker looks every 10 seconds."""
+    job, keeper = host.job(), Keeper(host.job(), 100)
+    job.folder.mkdir(parents=True)
+    job.request.write_text("{}")
+    job.result.write_text("{}")
+    job.touch()
+    keeper.end()
+    assert keeper._over() is None
+    host.ask("forget")
+    assert keeper._over() == "told to end"
+
+
+def test_a_storage_that_does_not_answer_once_ends_no_wait(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[Any] = [StorageFailed("Stale file handle"), StorageFailed("again"), "none"]
+
+    def state(_: Job) -> Any:
+        if isinstance(one := answers.pop(0), Exception):
+            raise one
+        return one
+
+    monkeypatch.setattr(Job, "state", state)
+    monkeypatch.setattr(keeping, "_LOOKS_SECONDS", 0.0)
+    keeper = Keeper(host.job(), 100)
+    keeper.end()
+    assert keeper.wait() == "told to end"
+    assert not answers
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["../x", "1"], ["abc"], ["abc", "soon"], ["abc", "nan"], ["abc", "-1"]]
+)
+def test_other_words_are_refused_in_one_sentence(
+    host: Host,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", ["kafkats-host", "wait", *words])
+    assert main() == 2
+    assert capsys.readouterr() == ("", f"kafkats-host: wait JOB SECONDS, and not {words!r}\n")
     assert not (host.runs / JOBS).exists()
 
 

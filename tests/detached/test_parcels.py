@@ -88,6 +88,24 @@ def test_nothing_else_is_unpacked(
     assert [one for one in tmp_path.rglob("*") if one.is_file()] == []
 
 
+@pytest.mark.parametrize("error", [TimeoutError(), ConnectionResetError("reset by peer")])
+def test_a_connection_that_breaks_in_a_file_is_no_fault_of_the_disk(
+    tmp_path: Path, error: OSError
+) -> None:
+    whole = made("p/a", os.urandom(1 << 20)).getvalue()
+
+    class Breaking(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if self.tell() > len(whole) // 2:
+                raise error
+            return super().read(size)
+
+    with pytest.raises(CorruptFile, match="the parcel is incomplete") as told:
+        parcels.unpack(Breaking(whole), tmp_path, [tmp_path / "p"], {"p/a": HELLO})
+    assert told.value.path == str(tmp_path)
+    assert not list((tmp_path / "p").iterdir())
+
+
 def test_no_file_of_a_parcel_can_be_written_by_everybody(tmp_path: Path) -> None:
     parcels.unpack(made("a", mode=0o6777), tmp_path, [tmp_path / "a"], {"a": HELLO})
     assert (tmp_path / "a").stat().st_mode & 0o7777 == 0o664

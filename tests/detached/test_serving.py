@@ -189,7 +189,7 @@ def test_a_shared_folder_sends_nothing_and_keeps_its_files(
         about = {"request": plan_of(root, host.runs / "p"), "mark": ".kafkats-folder-1"}
         paths, files = [host.runs / "p"], {"p/a": "another digest"}
         answer, _ = host.ask("begin", **about, paths=paths, files=files)
-        assert (answer.shared, answer.wants) == (True, ())
+        assert (answer.error, answer.wants) == (None, ())
         started[0].wait()
     assert host.ask("collect")[0].files == {}
     host.ask("forget", mark=".kafkats-folder-1")
@@ -220,8 +220,8 @@ def test_only_a_token_says_that_both_share_the_folder(
     (host.runs / "token").touch()
     with pretended(monkeypatch):
         asked = plan_of(root, host.runs / "p")
-        answer, _ = host.ask("begin", request=asked, mark=mark)
-        assert answer.shared is (mark == "token")
+        answer, _ = host.ask("begin", request=asked, mark=mark, files={"p/a": "d"})
+        assert answer.wants == (() if mark == "token" else ("p/a",))
 
 
 @pytest.mark.parametrize("words", [["|", "touch", "x"], ["x"], ["-1"], ["1", "2"]])

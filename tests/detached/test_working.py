@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import subprocess
@@ -62,6 +63,29 @@ def test_silence_stops_the_work_and_a_sign_of_life_does_not(tmp_path: Path, root
     assert not job.stop.exists()
     look()
     assert "nobody has asked for it" in job.stop.read_text()
+
+
+def test_a_storage_that_does_not_answer_once_ends_no_watch(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of(tmp_path / "job", plan_of(root, tmp_path / "p"))
+    os.utime(job.alive, (1, 1))
+    look = working._watch(job, Sent(alike="", silence_seconds=60))
+    with monkeypatch.context() as patch:
+        patch.setattr(working, "write_text", fails(StorageFailed("no room", path=job.stop)))
+        look()
+        patch.setattr(working.time, "time", fails(OSError(errno.ESTALE, "Stale file handle")))
+        look()
+    assert not job.stop.exists()
+    look()
+    assert job.stop.exists()
+
+
+def fails(error: Exception) -> Any:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    return fail
 
 
 def test_an_apply_stops_between_partitions_and_the_next_try_finishes_it(

@@ -7,10 +7,12 @@ holds no worker. The result and the changed files come back at the end; then the
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from kafkats.detached.messages import Answer, Ask
@@ -29,8 +31,6 @@ PATIENCE_SECONDS: Final = 15.0
 """How long a worker waits itself: a wait in the triggerer takes some seconds more."""
 _FIRST_SECONDS: Final = 0.5
 _LOOKS_SECONDS: Final = 3.0
-_PAUSES: Final = (1.0, 2.0, 4.0)
-"""Seconds between tries to reach a host; the provider itself tries three times to connect."""
 
 
 class HostHome:
@@ -67,11 +67,10 @@ class HostHome:
 
     def resumed(self, task: Task, event: dict[str, Any]) -> Exception | None:
         """Collect the result. Raises as `run`, and AirflowTaskTimeout after the limit."""
-        parcel = parcel_of(task.request, task.folder)
-        self._under_way = _ask(task.request, parcel, "cancel")
-        if event.get("why") == "timeout":
-            self.end()
+        self._under_way = _cancel(task)
+        if event.get("why") == "timeout":  # whoever catches it ends the work
             raise AirflowTaskTimeout(f"not done within {task.limit}")
+        parcel = parcel_of(task.request, task.folder)
         if self._looked(task, parcel).state in UNDER_WAY:
             raise self._waits(task, parcel)
         return self._collected(task, parcel)
@@ -86,12 +85,7 @@ class HostHome:
         return self._host
 
     def _asked(self, ask: Ask, *more: Any, **named: Any) -> Answer:
-        """Ask the host, again after a lost connection: it answers a message twice as once."""
-        for seconds in _PAUSES:
-            with suppress(Unreached):
-                return self._at().ask(ask, *more, **named)
-            time.sleep(seconds)
-        return self._at().ask(ask, *more, **named)
+        return self._at().asked(ask, *more, **named)
 
     def _begun(self, task: Task, parcel: Parcel) -> Answer:
         begin = _ask(
@@ -101,10 +95,11 @@ class HostHome:
             {
                 "request": task.request.model_dump(mode="json", exclude_defaults=True),
                 "files": parcel.files,
+                "ledgers": parcel.ledgers,
                 "silence_seconds": self._at().silence_seconds,
             },
         )
-        self._under_way = begin.model_copy(update={"do": "cancel", "request": {}, "files": {}})
+        self._under_way = _cancel(task)
         answer = self._asked(begin)
         if answer.state == "none" or answer.wants:
             start = begin.model_copy(update={"do": "start"})
@@ -150,6 +145,12 @@ class Told(Exception):
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.told.strip() or f"nothing was printed on {answer.host}")
+
+
+def _cancel(task: Task) -> Ask:
+    """Return the message that ends the work of a task, whatever can be read of its files."""
+    folder = os.path.abspath(task.folder)  # noqa: PTH100  # as parcel_of
+    return Ask(do="cancel", id=task.request.id, folder=Path(folder))
 
 
 def _ask(request: Request, parcel: Parcel, do: str, more: Mapping[str, Any] = {}) -> Ask:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import tempfile
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
@@ -22,10 +23,15 @@ from kafkats.errors import CorruptFile, KafkatsError, UsageError
 
 ANSWERS_SECONDS: Final = 600.0
 """How long a host may say nothing: it reads the files of a run before it answers."""
+LOOKS_SECONDS: Final = 30.0
+"""The same for a message that reads no files: a look, a cancel."""
+PAUSES: Final = (1.0, 2.0, 4.0)
+"""Seconds between tries to reach a host; the provider itself tries three times to connect."""
 PIECE: Final = 1 << 16
 """Bytes that are sent at once."""
 SILENCE: Final = "kafkats_silence_seconds"
 _SILENCE_SECONDS: Final = 600
+_READ_NO_FILES: Final = frozenset({"look", "cancel"})
 _HOSTS: Final = {"ssh": ("ssh_host", "SshHost"), "kubernetes": ("pod_host", "PodHost")}
 KINDS: Final = frozenset(_HOSTS)
 """The types of connections that reach hosts."""
@@ -54,7 +60,6 @@ class Program(NamedTuple):
 class Host(ABC):
     """A host of a connection. Without a question for `silence_seconds` its work stops."""
 
-    conn_id: str
     silence_seconds: float
 
     @property
@@ -68,8 +73,23 @@ class Host(ABC):
         """The advice for a host on which no kafkats-host answers."""
 
     @abstractmethod
-    def started(self, message: IO[bytes], size: int) -> AbstractContextManager[Program]:
-        """Start kafkats-host, and send it a message. Raises Unreached, UsageError."""
+    def started(
+        self, message: IO[bytes], size: int, seconds: float
+    ) -> AbstractContextManager[Program]:
+        """Start kafkats-host, and send it a message. It may say nothing for so many seconds.
+
+        Raises Unreached, UsageError.
+        """
+
+    def asked(self, ask: Ask, sent: Sent | None = None, unpack: Unpack | None = None) -> Answer:
+        """Ask, again after a lost connection: a host answers a message twice as once. Raises as
+        `ask`.
+        """
+        for seconds in PAUSES:
+            with suppress(Unreached):
+                return self.ask(ask, sent, unpack)
+            time.sleep(seconds)
+        return self.ask(ask, sent, unpack)
 
     def ask(self, ask: Ask, sent: Sent | None = None, unpack: Unpack | None = None) -> Answer:
         """Return the answer to a message.
@@ -83,7 +103,8 @@ class Host(ABC):
                 parcels.pack(message, *sent)
             size = message.tell()
             message.seek(0)
-            with self.started(message, size) as program:
+            seconds = LOOKS_SECONDS if ask.do in _READ_NO_FILES else ANSWERS_SECONDS
+            with self.started(message, size, seconds) as program:
                 answer = self._read(program, unpack)
         if answer.error is not None:
             error = answer.error.as_error()

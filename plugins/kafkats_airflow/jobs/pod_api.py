@@ -14,7 +14,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from kafkats.errors import KafkatsError, UsageError
-from kafkats_airflow.jobs.hosts import ANSWERS_SECONDS, PIECE, Program, Unreached
+from kafkats_airflow.jobs.hosts import PIECE, Program, Unreached
 from kafkats_airflow.jobs.pod_state import NAME, PodFailed
 from kafkats_airflow.jobs.providers import hook_class
 
@@ -126,8 +126,10 @@ class Api:
         return ""
 
     @contextmanager
-    def program(self, pod: Any, command: Sequence[str], message: IO[bytes]) -> Generator[Program]:
-        """Run a program in a pod, and send it a message."""
+    def program(
+        self, pod: Any, command: Sequence[str], message: IO[bytes], seconds: float
+    ) -> Generator[Program]:
+        """Run a program in a pod, and send it a message. It may say nothing for so long."""
         from websocket import WebSocketException
 
         with self._in_our_words("running kafkats-host"):
@@ -138,7 +140,8 @@ class Api:
                 ):  # a program that ends at once reads nothing
                     while piece := message.read(PIECE):
                         client.write_stdin(piece)
-                output = _Output(client, f"{self.name}: pod {pod.metadata.name}")
+                name = f"{self.name}: pod {pod.metadata.name}"
+                output = _Output(client, name, seconds)
                 yield Program(io.BufferedReader(output, PIECE), output.said)
             finally:
                 with suppress(Exception):  # it is over, whatever the socket says
@@ -260,18 +263,18 @@ def _exit_code(status: str) -> int:
 class _Output(io.RawIOBase):
     """The output of a program in a pod, and its status when it has ended."""
 
-    def __init__(self, client: WSClient, name: str) -> None:
-        self._client, self._name = client, name
+    def __init__(self, client: WSClient, name: str, seconds: float) -> None:
+        self._client, self._name, self._seconds = client, name, seconds
         self._here = self._errors = self._status = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        until = time.monotonic() + ANSWERS_SECONDS
+        until = time.monotonic() + self._seconds
         while not self._here and self._client.is_open():
             if time.monotonic() > until:
-                raise Unreached(f"{self._name}: no answer in {ANSWERS_SECONDS:.0f} s")
+                raise Unreached(f"{self._name}: no answer in {self._seconds:.0f} s")
             self._client.update(timeout=_LOOKS_SECONDS)
             self._take()
         if not self._here:

@@ -37,7 +37,6 @@ class PodHost(Host):
     """
 
     def __init__(self, conn_id: str) -> None:
-        self.conn_id = conn_id
         self._api = Api(conn_id)
         try:
             self.extra = Extra.of(self._api.extra)
@@ -62,7 +61,8 @@ class PodHost(Host):
         job = self._api.job(pod_job.name_of(digest))
         if ask.do == "begin":
             job = self._begun(ask, digest, job)
-        self._pod = self._newest(digest)
+        pods = [one for one in self._pods(digest) if not _is_past(one, job)]
+        self._pod = pods[-1] if pods else None
         phase = pod_state.phase_of(self._pod)
         if (job is None and phase != "ending") or (ask.do == "forget" and phase == "over"):
             return _answer("none")
@@ -70,32 +70,55 @@ class PodHost(Host):
             return self._cancelled(ask, job)
         if (error := self._error(phase, job)) is not None:
             raise type(error)(f"{self.name}: {error}")
-        if ask.do == "start":  # it may have waited long for its pod
-            self._place(_verb_of(ask))
+        if ask.do == "start" or (phase == "running" and self._lets_write(ask)):
+            self._place(_verb_of(ask))  # the request may have waited long for its pod
         if phase == "running" or (phase == "ending" and ask.do != "begin"):
             answer = super().ask(ask, sent, unpack)
             return _answer("pending") if phase == "ending" and _is_idle(answer) else answer
         return _answer("pending")
 
+    def _lets_write(self, ask: Ask) -> bool:
+        """Return whether the pod begins to write at this message, which may have all files for it;
+        otherwise it attaches to work that runs or is done.
+        """
+        if ask.do != "begin" or _verb_of(ask) not in WRITING:
+            return False
+        about: dict[str, Any] = {"request": {}, "files": {}, "ledgers": ()}
+        state = super().ask(ask.model_copy(update={"do": "look", **about})).state
+        if state == "ended":  # a new try does failed work again
+            done = super().ask(ask.model_copy(update={"do": "collect", **about}))
+            return bool((done.result or {}).get("error"))
+        return state != "running"
+
     @contextmanager
-    def started(self, message: IO[bytes], size: int) -> Generator[Program]:
+    def started(self, message: IO[bytes], size: int, seconds: float) -> Generator[Program]:
         """Start the program in the pod."""
         command = [*self._command(), str(size)]
-        with self._api.program(self._pod, command, message) as program:
+        with self._api.program(self._pod, command, message, seconds) as program:
             yield program
 
     def _command(self) -> list[str]:
         return list(pod_state.container_of(self._pod.spec.containers).command)
 
-    def _newest(self, digest: str) -> Any:
-        return next(reversed(self._api.pods(f"{REQUEST}={digest}")), None)
+    def _pods(self, digest: str) -> list[Any]:
+        """Return the pods of a request, the newest last."""
+        return self._api.pods(f"{REQUEST}={digest}")
 
     def _begun(self, ask: Ask, digest: str, job: Any) -> Any:
-        """Return the Job of a request, a new one if none is under way."""
-        pod = self._newest(digest)
+        """Return the Job of a request, a new one if none is under way. Raises Unreached while a pod
+        of an earlier Job may still write: the server tells it to end some time after its Job.
+        """
+        pods = self._pods(digest)
+        pod = pods[-1] if pods else None
         if pod_state.phase_of(pod) == "ending":
             return job  # it may still write
-        if job is not None and not _is_over(job) and pod_state.phase_of(pod) != "over":
+        goes_on = job is not None and not (_is_over(job) or job.metadata.deletion_timestamp)
+        goes_on = goes_on and pod_state.phase_of(pod) != "over"
+        own = job.metadata.uid if goes_on else None
+        for one in pods:
+            if pod_state.phase_of(one) != "over" and not _is_of(one, own):
+                raise Unreached(f"{self._api.name}: the earlier pod {one.metadata.name} still ends")
+        if goes_on:
             return job
         if job is not None:
             self._api.delete(job)
@@ -199,6 +222,16 @@ def _is_over(job: Any) -> bool:
 
 def _is_ours(pod: Any) -> bool:
     return MANAGED.items() <= (pod.metadata.labels or {}).items()
+
+
+def _is_of(pod: Any, job_uid: str | None) -> bool:
+    return any(one.uid == job_uid for one in pod.metadata.owner_references or ())
+
+
+def _is_past(pod: Any, job: Any) -> bool:
+    """Return whether a pod has ended whose Job was replaced: the server removes it later."""
+    over = pod_state.phase_of(pod) == "over"
+    return over and job is not None and not _is_of(pod, job.metadata.uid)
 
 
 def _mounts(pod: Any, named: str, node: str) -> bool:

@@ -68,10 +68,6 @@ class Extra(BaseModel):
         return found
 
     @property
-    def claims(self) -> list[str]:
-        return [one for one in self.volumes.values() if not one.startswith("/")]
-
-    @property
     def paths(self) -> list[str]:
         return [one for one in self.volumes.values() if one.startswith("/")]
 

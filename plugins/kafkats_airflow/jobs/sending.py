@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
@@ -19,7 +18,6 @@ from kafkats_airflow import shared_folder
 
 if TYPE_CHECKING:
     from kafkats.logdir.strict_json import Json
-    from kafkats.migration.ledger import Entry
 
 _OF_THE_HOST: Final = frozenset({"certified", "logs", "place"})
 """Options whose paths are of the host: log directories, and the work area."""
@@ -38,11 +36,17 @@ class Parcel(NamedTuple):
     mark: str
     paths: tuple[Path, ...]
     ledgers: tuple[Path, ...]
-    files: Files
     fixed: tuple[Path, ...] = ()
 
+    @property
+    def files(self) -> Files:
+        """Read the files as they are now. Raises as `parcels.listed`."""
+        return parcels.listed(self.folder, self.paths)
+
     def unpack(self, stream: IO[bytes], answer: Answer) -> None:
-        """Take the files that came back. Raises as parcels.unpack, and as `take_over`."""
+        """Take the files that came back. Raises as parcels.unpack, and as `merge`."""
+        from kafkats.migration.merging import merge
+
         self._refuse_fixed(answer.files)
         with tempfile.TemporaryDirectory() as place:
             apart = {
@@ -52,12 +56,16 @@ class Parcel(NamedTuple):
             parcels.unpack(stream, self.folder, self.paths, answer.files, apart)
             for one, came in zip(self.ledgers, apart.values(), strict=True):
                 if came.exists():
-                    take_over(came, one)
+                    merge(came, one)
 
     def removed(self, answer: Answer) -> None:
-        """Remove the files that the work has removed. Raises Refused, StorageFailed."""
+        """Remove the files that the work has removed: a ledger is none, whatever the host says.
+
+        Raises Refused, StorageFailed.
+        """
         self._refuse_fixed(answer.gone)
-        parcels.remove(self.folder, self.paths, answer.gone)
+        gone = [name for name in answer.gone if self.folder / name not in self.ledgers]
+        parcels.remove(self.folder, self.paths, gone)
 
     def _refuse_fixed(self, names: Iterable[str]) -> None:
         for name in names:
@@ -85,37 +93,7 @@ def parcel_of(request: Request, folder: Path) -> Parcel:
     with storage(folder, "looking for its token"):
         mark = f"{shared_folder.PREFIX}{shared_folder.look(str(folder)).mark}"
     fixed = () if request.approval is None else (request.approval.record,)
-    return Parcel(folder, mark, paths, ledgers, parcels.listed(folder, paths), fixed)
-
-
-def take_over(came: Path, ledger: Path) -> None:
-    """Append the entries of a host's ledger that ours lacks.
-
-    Other hosts have appended to it meanwhile, so they get other numbers and digests here. Those of
-    an earlier collection of the same work are not appended again. Raises as `ledger.append`.
-    """
-    from kafkats.migration.ledger import append, read
-
-    ours = read(ledger).entries if ledger.exists() else ()
-    theirs = read(came).entries
-    known = {one.digest for one in ours}
-    told = {_content(one) for one in ours}
-    for one in theirs:
-        if one.digest not in known and _content(one) not in told:
-            append(
-                ledger,
-                one.event,
-                by=one.by,
-                now_ms=int(datetime.fromisoformat(one.at).timestamp() * 1000),
-                broker=one.broker,
-                phase=one.phase,
-                details=one.details,
-            )
-
-
-def _content(entry: Entry) -> str:
-    """Return what an entry says, apart from its place."""
-    return repr((entry.at, entry.event, entry.broker, entry.phase, entry.by, entry.details))
+    return Parcel(folder, mark, paths, ledgers, fixed)
 
 
 def _paths(request: Request) -> Iterator[Path]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Final
 
 from kafkats.errors import KafkatsError, UsageError
-from kafkats_airflow.jobs.hosts import ANSWERS_SECONDS, PIECE, Host, Program, Unreached, silence_of
+from kafkats_airflow.jobs.hosts import PIECE, Host, Program, Unreached, silence_of
 from kafkats_airflow.jobs.providers import hook_class
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ class SshHost(Host):
         )
 
     @contextmanager
-    def started(self, message: IO[bytes], size: int) -> Generator[Program]:
+    def started(self, message: IO[bytes], size: int, seconds: float) -> Generator[Program]:
         """Start the program over a connection of its own."""
         with self._connected() as client:
             with self._in_our_words():
                 stdin, stdout, stderr = client.exec_command(  # quoted words
-                    self.command, timeout=ANSWERS_SECONDS
+                    self.command, timeout=seconds
                 )
                 with suppress(OSError):  # a command that ends at once reads nothing
                     while piece := message.read(PIECE):
@@ -80,6 +80,8 @@ class SshHost(Host):
 
     @contextmanager
     def _connected(self) -> Generator[paramiko.SSHClient]:
+        # The hook keeps a proxy command, which ends with the connection: this one needs another.
+        vars(self._hook).pop("host_proxy", None)
         with self._in_our_words():
             client = self._hook.get_conn()
         try:

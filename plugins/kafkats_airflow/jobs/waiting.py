@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
@@ -21,6 +24,8 @@ from kafkats_airflow.jobs.hosts import Unreached, host_at
 from kafkats_airflow.runs.progress import go_on
 
 SECONDS: Final = 10.0
+_LOOKS: Final = ThreadPoolExecutor(64, "kafkats-look")
+"""Threads of their own: hosts that do not answer hold up neither other hosts nor other triggers."""
 UNDER_WAY: Final = frozenset({"pending", "running"})
 
 
@@ -70,13 +75,15 @@ class HostTrigger(BaseTrigger):
         """
         await asyncio.shield(asyncio.ensure_future(self._asked("cancel")))
 
-    async def _asked(self, do: str) -> Answer:
+    async def _asked(self, do: Literal["look", "cancel"]) -> Answer:
         ask = Ask.model_validate({**self.ask, "do": do})
         # It reads the connection. asgiref loses the message with which Airflow cancels: that a
         # person ended the task. Then `on_kill` is not called.
         reading = asyncio.ensure_future(sync_to_async(host_at)(self.kind, self.conn_id))
         host = await asyncio.shield(reading)
-        return await asyncio.to_thread(host.ask, ask)
+        asking = host.ask if do == "look" else host.asked  # no later look follows a cancel
+        asked = partial(copy_context().run, asking, ask)
+        return await asyncio.get_running_loop().run_in_executor(_LOOKS, asked)
 
 
 def _event(why: str) -> TriggerEvent:
