@@ -10,8 +10,13 @@ import pytest
 
 def refuse_without(what: str) -> NoReturn:
     """Skip the running test that `what`, or fail it in CI."""
+    refuse(
+        f"{what}, which is not permitted here: CI runs it as root, in a container with CAP_SYS_ADMIN"
+    )
+
+
+def refuse(why: str) -> NoReturn:
+    """Skip the running test, or fail it in CI."""
     if os.environ.get("CI", "").lower() in {"1", "true"}:
-        pytest.fail(
-            f"{what}, which is not permitted here: CI runs it as root, in a container with CAP_SYS_ADMIN"
-        )
-    pytest.skip(f"{what}, which is not permitted here")
+        pytest.fail(why)
+    pytest.skip(why)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.privileges import refuse_without
+from tests.privileges import refuse, refuse_without
 from tools import hosts
 from tools.ports import free_ports
 
@@ -90,7 +90,7 @@ def sshd(
 ) -> Generator[Sshd]:
     """Run a server. Its sessions have this environment. `inside` are words before its command line, such as unshare."""
     if not os.access(PROGRAM, os.X_OK):
-        pytest.skip("there is no sshd here: apt install openssh-server")
+        refuse("there is no sshd here: scripts/sshd gets it")
     folder.mkdir(parents=True)
     for name in ("host_key", "key"):
         subprocess.run(
