@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafkats import clock
 from kafkats_airflow import settings
 from kafkats_airflow.metrics import endpoint, families, text_file
 from kafkats_airflow.metrics.families import METRICS, registry
@@ -18,7 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from starlette.testclient import TestClient
 
 from tests.calls import calls
-from tests.ui.folders import HOSTILE, change, ended, reclaimable, volume, write
+from tests.ui.folders import DAY_MS, HOSTILE, change, ended, reclaimable, volume, write
 
 ROOT = Path(__file__).parents[2]
 AT_MS = 1_790_000_000_000
@@ -251,8 +252,12 @@ def test_types_and_names_are_those_of_open_metrics(folder: Path) -> None:
 
 
 @pytest.mark.slow(1)
-def test_work_grows_as_the_runs_do_and_is_done_once(folder: Path) -> None:
+def test_work_grows_as_the_runs_do_and_is_done_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Runs of 8 DAGs on 10 log directories, with their RUNs: what was read once is not read again."""
+    tomorrow_ms = clock.now_ms() + DAY_MS
+    monkeypatch.setattr(clock, "now_ms", lambda: tomorrow_ms)  # the folders have settled
     few, many = 40, 400
     runs_of(folder, range(few))
     first = calls(lambda: exposition.generate_latest(registry(lambda: {"": folder})))

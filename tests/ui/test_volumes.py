@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -209,6 +210,19 @@ def test_the_one_in_most_trouble_is_first(folder: Path) -> None:
     ]
 
 
+def test_a_question_that_cannot_be_read_is_said_and_tried_again(folder: Path) -> None:
+    now_ms = time.time_ns() // 1_000_000 + DAY_MS
+    ended(folder, NOW - DAY_MS, volume("/a"), run="before")
+    asked = {"plans": [{"plan": "p", "digest": "d", "totals": {"files": 1}, "log_dirs": ["/a"]}]}
+    asked |= {"options": {}, "asked_ms": now_ms, "until_ms": now_ms + DAY_MS}
+    question = folder / "apply_retention" / "asks" / "question.json"
+    write(question, "{")
+    assert [one.path.name for one in board(folder, now_ms=now_ms).unreadable] == ["question.json"]
+    question.write_text(json.dumps(asked))  # no name in the folder changes
+    (row,) = board(folder, now_ms=now_ms).rows
+    assert len(row.asks) == 1
+
+
 def test_a_deployment_says_when_a_log_directory_is_overdue(
     client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,13 +282,18 @@ def test_a_folder_that_did_not_change_is_not_read_again(
         (run,) = listing.rows_of(runs.runs_in(folder, DAGS), now_ms, lambda _: set())
         return row.seen.volume.bytes, run.said, len(read)
 
-    def overview_of(path: Path) -> Any:
-        read.append(path)
-        return runs.overview_of(path)
+    def counting(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def counted(path: Path, *more: Any) -> Any:
+            read.append(path)
+            return function(path, *more)
+
+        monkeypatch.setattr(module, name, counted)
 
     read: list[Path] = []
-    for module in (volumes, listing):
-        monkeypatch.setattr(module, "overview_of", overview_of)
+    counting(volumes, "parsed")
+    counting(listing, "overview_of")
     run = ended(folder, NOW, volume("/a", bytes=1), outcome="one")
     assert [seen(0), seen(0)] == [(1, "one", 2), (1, "one", 2)], "it has just changed"
     assert [seen(DAY_MS), seen(DAY_MS)] == [(1, "one", 2), (1, "one", 0)]

@@ -62,9 +62,9 @@ def snapshot(folder: Path) -> Snapshot:
         if isinstance(told.overview, Overview):
             reports["read"] += 1
             dags.setdefault(told.overview.dag_id, []).append(told.overview)
-        elif told.overview is not None:
+        elif told.unreadable:
             reports["unreadable"] += 1
-        elif told.told or told.unreadable:
+        elif told.told:
             reports["older"] += 1
     for overviews in dags.values():
         overviews.sort(key=lambda one: -one.written_ms)

@@ -72,17 +72,22 @@ def runs_in(folder: Path, dag_ids: Iterable[str]) -> list[Found]:
 
 
 def unless_changed(
-    found: Found, now_ms: int, name: str, make: Callable[[], T], lasts: Callable[[T], bool]
+    found: Found,
+    now_ms: int,
+    name: str,
+    make: Callable[[], T],
+    lasts: Callable[[T], bool],
+    size: Callable[[T], int] = lambda _: 0,
 ) -> T:
     """Return the result of `make`, which reads a run's folder. It is kept until the folder changes.
 
     Tasks write each file by a rename, which changes the time of the folder. `lasts` returns whether
-    a result may be kept: one that depends on the clock may not.
+    a result may be kept: one that depends on the clock may not. `size` returns the bytes of the
+    files that it holds.
     """
     if now_ms - found.state.ctime_ns // 1_000_000 < _SETTLED_MS:
         return make()
-    made = remembered(found.folder, name, found.state, make)
-    return made if lasts(made) else make()
+    return remembered(found.folder, name, found.state, make, size, lasts)
 
 
 def folder_asked(folder: Path, dag_id: str, run_id: str) -> Path | None:

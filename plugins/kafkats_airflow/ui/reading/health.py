@@ -6,7 +6,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
 
@@ -28,7 +28,7 @@ from kafkats.rebuild.health import (
     kinds_in,
     palette,
 )
-from kafkats_airflow.reading.files import Unreadable, state_of
+from kafkats_airflow.reading.files import Unreadable, lately, state_of
 from kafkats_airflow.reading.runs import overview_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.ui import words
@@ -114,7 +114,7 @@ def drawn_of(folder: Path, at: At) -> Drawn | Unreadable | None:
     return _drawn(folder, at, names, tuple(state_of(folder / name) for name in names))
 
 
-@lru_cache(maxsize=8)
+@lately(8)
 def _drawn(folder: Path, at: At, names: Sequence[str], states: object) -> Drawn | Unreadable | None:
     """Draw the tables; `states` are those of the files: a change is read again."""
     seen = _read_cells(folder / FILE, at) or _read(folder, names[1:])
