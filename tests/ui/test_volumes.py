@@ -210,6 +210,26 @@ def test_the_one_in_most_trouble_is_first(folder: Path) -> None:
     ]
 
 
+def test_a_newest_report_that_cannot_be_read_leaves_no_volume_sound(
+    client: Any, folder: Path
+) -> None:
+    """What the run found is not known, and the look before it is as old as it was."""
+    from kafkats_airflow.metrics.families import registry
+
+    now_ms = time.time_ns() // 1_000_000
+    ended(folder, now_ms - 40 * DAY_MS, volume("/a", bytes=7), run="before")
+    lost = ended(folder, now_ms - HOUR_MS, volume("/a"), run="lost")
+    write(lost / "overview.json", "{")
+    (row,) = board(folder, now_ms=now_ms).rows
+    assert (row.states(now_ms), row.seen.volume.bytes) == (["older"], 7)
+    assert row.mentioned.run_id == "lost"
+    assert 'data-state="older"' in client.get("/kafkats/volumes").text
+    told = registry(lambda: {"": folder}).get_sample_value(
+        "kafkats_volume_timestamp_seconds", {"volume": "/a"}
+    )
+    assert told == (now_ms - 40 * DAY_MS) / 1000, "the last look that tells anything"
+
+
 def test_a_question_that_cannot_be_read_is_said_and_tried_again(folder: Path) -> None:
     now_ms = time.time_ns() // 1_000_000 + DAY_MS
     ended(folder, NOW - DAY_MS, volume("/a"), run="before")

@@ -392,7 +392,7 @@ def _add_figures(row: Row, told: Told) -> None:
         return
     row.mentioned = row.mentioned or told.source
     if row.seen is None and volume.kinds is not None:
-        row.seen, row.older = told, False
+        row.seen = told
     if volume.magic_bytes is not None and (
         row.formats is None or (volume.is_whole and not row.formats.volume.is_whole)
     ):
