@@ -99,6 +99,25 @@ def test_who_may_read_one_set_sees_no_other(both: Any, folder: Path, west: Path)
         assert both.get(f"/kafkats/volumes?set={name}", headers=viewer).status_code == 404
 
 
+def test_volumes_of_a_policy_are_seen_by_who_may_read_a_dag_with_it(
+    both: Any, folder: Path, west: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two policies share the folder of the deployment; the viewer reads the DAGs of the west."""
+    from kafkats_airflow.ui import dags
+
+    own = [Dag(*one, settings.POLICY, settings.FOLDER) for one in OWN.items()]
+    other = [Dag(*one, str(west.parent / "west.yaml"), settings.FOLDER) for one in WEST.items()]
+    monkeypatch.setattr(dags, "deployed", lambda: dags.Dags((*own, *other)))
+    page = both.get("/kafkats/volumes").text
+    assert "/unseen/own" in page and "/unseen/west" in page
+    ran(folder, "west_apply_retention", "/west")
+    for address in ("volumes", "runs", "run?dag_id=west_apply_retention&run_id=r"):
+        text = both.get(f"/kafkats/{address}", headers={"Authorization": "Bearer viewer"}).text
+        assert "/west" in text and "/unseen/own" not in text and "broker 1<" not in text
+    text = both.get("/kafkats/volumes", headers={"Authorization": "Bearer viewer"}).text
+    assert "/unseen/west" in text and "broker 7" in text
+
+
 def test_a_single_set_has_the_addresses_that_it_had(client: Any, folder: Path) -> None:
     ran(folder, "apply_retention", "/own")
     page = client.get("/kafkats/volumes").text

@@ -6,7 +6,7 @@ the address of the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -46,11 +46,16 @@ class Set(NamedTuple):
         except OSError as e:
             return [], (e.strerror or str(e)).lower()
 
-    def listed(self) -> Listed:
-        """Return the volumes of its policies. Of two with one label the first counts."""
-        named = [one.policy for one in self.dags.dags if one.policy]
-        first = [] if self.name else [settings.POLICY]
-        found = [_listed(Path(one)) for one in dict.fromkeys([*first, *named])]
+    def listed(self, dag_ids: Collection[str]) -> Listed:
+        """Return the volumes of the policies of these DAGs, of those that are in the set: a person
+        sees what the DAGs are about whose runs he may read. Of two with one label the first counts.
+
+        In the set of the deployment the policy of the deployment is the first, and that of a DAG
+        that names none.
+        """
+        own = "" if self.name else settings.POLICY
+        named = {one.policy or own for one in self.dags.dags if one.dag_id in dag_ids} - {""}
+        found = [_listed(Path(one)) for one in sorted(named, key=lambda one: (one != own, one))]
         volumes = {label: one.volumes[label] for one in reversed(found) for label in one.volumes}
         return Listed(volumes, next((one.why for one in found if one.why), ""))
 

@@ -106,7 +106,7 @@ def about(
         "here": page.here,
         "run": run,
         "read": read_at(run.folder, page),
-        "log_dirs": log_dirs_of(run.folder, run.of),
+        "log_dirs": log_dirs_of(run.folder, run.of.listed(person.dag_ids).volumes),
         "begun": begun_of(run.folder),
         "choices": [
             (one, begun_of(one.folder)) for one in page.found_by(run.of, person.dag_ids)[0]
@@ -174,9 +174,9 @@ class LogDir(NamedTuple):
     broker: str
 
 
-def log_dirs_of(folder: Path, of: Set) -> list[LogDir]:
-    """Return the log directories that a run of a set looked at, by broker; none if no file tells
-    them.
+def log_dirs_of(folder: Path, listed: Mapping[str, str]) -> list[LogDir]:
+    """Return the log directories that a run looked at, by broker; none if no file tells them.
+    `listed` are those of policies, {label: broker}.
     """
     overview, report = runs.overview_of(folder), model(folder / "report.json", Report)
     started: Mapping[str, str] = {}
@@ -185,7 +185,7 @@ def log_dirs_of(folder: Path, of: Set) -> list[LogDir]:
         found = [one.log_dir for one in overview.volumes] or list(started)
     else:
         found = report.volumes if isinstance(report, Report) else []
-    brokers = {**started, **of.listed().volumes}
+    brokers = {**started, **listed}
     named = [LogDir(path, brokers.get(path, "")) for path in dict.fromkeys(found)]
     return sorted(named, key=lambda one: (one.broker, one.path))
 
