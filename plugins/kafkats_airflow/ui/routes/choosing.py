@@ -140,15 +140,15 @@ class ReadAt(NamedTuple):
 
 
 def read_at(folder: Path, page: Page) -> ReadAt:
-    """Return when the last job ended that read what a page shows; where no file tells, the time of
-    the run's report.
+    """Return when the last job ended that read what a page shows; where no file tells, and where
+    the report is older than that job, as in a run that was cleared, the time of the run's report.
     """
     live = (one for one in runs.progress_of(folder) if not isinstance(one, Unreadable))
     ended = [one.written_ms for one in live if one.job in page.jobs and one.state == "done"]
-    if ended:
-        return ReadAt(max(ended), exact=True)
     overview = runs.overview_of(folder)
     written = overview.written_ms if isinstance(overview, Overview) else None
+    if ended and (written is None or max(ended) <= written):
+        return ReadAt(max(ended), exact=True)
     return ReadAt(written or changed_ms(folder / page.file), exact=False)
 
 
