@@ -138,6 +138,40 @@ def test_metrics_of_another_set_have_its_name(
     assert 'kafkats_folder_readable{set="west"} 1.0' in lines
 
 
+def test_a_set_whose_dags_are_stale_is_still_there(
+    both: Any, folder: Path, west: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error in the file of the set: its reports and metrics are there, and no DAG to trigger."""
+    from kafkats_airflow.ui import dags, deployed
+
+    known = [one._replace(stale=one.dag_id in WEST) for one in dags.deployed().dags]
+    renamed = Dag("a_end_run", "end", folder=str(west))
+    monkeypatch.setattr(dags, "deployed", lambda: dags.Dags((renamed, *known)))
+    assert [*deployed.folders()] == ["", "a"], "a prefix of today names the set"
+    monkeypatch.setattr(dags, "deployed", lambda: dags.Dags(tuple(known)))
+    ran(west, "west_apply_retention", "/west")
+    page = both.get("/kafkats/volumes?set=west").text
+    assert "empty-index 3" in page and "/unseen/west" in page
+    assert "no DAG with the tag kafkats:rebuild is deployed" in page and "../dags/" not in page
+    assert deployed.folders() == {"": folder, "west": west}
+
+
+def test_metrics_are_there_while_the_database_is_not(
+    both: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkats_airflow.ui import dags
+    from sqlalchemy.exc import OperationalError
+
+    def down() -> Any:
+        raise OperationalError("SELECT", {}, Exception("connection refused"))
+
+    monkeypatch.setattr(dags, "deployed", down)
+    monkeypatch.setattr(settings, "METRICS_TOKEN", "secret")
+    ran(folder, "apply_retention", "/own")
+    answer = both.get("/kafkats-metrics/metrics", headers={"Authorization": "Bearer secret"})
+    assert 'kafkats_volume_bytes{volume="/own"} 4096.0' in answer.text
+
+
 def test_sets_of_copies_and_of_one_name(folder: Path) -> None:
     from kafkats_airflow.ui.dags import Dags
     from kafkats_airflow.ui.deployed import sets
