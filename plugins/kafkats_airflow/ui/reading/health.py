@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -141,9 +141,22 @@ def _read_cells(path: Path, at: At) -> _Seen | Unreadable | None:
 
 def _counts(path: Path, at: At) -> dict[str, int]:
     """Return the findings by kind. Raises KeyError, TypeError, ValueError."""
+    return {str(kind): int(count) for kind, count in _told(path)["kinds"][at].items()}
+
+
+def _told(path: Path) -> dict[str, Any]:
+    """Return the metadata of HEALTH. Raises OSError, ValueError, such as an ArrowException."""
     with path.open("rb") as file:
-        kinds = json.loads((pq.read_metadata(file).metadata or {})[b"kinds"])
-    return {str(kind): int(count) for kind, count in kinds[at].items()}
+        told = pq.read_metadata(file).metadata or {}
+    return {one.decode(): json.loads(told[one]) for one in (b"kinds", b"keys") if one in told}
+
+
+def _by_partition(path: Path) -> bool:
+    """Return whether segments after the run stand for whole partitions before it."""
+    try:
+        return _told(path).get("keys") == ["log_dir", "partition_dir"]
+    except (OSError, ValueError):  # of an earlier version, or corrupt
+        return False
 
 
 def _read(folder: Path, names: Sequence[str]) -> _Seen | Unreadable | None:
@@ -275,6 +288,7 @@ def findings_of(
     """Return the findings of one partition and a sentence on them, None if there is no table."""
     found: dict[int, list[dict[str, object]]] = {}
     wanted = {"log_dir": log_dir, "partition_dir": partition}
+    by_partition = at == "now" and _by_partition(folder / FILE)
     for name in (SEGMENTS, _AFTER) if at == "now" else (SEGMENTS,):
         table = table_of(folder / name, COLUMNS, only=wanted)
         if isinstance(table, Unreadable):
@@ -286,7 +300,7 @@ def findings_of(
         rows = made_of(folder / name, partial(_findings, table))
         if isinstance(rows, Unreadable):
             return rows
-        found |= rows
+        found = rows if rows and by_partition else found | rows
     findings = [finding for base in sorted(found) for finding in found[base]]
     said = f"{words.plural(len(found), 'segment')}, {words.plural(len(findings), 'finding')}."
     if len(findings) > _MOST_FINDINGS:
