@@ -14,6 +14,7 @@ from kafkats import clock
 from kafkats_airflow import settings
 from kafkats_airflow.metrics import endpoint, families, text_file
 from kafkats_airflow.metrics.families import METRICS, registry
+from kafkats_airflow.runs.folders import file_name
 from prometheus_client import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
 from starlette.testclient import TestClient
@@ -89,6 +90,21 @@ def test_the_newest_figures_of_each_kind(folder: Path) -> None:
     assert found["kafkats_reports", ("read",)] == 4
     newest = found["kafkats_report_timestamp_seconds", ("rebuild_time_indexes",)]
     assert newest == (AT_MS - 1000) / 1000
+
+
+@pytest.mark.parametrize("dag", ["größe", "d" * 101, "a b"])
+def test_a_dag_of_any_id(folder: Path, dag: str) -> None:
+    """The name of its folder is not its id."""
+    kinds = {"damage": {"missing-index": 2}}
+    at = file_name(dag)
+    found = volume("/a", kinds=kinds, reclaimable=reclaimable(5))
+    run = ended(folder, AT_MS, found, dag=at, run="r", dag_id=dag)
+    part = {"log_dir": "/a", "partition_dir": "t-0", "bytes": 9, "now_bytes": 5, "pinned_bytes": 0}
+    write(run / "board.json", {"partitions": [part]})
+    told = samples(folder, by_partition=True)
+    assert told["kafkats_defects", ("/a", "damage", "missing-index")] == 2
+    assert told["kafkats_report_timestamp_seconds", (dag,)] == AT_MS / 1000
+    assert told["kafkats_partition_bytes", ("/a", "t-0")] == 9
 
 
 @pytest.mark.parametrize("ends", ["purge.json", "undone.json"])

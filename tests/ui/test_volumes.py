@@ -328,6 +328,21 @@ def test_a_folder_that_did_not_change_is_not_read_again(
         assert read, "what cannot be read is tried each time"
 
 
+def test_metrics_change_no_name_on_pages(folder: Path) -> None:
+    """Metrics know a DAG by the name of its folder; pages lead to it by its id."""
+    from kafkats_airflow.reading import runs, volumes
+    from kafkats_airflow.runs.folders import file_name
+
+    name, now_ms = file_name("größe"), time.time_ns() // 1_000_000 + DAY_MS
+    ended(folder, NOW, volume("/a"), dag=name, dag_id="größe")
+    for called, found in (
+        (name, runs.runs_below(folder, {name: name})),
+        ("größe", runs.runs_in(folder, ["größe"])),
+    ):
+        (row,) = volumes.board(found, {}, now_ms).rows
+        assert row.mentioned is not None and row.mentioned.dag_id == called
+
+
 def test_undo_material_counts_until_it_is_purged_or_undone(folder: Path) -> None:
     from kafkats_airflow.reading.runs import run_in
 

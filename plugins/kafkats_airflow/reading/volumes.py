@@ -314,11 +314,11 @@ def _read(found: Found, now_ms: int) -> Folder:
     """Return what a run's folder tells. It is read if it changed.
 
     A file that cannot be read is tried again each time: new rights do not change the time of the
-    folder.
+    folder. Metrics may call the DAG by another name than pages do.
     """
-    make = partial(_read_now, found)
+    name, make = f"volumes, of {found.dag_id}", partial(_read_now, found)
     return unless_changed(
-        found, now_ms, "volumes", make, lambda one: not one.unreadable, lambda one: one.size
+        found, now_ms, name, make, lambda one: not one.unreadable, lambda one: one.size
     )
 
 
