@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafkats import clock
 from kafkats_airflow import settings
 from kafkats_airflow.metrics import endpoint, families, text_file
 from kafkats_airflow.metrics.families import METRICS, registry
@@ -19,6 +18,7 @@ from prometheus_client import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
 from starlette.testclient import TestClient
 
+from kafkats import clock
 from tests.calls import calls
 from tests.ui.folders import DAY_MS, HOSTILE, change, ended, reclaimable, volume, write
 

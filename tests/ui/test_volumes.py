@@ -233,8 +233,8 @@ def test_a_newest_report_that_cannot_be_read_leaves_no_volume_sound(
 def test_a_question_that_cannot_be_read_is_said_and_tried_again(folder: Path) -> None:
     now_ms = time.time_ns() // 1_000_000 + DAY_MS
     ended(folder, NOW - DAY_MS, volume("/a"), run="before")
-    asked = {"plans": [{"plan": "p", "digest": "d", "totals": {"files": 1}, "log_dirs": ["/a"]}]}
-    asked |= {"options": {}, "asked_ms": now_ms, "until_ms": now_ms + DAY_MS}
+    plan = {"plan": "p", "digest": "d", "totals": {"files": 1}, "log_dirs": ["/a"]}
+    asked = {"plans": [plan], "options": {}, "asked_ms": now_ms, "until_ms": now_ms + DAY_MS}
     question = folder / "apply_retention" / "asks" / "question.json"
     write(question, "{")
     assert [one.path.name for one in board(folder, now_ms=now_ms).unreadable] == ["question.json"]

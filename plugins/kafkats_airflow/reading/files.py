@@ -79,7 +79,7 @@ def model(path: Path | str, of: type[M]) -> M | Unreadable | None:
 
 
 def parsed(path: Path, of: type[M]) -> M | Unreadable | None:
-    """Return what `model` returns, and keep nothing: for what is kept as a part of another result."""
+    """Return what `model` returns, and keep nothing: it becomes a part of what is kept."""
     state = state_of(path)
     if not isinstance(state, State):
         return state

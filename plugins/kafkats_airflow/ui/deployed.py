@@ -28,6 +28,7 @@ from kafkats_airflow.ui.rights import Readable
 
 _LOG: Final = logging.getLogger(__name__)
 
+
 class Listed(NamedTuple):
     """The volumes of policies, {label: broker}; `why` one could not be read, or ""."""
 
