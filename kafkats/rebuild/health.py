@@ -54,7 +54,8 @@ HEALTH: Final = pa.schema([
     ("now", pa.binary()),
 ])
 """A row per partition: its cells before a run and at its end, a byte each: numbers in CELLS. The
-file's metadata has `kinds`: the findings by kind, `before` and `now`.
+file's metadata has `kinds`: the findings by kind, `before` and `now`; and `keys`: the columns by
+which segments after the run stand for those before it, which earlier versions did not tell.
 """
 
 

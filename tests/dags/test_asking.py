@@ -271,9 +271,16 @@ def test_a_question_names_the_danger_of_its_look_and_the_days_to_undo(
         asking.execute(context)
     body = asking.body or ""
     assert "DANGER was found when it was planned: 1 bad-offset. Keep these brokers stopped" in body
+    assert "is not known" not in body
     assert "- Can it be undone? For 7 days after it ends: the old files are kept" in body
     asked = question(context)
     assert asked["undo_days"] == 7 and asked["plans"][0]["danger"] == {"bad-offset": 1}
+    (seen / "segments.parquet").unlink()
+    (asking := approval()).body = ""
+    with pytest.raises(TaskAwaitingInput):
+        asking.execute(context)
+    body = asking.body or ""
+    assert "- Danger on the disk is not known: no look that can be read tells it." in body
 
 
 @pytest.mark.slow(2)

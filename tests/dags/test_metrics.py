@@ -13,12 +13,14 @@ import pytest
 from kafkats_airflow import settings
 from kafkats_airflow.metrics import endpoint, families, text_file
 from kafkats_airflow.metrics.families import METRICS, registry
+from kafkats_airflow.runs.folders import file_name
 from prometheus_client import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
 from starlette.testclient import TestClient
 
+from kafkats import clock
 from tests.calls import calls
-from tests.ui.folders import HOSTILE, change, ended, reclaimable, volume, write
+from tests.ui.folders import DAY_MS, HOSTILE, change, ended, reclaimable, volume, write
 
 ROOT = Path(__file__).parents[2]
 AT_MS = 1_790_000_000_000
@@ -88,6 +90,21 @@ def test_the_newest_figures_of_each_kind(folder: Path) -> None:
     assert found["kafkats_reports", ("read",)] == 4
     newest = found["kafkats_report_timestamp_seconds", ("rebuild_time_indexes",)]
     assert newest == (AT_MS - 1000) / 1000
+
+
+@pytest.mark.parametrize("dag", ["größe", "d" * 101, "a b"])
+def test_a_dag_of_any_id(folder: Path, dag: str) -> None:
+    """The name of its folder is not its id."""
+    kinds = {"damage": {"missing-index": 2}}
+    at = file_name(dag)
+    found = volume("/a", kinds=kinds, reclaimable=reclaimable(5))
+    run = ended(folder, AT_MS, found, dag=at, run="r", dag_id=dag)
+    part = {"log_dir": "/a", "partition_dir": "t-0", "bytes": 9, "now_bytes": 5, "pinned_bytes": 0}
+    write(run / "board.json", {"partitions": [part]})
+    told = samples(folder, by_partition=True)
+    assert told["kafkats_defects", ("/a", "damage", "missing-index")] == 2
+    assert told["kafkats_report_timestamp_seconds", (dag,)] == AT_MS / 1000
+    assert told["kafkats_partition_bytes", ("/a", "t-0")] == 9
 
 
 @pytest.mark.parametrize("ends", ["purge.json", "undone.json"])
@@ -251,8 +268,12 @@ def test_types_and_names_are_those_of_open_metrics(folder: Path) -> None:
 
 
 @pytest.mark.slow(1)
-def test_work_grows_as_the_runs_do_and_is_done_once(folder: Path) -> None:
+def test_work_grows_as_the_runs_do_and_is_done_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Runs of 8 DAGs on 10 log directories, with their RUNs: what was read once is not read again."""
+    tomorrow_ms = clock.now_ms() + DAY_MS
+    monkeypatch.setattr(clock, "now_ms", lambda: tomorrow_ms)  # the folders have settled
     few, many = 40, 400
     runs_of(folder, range(few))
     first = calls(lambda: exposition.generate_latest(registry(lambda: {"": folder})))

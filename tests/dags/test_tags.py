@@ -80,3 +80,21 @@ def test_pages_find_the_deployed_dags_in_the_database(bag: Any) -> None:
     assert {one.dag_id for one in found.dags} == set(bag.dags)
     assert found.of("end", like="apply_retention") == "end_run"
     assert found.having(frozenset({"table", "export"})) == {"build_lookup_tables", "export_offsets"}
+
+
+def test_pages_know_a_dag_whose_file_airflow_cannot_parse(bag: Any) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+    from kafkats_airflow.ui.dags import deployed
+
+    def mark(is_stale: bool) -> None:
+        with create_session() as session:
+            session.get_one(DagModel, "end_run").is_stale = is_stale
+
+    mark(True)
+    try:
+        found = deployed()
+    finally:
+        mark(False)
+    assert [one.dag_id for one in found.dags if one.stale] == ["end_run"]
+    assert (found.of("end"), deployed().of("end")) == ("", "end_run")

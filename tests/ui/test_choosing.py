@@ -76,6 +76,19 @@ def test_a_page_says_when_the_disk_was_read_not_when_a_file_was_copied(
     assert "Disk read at 2023-07-22 04:26 UTC" in was
 
 
+def test_a_cleared_run_shows_its_report_under_the_time_of_the_report(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    """Its new plan has read the disk, and no table of it is shown before the new report."""
+    run = write_health(folder, golden)
+    ended(folder, 1_700_000_000_000, run=run.name)
+    path = f"/kafkats/health?{REBUILT}"
+    live(run, 1_690_000_000_000, state="done")
+    assert "Disk read at 2023-07-22 04:26 UTC" in client.get(path).text
+    live(run, 1_700_400_000_000, state="done")
+    assert "Disk read before 2023-11-14 22:13 UTC" in client.get(path).text
+
+
 @pytest.mark.parametrize("path", ["index-health", "retention"])
 def test_without_a_report(client: Any, folder: Path, path: str) -> None:
     assert "writes one" in client.get(f"/kafkats/{path}").text

@@ -99,6 +99,25 @@ def test_who_may_read_one_set_sees_no_other(both: Any, folder: Path, west: Path)
         assert both.get(f"/kafkats/volumes?set={name}", headers=viewer).status_code == 404
 
 
+def test_volumes_of_a_policy_are_seen_by_who_may_read_a_dag_with_it(
+    both: Any, folder: Path, west: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two policies share the folder of the deployment; the viewer reads the DAGs of the west."""
+    from kafkats_airflow.ui import dags
+
+    own = [Dag(*one, settings.POLICY, settings.FOLDER) for one in OWN.items()]
+    other = [Dag(*one, str(west.parent / "west.yaml"), settings.FOLDER) for one in WEST.items()]
+    monkeypatch.setattr(dags, "deployed", lambda: dags.Dags((*own, *other)))
+    page = both.get("/kafkats/volumes").text
+    assert "/unseen/own" in page and "/unseen/west" in page
+    ran(folder, "west_apply_retention", "/west")
+    for address in ("volumes", "runs", "run?dag_id=west_apply_retention&run_id=r"):
+        text = both.get(f"/kafkats/{address}", headers={"Authorization": "Bearer viewer"}).text
+        assert "/west" in text and "/unseen/own" not in text and "broker 1<" not in text
+    text = both.get("/kafkats/volumes", headers={"Authorization": "Bearer viewer"}).text
+    assert "/unseen/west" in text and "broker 7" in text
+
+
 def test_a_single_set_has_the_addresses_that_it_had(client: Any, folder: Path) -> None:
     ran(folder, "apply_retention", "/own")
     page = client.get("/kafkats/volumes").text
@@ -117,6 +136,40 @@ def test_metrics_of_another_set_have_its_name(
     assert 'kafkats_volume_bytes{set="west",volume="/same"} 4096.0' in lines
     assert "kafkats_folder_readable 1.0" in lines
     assert 'kafkats_folder_readable{set="west"} 1.0' in lines
+
+
+def test_a_set_whose_dags_are_stale_is_still_there(
+    both: Any, folder: Path, west: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error in the file of the set: its reports and metrics are there, and no DAG to trigger."""
+    from kafkats_airflow.ui import dags, deployed
+
+    known = [one._replace(stale=one.dag_id in WEST) for one in dags.deployed().dags]
+    renamed = Dag("a_end_run", "end", folder=str(west))
+    monkeypatch.setattr(dags, "deployed", lambda: dags.Dags((renamed, *known)))
+    assert [*deployed.folders()] == ["", "a"], "a prefix of today names the set"
+    monkeypatch.setattr(dags, "deployed", lambda: dags.Dags(tuple(known)))
+    ran(west, "west_apply_retention", "/west")
+    page = both.get("/kafkats/volumes?set=west").text
+    assert "empty-index 3" in page and "/unseen/west" in page
+    assert "no DAG with the tag kafkats:rebuild is deployed" in page and "../dags/" not in page
+    assert deployed.folders() == {"": folder, "west": west}
+
+
+def test_metrics_are_there_while_the_database_is_not(
+    both: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkats_airflow.ui import dags
+    from sqlalchemy.exc import OperationalError
+
+    def down() -> Any:
+        raise OperationalError("SELECT", {}, Exception("connection refused"))
+
+    monkeypatch.setattr(dags, "deployed", down)
+    monkeypatch.setattr(settings, "METRICS_TOKEN", "secret")
+    ran(folder, "apply_retention", "/own")
+    answer = both.get("/kafkats-metrics/metrics", headers={"Authorization": "Bearer secret"})
+    assert 'kafkats_volume_bytes{volume="/own"} 4096.0' in answer.text
 
 
 def test_sets_of_copies_and_of_one_name(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import zlib
 from pathlib import Path
@@ -18,7 +19,7 @@ from kafkats_airflow.ui.reading.health import At, Drawn, drawn_of, findings_of
 
 from kafkats.plans import facts
 from kafkats.plans.facts import SEGMENTS, read_table, summary, write_table, write_tables
-from kafkats.rebuild.health import CELLS, DAMAGED, health_of, palette
+from kafkats.rebuild.health import CELLS, DAMAGED, health_of, kinds_in, palette
 from tests.builders.findings import finding, segments
 from tests.builders.operations import inventoried
 from tests.golden import Unpacked
@@ -221,6 +222,31 @@ def test_a_report_has_the_cells_of_its_segments(
     common.write_health(run, change)
     (run / "segments.parquet").write_bytes(b"is not read")
     assert isinstance(tables, Drawn) and drawn_of(run, at) == tables
+
+
+def test_deleted_segments_have_no_defects_any_more(
+    client: Any, folder: Path, golden: Unpacked
+) -> None:
+    """Retention: the segments of a changed partition after the run are all that it has."""
+    bad = [finding("missing-index", "x.timeindex")]
+    rows = ("b-0", 0, bad), ("b-0", 10, bad), ("c-0", 0, bad)
+    run = write_health(folder, golden, *rows, after=segments(("b-0", 10, [])))
+    seen = summary(read_table(run / "segments.parquet", SEGMENTS))
+    change = Change(run / "segments.parquet", run / "after.parquet", seen, ())
+    common.write_health(run, change, common.PARTITION)
+    counts: dict[str, dict[str, int]] = {}
+    places: tuple[At, At] = ("before", "now")
+    for at in places:
+        drawn = drawn_of(run, at)
+        assert isinstance(drawn, Drawn)
+        counts[at] = {kind["name"]: kind["count"] for kind in json.loads(drawn.map)["kinds"]}
+    at_the_end = kinds_in(common.concat([*change.at_the_end(common.PARTITION)], SEGMENTS))
+    assert counts["now"]["missing-index"] == at_the_end["missing-index"]
+    assert counts["before"]["missing-index"] == counts["now"]["missing-index"] + 2
+    before, now = (findings_of(run, at, "/data", "b-0") for at in places)
+    assert isinstance(before, dict) and isinstance(now, dict)
+    assert before["said"] == "2 segments, 2 findings."
+    assert now["said"] == "1 segment, 0 findings."
 
 
 def test_the_findings_of_a_partition_are_read_from_its_row_groups(

@@ -151,6 +151,29 @@ def test_beside_approve_stand_the_broker_the_danger_and_the_undo(
     assert 'id="danger"' not in page(client), "nobody is asked any more"
 
 
+@pytest.mark.parametrize(
+    ("dangers", "said"),
+    [
+        ([{}], "none was found when it was planned"),
+        ([None], "not known: no look"),
+        ([None, {}], "not known: no look"),
+        ([None, {"bad-offset": 2}], "not known of every plan: no look"),
+        ([], "not known: no look"),
+    ],
+)
+def test_danger_of_which_nothing_tells_is_not_known(
+    client: Any, planned: Path, dangers: list[dict[str, int] | None], said: str
+) -> None:
+    """An undo, an earlier version, a look that cannot be read. No volume of it is seen from here."""
+    [plan] = question(planned)["plans"]
+    plans = [plan | {"plan": f"/at/{n}/plan", "danger": one} for n, one in enumerate(dangers)]
+    question(planned, plans=plans)
+    text = page(client)
+    assert said in text
+    assert ("none was found" in text) == (dangers == [{}])
+    assert ("bad-offset 2" in text) == ({"bad-offset": 2} in dangers)
+
+
 def test_pages_of_a_run_belong_to_runs(client: Any, planned: Path) -> None:
     question(planned)
     for path in ("run", "plan", "dag"):

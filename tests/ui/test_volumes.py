@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -209,6 +210,39 @@ def test_the_one_in_most_trouble_is_first(folder: Path) -> None:
     ]
 
 
+def test_a_newest_report_that_cannot_be_read_leaves_no_volume_sound(
+    client: Any, folder: Path
+) -> None:
+    """What the run found is not known, and the look before it is as old as it was."""
+    from kafkats_airflow.metrics.families import registry
+
+    now_ms = time.time_ns() // 1_000_000
+    ended(folder, now_ms - 40 * DAY_MS, volume("/a", bytes=7), run="before")
+    lost = ended(folder, now_ms - HOUR_MS, volume("/a"), run="lost")
+    write(lost / "overview.json", "{")
+    (row,) = board(folder, now_ms=now_ms).rows
+    assert (row.states(now_ms), row.seen.volume.bytes) == (["older"], 7)
+    assert row.mentioned.run_id == "lost"
+    assert 'data-state="older"' in client.get("/kafkats/volumes").text
+    told = registry(lambda: {"": folder}).get_sample_value(
+        "kafkats_volume_timestamp_seconds", {"volume": "/a"}
+    )
+    assert told == (now_ms - 40 * DAY_MS) / 1000, "the last look that tells anything"
+
+
+def test_a_question_that_cannot_be_read_is_said_and_tried_again(folder: Path) -> None:
+    now_ms = time.time_ns() // 1_000_000 + DAY_MS
+    ended(folder, NOW - DAY_MS, volume("/a"), run="before")
+    plan = {"plan": "p", "digest": "d", "totals": {"files": 1}, "log_dirs": ["/a"]}
+    asked = {"plans": [plan], "options": {}, "asked_ms": now_ms, "until_ms": now_ms + DAY_MS}
+    question = folder / "apply_retention" / "asks" / "question.json"
+    write(question, "{")
+    assert [one.path.name for one in board(folder, now_ms=now_ms).unreadable] == ["question.json"]
+    question.write_text(json.dumps(asked))  # no name in the folder changes
+    (row,) = board(folder, now_ms=now_ms).rows
+    assert len(row.asks) == 1
+
+
 def test_a_deployment_says_when_a_log_directory_is_overdue(
     client: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,13 +302,18 @@ def test_a_folder_that_did_not_change_is_not_read_again(
         (run,) = listing.rows_of(runs.runs_in(folder, DAGS), now_ms, lambda _: set())
         return row.seen.volume.bytes, run.said, len(read)
 
-    def overview_of(path: Path) -> Any:
-        read.append(path)
-        return runs.overview_of(path)
+    def counting(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def counted(path: Path, *more: Any) -> Any:
+            read.append(path)
+            return function(path, *more)
+
+        monkeypatch.setattr(module, name, counted)
 
     read: list[Path] = []
-    for module in (volumes, listing):
-        monkeypatch.setattr(module, "overview_of", overview_of)
+    counting(volumes, "parsed")
+    counting(listing, "overview_of")
     run = ended(folder, NOW, volume("/a", bytes=1), outcome="one")
     assert [seen(0), seen(0)] == [(1, "one", 2), (1, "one", 2)], "it has just changed"
     assert [seen(DAY_MS), seen(DAY_MS)] == [(1, "one", 2), (1, "one", 0)]
@@ -287,6 +326,21 @@ def test_a_folder_that_did_not_change_is_not_read_again(
         read.clear()
         assert len(board(folder, now_ms=time.time_ns() // 1_000_000 + DAY_MS).unreadable) == 1
         assert read, "what cannot be read is tried each time"
+
+
+def test_metrics_change_no_name_on_pages(folder: Path) -> None:
+    """Metrics know a DAG by the name of its folder; pages lead to it by its id."""
+    from kafkats_airflow.reading import runs, volumes
+    from kafkats_airflow.runs.folders import file_name
+
+    name, now_ms = file_name("größe"), time.time_ns() // 1_000_000 + DAY_MS
+    ended(folder, NOW, volume("/a"), dag=name, dag_id="größe")
+    for called, found in (
+        (name, runs.runs_below(folder, {name: name})),
+        ("größe", runs.runs_in(folder, ["größe"])),
+    ):
+        (row,) = volumes.board(found, {}, now_ms).rows
+        assert row.mentioned is not None and row.mentioned.dag_id == called
 
 
 def test_undo_material_counts_until_it_is_purged_or_undone(folder: Path) -> None:

@@ -249,6 +249,9 @@ def _before(asked: Question) -> str:
         lines.append(f"- {STOP}.")
     if kinds := asked.danger():
         lines.append(f"- DANGER was found when it was planned: {_counted(kinds)}. {KEEP_STOPPED}.")
+    if asked.stops_brokers() and not asked.tells_danger():
+        of = " of every plan" if kinds else ""
+        lines.append(f"- Danger on the disk{of} is not known: no look that can be read tells it.")
     return "\n".join([*lines, f"- Can it be undone? {asked.undoable().capitalize()}."])
 
 

@@ -120,8 +120,14 @@ class Question(Record):
         """Return whether a yes writes into log directories: their brokers must be stopped."""
         return {one.operation for one in self.plans} != {PURGE}
 
+    def tells_danger(self) -> bool:
+        """Return whether it tells the findings of danger of every plan's look."""
+        return bool(self.plans) and all(one.danger is not None for one in self.plans)
+
     def danger(self) -> dict[str, int]:
-        """Return the findings of danger of the plans' looks by kind; once those of one look."""
+        """Return the findings of danger of the plans' looks by kind, as far as it tells them; once
+        those of one look.
+        """
         looks = {Path(one.plan).parent: one.danger or {} for one in self.plans}
         return dict(sum(map(Counter, looks.values()), Counter[str]()))
 

@@ -19,13 +19,15 @@ TAG: Final = "kafkats"
 
 class Dag(NamedTuple):
     """A deployed DAG. `operation` is the key of its form, `policy` and `folder` are the defaults of
-    these params, "" if it has none.
+    these params, "" if it has none. `stale`: Airflow has not parsed it lately; its file is gone, or
+    has an error. Its runs are still there.
     """
 
     dag_id: str
     operation: str
     policy: str = ""
     folder: str = ""
+    stale: bool = False
 
 
 def tag_of(operation: str) -> str:
@@ -58,9 +60,10 @@ def name_of(folder: str, prefix: str) -> str:
 
 def chosen(dags: Iterable[Dag], operation: str, policy: str, folder: str = "") -> str:
     """Return the id of the DAG that does an operation: the only one, else of those with this
-    policy the first by id, one with this folder before others; "" if there is none.
+    policy the first by id, one with this folder before others; "" if there is none that is not
+    stale.
     """
-    found = sorted(one for one in dags if one.operation == operation)
+    found = sorted(one for one in dags if one.operation == operation and not one.stale)
     same = [one for one in found if one.policy == policy] if len(found) > 1 else found
     same.sort(key=lambda one: one.folder != folder)
     return same[0].dag_id if same else ""

@@ -243,9 +243,9 @@ def outcome_of(overview: Overview) -> str:
 
 
 def _of_volume(volume: _Volume, row: Row) -> None:
-    if row.mentioned is not None and not row.older:
-        at_ms = row.mentioned.written_ms
-        volume.add("kafkats_volume_timestamp_seconds", at_ms / 1000)
+    last = row.mentioned if not row.older else row.seen and row.seen.source
+    if last is not None:
+        volume.add("kafkats_volume_timestamp_seconds", last.written_ms / 1000)
     if row.seen is not None:
         seen = row.seen.volume
         volume.add("kafkats_volume_bytes", seen.bytes or 0)

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from kafkats import clock
 from kafkats_airflow.reading.files import model
-from kafkats_airflow.reading.runs import folder_asked, runs_in
+from kafkats_airflow.reading.runs import folder_below, runs_below
 from kafkats_airflow.reading.volumes import Row, board
 from kafkats_airflow.runs.overview import Overview
 
@@ -53,7 +53,7 @@ def snapshot(folder: Path) -> Snapshot:
     """Return the newest figures of the folder of all runs. Never raises for what is in it."""
     reports: Counter[str] = Counter(dict.fromkeys(STATES, 0))
     try:
-        found = runs_in(folder, _names(folder))
+        found = runs_below(folder, _names(folder))
     except OSError:
         return Snapshot(False, reports, {}, ())
     dags: dict[str, list[Overview]] = {}
@@ -62,18 +62,22 @@ def snapshot(folder: Path) -> Snapshot:
         if isinstance(told.overview, Overview):
             reports["read"] += 1
             dags.setdefault(told.overview.dag_id, []).append(told.overview)
-        elif told.overview is not None:
+        elif told.unreadable:
             reports["unreadable"] += 1
-        elif told.told or told.unreadable:
+        elif told.told:
             reports["older"] += 1
     for overviews in dags.values():
         overviews.sort(key=lambda one: -one.written_ms)
     return Snapshot(True, reports, dags, seen.rows)
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: Path) -> dict[str, str]:
+    """Return the names of the folders of DAGs. A DAG is called by that of its folder, which need
+    not be its id.
+    """
     with os.scandir(folder) as listed:
-        return sorted(one.name for one in listed if one.is_dir(follow_symlinks=False))
+        found = sorted(one.name for one in listed if one.is_dir(follow_symlinks=False))
+    return {name: name for name in found}
 
 
 def partitions(row: Row, folder: Path) -> list[Partition]:
@@ -81,7 +85,7 @@ def partitions(row: Row, folder: Path) -> list[Partition]:
     if row.reclaimable is None:
         return []
     source = row.reclaimable.source
-    of_run = folder_asked(folder, source.dag_id, source.run_id)
+    of_run = folder_below(folder / source.dag_id, source.run_id)
     found = model(of_run / "board.json", _Board) if of_run else None
     rows = found.partitions if isinstance(found, _Board) else []
     return [one for one in rows if one.log_dir == row.log_dir]

@@ -13,8 +13,9 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache, partial, wraps
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -23,6 +24,7 @@ from kafkats.errors import KafkatsError
 from kafkats.logdir import strict_json
 
 T = TypeVar("T")
+P = ParamSpec("P")
 M = TypeVar("M", bound=BaseModel)
 
 KEPT: Final = 100_000
@@ -30,8 +32,10 @@ KEPT: Final = 100_000
 KEPT_BYTES: Final = 64 * 1024**2
 """The size of all files that are kept parsed: a folder of large reports fills no memory."""
 _FROZEN_AT: Final = 5_000
-"""After so many new results the garbage collector is told to leave what is there alone. With those
-of 10 000 runs it would stop every answer for a second, each time a few pages were shown.
+"""Each time that so many more results are kept than ever before, the garbage collector is told to
+leave what is there alone. With those of 10 000 runs it would stop every answer for a second, each
+time a few pages were shown. A result in place of another one does not count: what is left alone
+while it is garbage stays for ever.
 """
 LARGEST_BYTES: Final = 16 * 1024**2
 """A JSON file above this is not read: no report of ours is that large."""
@@ -66,12 +70,20 @@ class _Made(NamedTuple):
 _lock: Final = threading.Lock()
 _parsed: Final[OrderedDict[tuple[str, str], _Made]] = OrderedDict()
 _bytes: Final = [0]  # of the files in _parsed
-_new: Final = [0]  # results since the last freeze
+_frozen: Final = [0]  # results at the last freeze
 
 
 def model(path: Path | str, of: type[M]) -> M | Unreadable | None:
     """Return the JSON object in a file as a model, None where there is no file."""
     return cached(path, lambda file: of.model_validate(json_of(file)), of)
+
+
+def parsed(path: Path, of: type[M]) -> M | Unreadable | None:
+    """Return what `model` returns, and keep nothing: it becomes a part of what is kept."""
+    state = state_of(path)
+    if not isinstance(state, State):
+        return state
+    return _parse(path, lambda file: of.model_validate(json_of(file)))
 
 
 def cached(
@@ -87,15 +99,22 @@ def cached(
         return state
     by = of or parse
     name = f"{by.__module__}.{by.__qualname__}"
-    return remembered(path, name, state, lambda: _parse(Path(path), parse), state.size)
+    made = partial(_parse, Path(path), parse)
+    return remembered(path, name, state, made, lambda _: state.size)
 
 
 def remembered(
-    path: Path | str, name: str, state: object, make: Callable[[], T], size: int = 0
+    path: Path | str,
+    name: str,
+    state: object,
+    make: Callable[[], T],
+    size: Callable[[T], int] = lambda _: 0,
+    lasts: Callable[[T], bool] = lambda _: True,
 ) -> T:
     """Return the kept result for a path, a name and this state; without one, call `make`.
 
-    `size` is the size in bytes of the file that `make` reads.
+    `size` returns the bytes of the files that the result holds, `lasts` whether it may be kept. An
+    `Unreadable` is not: a file that can be read again has the state that it had.
     """
     key = (os.fspath(path), name)
     with _lock:
@@ -105,18 +124,54 @@ def remembered(
             known: T = found.made  # type: ignore[assignment]  # of this `make`
             return known
     made = make()
+    keep = not isinstance(made, Unreadable) and lasts(made)
     with _lock:
         if key in _parsed:
             _bytes[0] -= _parsed.pop(key).size
-        _parsed[key] = _Made(state, made, size)
-        _bytes[0] += size
-        while len(_parsed) > KEPT or (_bytes[0] > KEPT_BYTES and len(_parsed) > 1):
-            _bytes[0] -= _parsed.popitem(last=False)[1].size
-        _new[0] += 1
-        if _new[0] == _FROZEN_AT:
-            _new[0] = 0
-            gc.freeze()
+        if keep:
+            _keep(key, _Made(state, made, size(made)))
     return made
+
+
+def _keep(key: tuple[str, str], new: _Made) -> None:
+    """Keep a result, and drop the least used ones if there is no room. The caller has the lock."""
+    _parsed[key] = new
+    _bytes[0] += new.size
+    while len(_parsed) > KEPT or (_bytes[0] > KEPT_BYTES and len(_parsed) > 1):
+        _bytes[0] -= _parsed.popitem(last=False)[1].size
+    if len(_parsed) >= _frozen[0] + _FROZEN_AT:
+        _frozen[0] = len(_parsed)
+        gc.freeze()
+
+
+class _NotKept(Exception):
+    """A result that is returned, and not kept."""
+
+    def __init__(self, made: Unreadable) -> None:
+        self.made = made
+
+
+def lately(most: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Keep the last results of a function, as lru_cache does, except an `Unreadable`."""
+
+    def of(make: Callable[P, T]) -> Callable[P, T]:
+        @lru_cache(most)
+        def kept(*args: P.args, **more: P.kwargs) -> T:
+            made = make(*args, **more)
+            if isinstance(made, Unreadable):
+                raise _NotKept(made)
+            return made
+
+        @wraps(make)
+        def asked(*args: P.args, **more: P.kwargs) -> T:
+            try:
+                return kept(*args, **more)  # type: ignore[arg-type]  # of hashable arguments
+            except _NotKept as e:
+                return e.made  # type: ignore[return-value]  # T has it
+
+        return asked
+
+    return of
 
 
 def state_of(path: Path | str) -> State | Unreadable | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -18,7 +18,7 @@ from kafkats_airflow.reading.files import (
     remembered,
     state_in,
 )
-from kafkats_airflow.runs.folders import file_name, run_folder
+from kafkats_airflow.runs.folders import file_name
 from kafkats_airflow.runs.overview import NAME as OVERVIEW
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.runs.progress import FILES, Live
@@ -50,14 +50,20 @@ class Found(NamedTuple):
 
 
 def runs_in(folder: Path, dag_ids: Iterable[str]) -> list[Found]:
-    """Return the folders of all runs of these DAGs, the one that changed last first.
+    """Return the folders of all runs of these DAGs, as `runs_below`."""
+    return runs_below(folder, {dag_id: file_name(dag_id) for dag_id in dag_ids})
+
+
+def runs_below(folder: Path, names: Mapping[str, str]) -> list[Found]:
+    """Return the folders of all runs of DAGs, the one that changed last first. `names` are those of
+    the folders of DAGs, by what the DAG is called in the result.
 
     Links and files are left out. Raises OSError if `folder` cannot be listed.
     """
     os.scandir(folder).close()
     found = []
-    for dag_id in dag_ids:
-        of_dag = folder / file_name(dag_id)
+    for dag_id, name in names.items():
+        of_dag = folder / name
         if of_dag.is_symlink():  # it may lead to the runs of another DAG
             continue
         try:
@@ -72,27 +78,37 @@ def runs_in(folder: Path, dag_ids: Iterable[str]) -> list[Found]:
 
 
 def unless_changed(
-    found: Found, now_ms: int, name: str, make: Callable[[], T], lasts: Callable[[T], bool]
+    found: Found,
+    now_ms: int,
+    name: str,
+    make: Callable[[], T],
+    lasts: Callable[[T], bool],
+    size: Callable[[T], int] = lambda _: 0,
 ) -> T:
     """Return the result of `make`, which reads a run's folder. It is kept until the folder changes.
 
     Tasks write each file by a rename, which changes the time of the folder. `lasts` returns whether
-    a result may be kept: one that depends on the clock may not.
+    a result may be kept: one that depends on the clock may not. `size` returns the bytes of the
+    files that it holds.
     """
     if now_ms - found.state.ctime_ns // 1_000_000 < _SETTLED_MS:
         return make()
-    made = remembered(found.folder, name, found.state, make)
-    return made if lasts(made) else make()
+    return remembered(found.folder, name, found.state, make, size, lasts)
 
 
 def folder_asked(folder: Path, dag_id: str, run_id: str) -> Path | None:
+    """Return the folder of a run, as `folder_below`."""
+    return folder_below(folder / file_name(dag_id), run_id)
+
+
+def folder_below(of_dag: Path, run_id: str) -> Path | None:
     """Return the folder of a run, None if there is none: no run id leads out of the DAG's folder.
 
     `run_id` is Airflow's, or the name of the run's folder where that is all that is known of it.
     """
-    named = Path(folder, file_name(dag_id), run_id)
+    named = of_dag / run_id
     by_name = [named] if run_id == named.name and run_id not in {"", ".", ".."} else []
-    for one in (run_folder(str(folder), dag_id, run_id), *by_name):
+    for one in (of_dag / file_name(run_id), *by_name):
         try:
             if one.is_dir() and not (one.is_symlink() or one.parent.is_symlink()):
                 return one

@@ -17,11 +17,20 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from kafkats.findings import BY_ENDS, HARMLESS
 from kafkats_airflow import settings
 from kafkats_airflow.approvals.recorded import Question
-from kafkats_airflow.reading.files import Unreadable, cached, is_file, json_of, model
+from kafkats_airflow.reading.files import State as FileState
+from kafkats_airflow.reading.files import (
+    Unreadable,
+    cached,
+    is_file,
+    json_of,
+    model,
+    parsed,
+    state_of,
+)
 from kafkats_airflow.reading.places import Place
 from kafkats_airflow.reading.records import At
-from kafkats_airflow.reading.runs import Found, overview_of, run_in, unless_changed
-from kafkats_airflow.runs.overview import Overview, Undo, Volume
+from kafkats_airflow.reading.runs import Found, run_in, unless_changed
+from kafkats_airflow.runs.overview import NAME, Overview, Undo, Volume
 from kafkats_airflow.runs.volumes import path_of
 
 State: TypeAlias = Literal[
@@ -290,37 +299,44 @@ class _Report(NamedTuple):
 
 class Folder(NamedTuple):
     """The reports in a run's folder, the files that cannot be read, and a question that is newer
-    than the report. `overview` is among them: None if the run has none.
+    than the report. `overview` is among them: None if the run has none. `size` is that of the
+    overview's file.
     """
 
     told: Sequence[_Report | Older] = ()
     unreadable: Sequence[Unreadable] = ()
     question: Question | None = None
     overview: Overview | Unreadable | None = None
+    size: int = 0
 
 
 def _read(found: Found, now_ms: int) -> Folder:
     """Return what a run's folder tells. It is read if it changed.
 
     A file that cannot be read is tried again each time: new rights do not change the time of the
-    folder.
+    folder. Metrics may call the DAG by another name than pages do.
     """
-    make = partial(_read_now, found)
-    return unless_changed(found, now_ms, "volumes", make, lambda one: not one.unreadable)
+    name, make = f"volumes, of {found.dag_id}", partial(_read_now, found)
+    return unless_changed(
+        found, now_ms, name, make, lambda one: not one.unreadable, lambda one: one.size
+    )
 
 
 def _read_now(found: Found) -> Folder:
     """Read the overview of a run; without a readable one, which volumes report.json names."""
-    overview = overview_of(found.folder)
+    path = found.folder / NAME
+    state, overview = state_of(path), parsed(path, Overview)
     one = _report(found, overview) if isinstance(overview, Overview) else None
     older = None if one else cached(found.folder / "report.json", _parse_older)
     told = [report for report in (one, older) if isinstance(report, _Report | Older)]
-    unreadable = [report for report in (overview, older) if isinstance(report, Unreadable)]
     question = None
     if found.changed_ms > max((report.written_ms for report in told), default=0):
         question = model(found.folder / "question.json", Question)
+    read = (overview, older, question)
+    unreadable = [one for one in read if isinstance(one, Unreadable)]
     asked = question if isinstance(question, Question) else None
-    return Folder(told, unreadable, asked, overview)
+    size = state.size if isinstance(state, FileState) else 0
+    return Folder(told, unreadable, asked, overview, size)
 
 
 def _report(found: Found, one: Overview) -> _Report:
@@ -376,7 +392,7 @@ def _add_figures(row: Row, told: Told) -> None:
         return
     row.mentioned = row.mentioned or told.source
     if row.seen is None and volume.kinds is not None:
-        row.seen, row.older = told, False
+        row.seen = told
     if volume.magic_bytes is not None and (
         row.formats is None or (volume.is_whole and not row.formats.volume.is_whole)
     ):

@@ -220,8 +220,12 @@ class Change(NamedTuple):
         return overview.at_the_end(before, after, keys)
 
 
-def write_report_tables(folder: Path, plans: Plans, *undone: Path) -> Change:
-    """Write the tables of a report; its actions are also those of the `undone` RUNs."""
+def write_report_tables(
+    folder: Path, plans: Plans, *undone: Path, keys: Sequence[str] = SEGMENT
+) -> Change:
+    """Write the tables of a report; its actions are also those of the `undone` RUNs. `keys`: as in
+    `write_health`.
+    """
     from kafkats.plans.facts import ACTIONS, SEGMENTS, Summed
 
     seen, topics = Summed(), set[str]()
@@ -237,12 +241,16 @@ def write_report_tables(folder: Path, plans: Plans, *undone: Path) -> Change:
     write_rows(paths[1], after_of(folder), SEGMENTS)
     write_rows(folder / "actions.parquet", actions_of(folder, *undone), ACTIONS)
     change = Change(*paths, seen.summary, topics)
-    write_health(folder, change)
+    write_health(folder, change, keys)
     return change
 
 
-def write_health(folder: Path, change: Change) -> None:
-    """Write what pages draw of the segments. A page reads a byte per segment."""
+def write_health(folder: Path, change: Change, keys: Sequence[str] = SEGMENT) -> None:
+    """Write what pages draw of the segments. A page reads a byte per segment.
+
+    `keys` are those by which the segments after the run stand for those before it: PARTITION if it
+    may have deleted segments.
+    """
     import pyarrow as pa
 
     from kafkats.plans.facts import SEGMENTS, read_in_pieces, table_writer
@@ -253,7 +261,7 @@ def write_health(folder: Path, change: Change) -> None:
     none, known = health_of(SEGMENTS.empty_table()), set[PartitionKey]()
     with table_writer(folder / FILE, HEALTH) as writer:
         for before in whole_partitions(read_in_pieces(change.before, SEGMENTS)):
-            now = change.near(before, SEGMENT)
+            now = change.near(before, keys)
             writer.write_table(health_rows(health_of(before), health_of(now)))
             for at, rows in (("before", before), ("now", now)):
                 counts[at].update(kinds_in(rows))
@@ -263,7 +271,8 @@ def write_health(folder: Path, change: Change) -> None:
             new = after.filter(pa.array([one not in known for one in where], pa.bool_()))
             writer.write_table(health_rows(none, health_of(new)))
             counts["now"].update(kinds_in(new))
-        writer.add_key_value_metadata({"kinds": json.dumps(counts)})
+        told = {"kinds": json.dumps(counts), "keys": json.dumps(keys)}
+        writer.add_key_value_metadata(told)
 
 
 def write_rows(path: Path, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:

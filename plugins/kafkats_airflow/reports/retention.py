@@ -133,7 +133,7 @@ def report(
     folder = common.begin(context, asked, stages["plan"])
     plans = chosen(stages["plan"], list(work or []))
     lost = work is None or unfinished(asked, plans)
-    change = common.write_report_tables(folder, plans)
+    change = common.write_report_tables(folder, plans, keys=common.PARTITION)
     content: RunReport = {
         "outcome": outcome(folder, params, operation, plans, lost=lost),
         "failures": [*failures(context), *unreachable.causes(plans)],

@@ -17,7 +17,7 @@ from kafkats_airflow.forms.tags import TAG, Dag, chosen, deployed_dag
 
 
 class Dags(NamedTuple):
-    """The deployed DAGs."""
+    """The deployed DAGs. Those that are stale count for what is read, and do no operation."""
 
     dags: tuple[Dag, ...]
 
@@ -55,17 +55,21 @@ def over(asked: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
 
 
 def deployed() -> Dags:
-    """Return the DAGs that Airflow has parsed and that are not gone."""
+    """Return the DAGs that Airflow has parsed, also those that are stale: an error in their file
+    hides no report. Raises SQLAlchemyError.
+    """
     with create_session() as session:
-        tagged = session.scalars(
-            select(DagTag.dag_id)
+        tagged = session.execute(
+            select(DagTag.dag_id, DagModel.is_stale)
             .join(DagModel, DagModel.dag_id == DagTag.dag_id)
-            .where(DagTag.name.startswith(f"{TAG}:"), ~DagModel.is_stale)
+            .where(DagTag.name.startswith(f"{TAG}:"))
         )
-        ids = sorted(set(tagged))
+        stale = {dag_id: is_stale for dag_id, is_stale in tagged}
+        ids = sorted(stale)
         rows = SerializedDagModel.get_latest_serialized_dags(dag_ids=ids, session=session)
         found = [_read(row) for row in rows]
-    return Dags(tuple(one for one in found if one is not None))
+    known = (one for one in found if one is not None)
+    return Dags(tuple(one._replace(stale=stale[one.dag_id]) for one in known))
 
 
 _READ: Final[dict[str, tuple[str, Dag | None]]] = {}

@@ -6,12 +6,14 @@ the address of the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from fastapi import Depends, HTTPException, Query, Request
+from sqlalchemy.exc import SQLAlchemyError
 
 from kafkats.config.reading import read_policy
 from kafkats_airflow import settings
@@ -23,6 +25,8 @@ from kafkats_airflow.runs.volumes import named
 from kafkats_airflow.ui import dags, unseen
 from kafkats_airflow.ui.dags import Dags
 from kafkats_airflow.ui.rights import Readable
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Listed(NamedTuple):
@@ -46,11 +50,17 @@ class Set(NamedTuple):
         except OSError as e:
             return [], (e.strerror or str(e)).lower()
 
-    def listed(self) -> Listed:
-        """Return the volumes of its policies. Of two with one label the first counts."""
-        named = [one.policy for one in self.dags.dags if one.policy]
-        first = [] if self.name else [settings.POLICY]
-        found = [_listed(Path(one)) for one in dict.fromkeys([*first, *named])]
+    def listed(self, dag_ids: Collection[str]) -> Listed:
+        """Return the volumes of the policies of these DAGs, of those that are in the set: a person
+        sees what the DAGs are about whose runs he may read. Of two with one label the first counts.
+
+        In the set of the deployment the policy of the deployment is the first, and that of a DAG
+        that names none. DAGs that are stale count where all are.
+        """
+        own = "" if self.name else settings.POLICY
+        of = [one for one in self.dags.dags if not one.stale] or self.dags.dags
+        named = {one.policy or own for one in of if one.dag_id in dag_ids} - {""}
+        found = [_listed(Path(one)) for one in sorted(named, key=lambda one: (one != own, one))]
         volumes = {label: one.volumes[label] for one in reversed(found) for label in one.volumes}
         return Listed(volumes, next((one.why for one in found if one.why), ""))
 
@@ -80,6 +90,7 @@ def sets(known: Dags) -> list[Set]:
     own = groups.pop(str(Path(settings.FOLDER)), [])
     found = [Set("", Path(settings.FOLDER), Dags(tuple(own)))]
     for folder, of in groups.items():
+        of.sort(key=lambda one: one.stale)  # an earlier prefix gives no name
         name = name_of(folder, next(filter(None, (prefix_of(one.dag_id) for one in of)), ""))
         unique = name if name not in {one.name for one in found} else folder
         found.append(Set(unique, Path(folder), Dags(tuple(of))))
@@ -87,8 +98,15 @@ def sets(known: Dags) -> list[Set]:
 
 
 def folders() -> Mapping[str, Path]:
-    """Return the folder of each set, by name."""
-    return {one.name: one.folder for one in sets(dags.deployed())}
+    """Return the folder of each set, by name; only that of the deployment while Airflow's database
+    does not answer.
+    """
+    try:
+        known = dags.deployed()
+    except SQLAlchemyError as e:
+        _LOG.warning("only the folder of the deployment is known: %s", e)
+        known = Dags(())
+    return {one.name: one.folder for one in sets(known)}
 
 
 class Chosen(NamedTuple):

@@ -6,9 +6,9 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from kafkats.rebuild.health import (
     kinds_in,
     palette,
 )
-from kafkats_airflow.reading.files import Unreadable, state_of
+from kafkats_airflow.reading.files import Unreadable, lately, state_of
 from kafkats_airflow.reading.runs import overview_of
 from kafkats_airflow.runs.overview import Overview
 from kafkats_airflow.ui import words
@@ -114,7 +114,7 @@ def drawn_of(folder: Path, at: At) -> Drawn | Unreadable | None:
     return _drawn(folder, at, names, tuple(state_of(folder / name) for name in names))
 
 
-@lru_cache(maxsize=8)
+@lately(8)
 def _drawn(folder: Path, at: At, names: Sequence[str], states: object) -> Drawn | Unreadable | None:
     """Draw the tables; `states` are those of the files: a change is read again."""
     seen = _read_cells(folder / FILE, at) or _read(folder, names[1:])
@@ -141,9 +141,22 @@ def _read_cells(path: Path, at: At) -> _Seen | Unreadable | None:
 
 def _counts(path: Path, at: At) -> dict[str, int]:
     """Return the findings by kind. Raises KeyError, TypeError, ValueError."""
+    return {str(kind): int(count) for kind, count in _told(path)["kinds"][at].items()}
+
+
+def _told(path: Path) -> dict[str, Any]:
+    """Return the metadata of HEALTH. Raises OSError, ValueError, such as an ArrowException."""
     with path.open("rb") as file:
-        kinds = json.loads((pq.read_metadata(file).metadata or {})[b"kinds"])
-    return {str(kind): int(count) for kind, count in kinds[at].items()}
+        told = pq.read_metadata(file).metadata or {}
+    return {one.decode(): json.loads(told[one]) for one in (b"kinds", b"keys") if one in told}
+
+
+def _by_partition(path: Path) -> bool:
+    """Return whether segments after the run stand for whole partitions before it."""
+    try:
+        return _told(path).get("keys") == ["log_dir", "partition_dir"]
+    except (OSError, ValueError):  # of an earlier version, or corrupt
+        return False
 
 
 def _read(folder: Path, names: Sequence[str]) -> _Seen | Unreadable | None:
@@ -275,6 +288,7 @@ def findings_of(
     """Return the findings of one partition and a sentence on them, None if there is no table."""
     found: dict[int, list[dict[str, object]]] = {}
     wanted = {"log_dir": log_dir, "partition_dir": partition}
+    by_partition = at == "now" and _by_partition(folder / FILE)
     for name in (SEGMENTS, _AFTER) if at == "now" else (SEGMENTS,):
         table = table_of(folder / name, COLUMNS, only=wanted)
         if isinstance(table, Unreadable):
@@ -286,7 +300,7 @@ def findings_of(
         rows = made_of(folder / name, partial(_findings, table))
         if isinstance(rows, Unreadable):
             return rows
-        found |= rows
+        found = rows if rows and by_partition else found | rows
     findings = [finding for base in sorted(found) for finding in found[base]]
     said = f"{words.plural(len(found), 'segment')}, {words.plural(len(findings), 'finding')}."
     if len(findings) > _MOST_FINDINGS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,6 +21,7 @@ from kafkats_airflow.reading.files import (
     cached,
     is_file,
     json_of,
+    lately,
     listed,
     state_of,
     too_large,
@@ -89,7 +89,7 @@ def view_of(source: Source) -> View | Unreadable:
     return _view(source, state)
 
 
-@lru_cache(maxsize=4)
+@lately(4)
 def _view(source: Source, state: object) -> View | Unreadable:
     if source.is_table:
         try:

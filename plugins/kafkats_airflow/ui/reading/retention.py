@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -18,7 +17,7 @@ from kafkats.retention.reasons import NO_TIME
 from kafkats.retention.summary import TopicRow
 from kafkats.retention.what_if import NAME as BASIS
 from kafkats.retention.what_if import policy_line, read_basis, what_if, with_limit
-from kafkats_airflow.reading.files import Unreadable, cached, json_of, model, state_of
+from kafkats_airflow.reading.files import Unreadable, cached, json_of, lately, model, state_of
 from kafkats_airflow.ui.reading.tables import made_of, table_of
 
 BOARD: Final = "board.json"
@@ -192,7 +191,7 @@ def _rows(path: Path, schema: pa.Schema, topic: str) -> pa.Table | Unreadable | 
     return _of_topic(path, schema, topic, state_of(path))
 
 
-@lru_cache(maxsize=8)
+@lately(8)
 def _of_topic(
     path: Path, schema: pa.Schema, topic: str, state: object
 ) -> pa.Table | Unreadable | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel
 
 from kafkats.rolling.by_topic import TOPIC_DAYS, TopicRow, UnreadRow
-from kafkats_airflow.reading.files import Unreadable, model, state_of
+from kafkats_airflow.reading.files import Unreadable, lately, model, state_of
 from kafkats_airflow.ui.reading.tables import made_of, table_of
 
 SIMULATION: Final = "simulation.json"
@@ -48,7 +47,7 @@ def days_of(folder: Path, topic: str) -> dict[str, object] | Unreadable | None:
     return {"topic": topic, "days": rows, "left_out": max(mine.num_rows - _MOST_DAYS, 0)}
 
 
-@lru_cache(maxsize=4)
+@lately(4)
 def _sums(path: Path, state: object) -> pa.Table | Unreadable | None:
     """Read the table, with ALL as a topic; a file that changes has another `state`."""
     table = table_of(path, TOPIC_DAYS.names)

@@ -106,7 +106,7 @@ def about(
         "here": page.here,
         "run": run,
         "read": read_at(run.folder, page),
-        "log_dirs": log_dirs_of(run.folder, run.of),
+        "log_dirs": log_dirs_of(run.folder, run.of.listed(person.dag_ids).volumes),
         "begun": begun_of(run.folder),
         "choices": [
             (one, begun_of(one.folder)) for one in page.found_by(run.of, person.dag_ids)[0]
@@ -140,15 +140,15 @@ class ReadAt(NamedTuple):
 
 
 def read_at(folder: Path, page: Page) -> ReadAt:
-    """Return when the last job ended that read what a page shows; where no file tells, the time of
-    the run's report.
+    """Return when the last job ended that read what a page shows; where no file tells, and where
+    the report is older than that job, as in a run that was cleared, the time of the run's report.
     """
     live = (one for one in runs.progress_of(folder) if not isinstance(one, Unreadable))
     ended = [one.written_ms for one in live if one.job in page.jobs and one.state == "done"]
-    if ended:
-        return ReadAt(max(ended), exact=True)
     overview = runs.overview_of(folder)
     written = overview.written_ms if isinstance(overview, Overview) else None
+    if ended and (written is None or max(ended) <= written):
+        return ReadAt(max(ended), exact=True)
     return ReadAt(written or changed_ms(folder / page.file), exact=False)
 
 
@@ -174,9 +174,9 @@ class LogDir(NamedTuple):
     broker: str
 
 
-def log_dirs_of(folder: Path, of: Set) -> list[LogDir]:
-    """Return the log directories that a run of a set looked at, by broker; none if no file tells
-    them.
+def log_dirs_of(folder: Path, listed: Mapping[str, str]) -> list[LogDir]:
+    """Return the log directories that a run looked at, by broker; none if no file tells them.
+    `listed` are those of policies, {label: broker}.
     """
     overview, report = runs.overview_of(folder), model(folder / "report.json", Report)
     started: Mapping[str, str] = {}
@@ -185,7 +185,7 @@ def log_dirs_of(folder: Path, of: Set) -> list[LogDir]:
         found = [one.log_dir for one in overview.volumes] or list(started)
     else:
         found = report.volumes if isinstance(report, Report) else []
-    brokers = {**started, **of.listed().volumes}
+    brokers = {**started, **listed}
     named = [LogDir(path, brokers.get(path, "")) for path in dict.fromkeys(found)]
     return sorted(named, key=lambda one: (one.broker, one.path))
 

@@ -27,7 +27,7 @@ def page(request: Request, dag_id: rights.DagAsked) -> Response:
         title=dag_id,
         folder=str(of.folder),
         unseen=unseen,
-        brokers=of.listed().volumes,
+        brokers=of.listed([dag_id]).volumes,
         dag_id=dag_id,
         rows=rows[:ROWS],
         total=len(rows),

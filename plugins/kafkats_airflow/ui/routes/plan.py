@@ -59,7 +59,7 @@ def page(
         title=f"Plan of {detail.run_id or run.run_id}",
         begun=detail.started,
         volumes=detail.volumes,
-        brokers=run.of.listed().volumes,
+        brokers=run.of.listed(readable.dag_ids).volumes,
         run=run,
         run_id=detail.run_id or run.run_id,
         detail=detail,
@@ -89,7 +89,7 @@ def _about(run: Run, detail: Detail, readable: rights.Person, now_ms: int) -> li
     if detail.question is None or detail.answer is not None:
         return []
     found, _ = run.of.runs_of(readable.dag_ids)
-    rows = volumes.board(found, run.of.listed().volumes, now_ms).rows
+    rows = volumes.board(found, run.of.listed(readable.dag_ids).volumes, now_ms).rows
     asks = run.dag_id, detail.question.run_id or detail.folder.name
     return [row for row in rows if asks in [(one.dag_id, one.run_id) for one in row.asks]]
 

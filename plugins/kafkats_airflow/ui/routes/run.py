@@ -48,7 +48,7 @@ def page(request: Request, run: Asked) -> Response:
         open=ending.open_of(detail),
         held=held,
         end_dag=known.of("end", run.dag_id),
-        brokers=run.of.listed().volumes,
+        brokers=run.of.listed([run.dag_id]).volumes,
         left=next_steps.found_by(detail, known),
         meanings=next_steps.MEANINGS,
         to_write=any(one.totals.files for one in plans),

@@ -41,7 +41,7 @@ def page(
         title="Runs",
         folder=str(chosen.one.folder),
         unseen=unseen,
-        brokers=chosen.one.listed().volumes,
+        brokers=chosen.one.listed(chosen.dag_ids).volumes,
         rows=listing.sorted_by(wanted, sort, up=up)[start : start + ROWS],
         sort=sort,
         up=up,

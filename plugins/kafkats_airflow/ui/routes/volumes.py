@@ -53,10 +53,9 @@ def page(
     find: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """Show every log directory, the one in most trouble first."""
-    now_ms, listed = clock.now_ms(), chosen.one.listed()
+    now_ms, listed = clock.now_ms(), chosen.one.listed(chosen.dag_ids)
     found, unseen = chosen.runs()
-    named = listed.volumes if chosen.dag_ids else {}
-    board = volumes.board(found, named, now_ms)
+    board = volumes.board(found, listed.volumes, now_ms)
     closed = dags.over({(one.dag_id, one.run_id) for row in board.rows for one in row.asks})
     for row in board.rows:
         row.asks = [one for one in row.asks if (one.dag_id, one.run_id) not in closed]
@@ -69,7 +68,7 @@ def page(
         title="Volumes",
         folder=str(chosen.one.folder),
         unseen=unseen,
-        policy=listed.why if chosen.dag_ids else "",
+        policy=listed.why,
         rows=_sorted(rows, sort),
         total=len(board.rows),
         troubled=troubled,
