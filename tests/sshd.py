@@ -15,8 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from tests.privileges import refuse, refuse_without
 from tools import hosts
 from tools.ports import free_ports
