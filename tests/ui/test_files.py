@@ -6,6 +6,7 @@ import errno
 import gc
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,27 @@ def test_the_reports_of_all_runs_are_kept_within_a_number_of_bytes(
     kept = [key for key, one in files._parsed.items() if one.size]
     assert {name for _, name in kept} == {"volumes, of rebuild_time_indexes"}, "each report once"
     assert len(kept) == 4
+
+
+def test_a_folder_that_is_too_large_is_read_again_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    now = 0.0
+    monkeypatch.setattr(files, "KEPT_BYTES", 30)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    def look() -> list[int]:
+        made.clear()
+        for n in range(5):
+            files.remembered(tmp_path, str(n), 0, partial(made.append, n), lambda _: 10)
+        return list(made)
+
+    assert (look(), look()) == ([0, 1, 2, 3, 4], [3, 4])
+    now = files._UNUSED_S
+    files.remembered(tmp_path, "1", 0, object, lambda _: 10)
+    files.remembered(tmp_path, "9", 0, object, lambda _: 10)
+    assert [name for _, name in files._parsed] == ["2", "1", "9"], "0 was not used for long"
 
 
 def test_the_collector_leaves_new_results_alone_and_no_replaced_ones(

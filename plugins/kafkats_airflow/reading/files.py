@@ -11,8 +11,10 @@ import json
 import os
 import stat
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
@@ -28,9 +30,13 @@ P = ParamSpec("P")
 M = TypeVar("M", bound=BaseModel)
 
 KEPT: Final = 100_000
-"""How many results are kept; the least used is dropped first. A run has about four."""
+"""How many results are kept. A run has about four."""
 KEPT_BYTES: Final = 64 * 1024**2
 """The size of all files that are kept parsed: a folder of large reports fills no memory."""
+_UNUSED_S: Final = 600.0
+"""Where there is no room, a result makes room for a new one that was not used for so long. Else the
+new one is not kept: each page reads all reports, and would find none of them.
+"""
 _FROZEN_AT: Final = 5_000
 """Each time that so many more results are kept than ever before, the garbage collector is told to
 leave what is there alone. With those of 10 000 runs it would stop every answer for a second, each
@@ -59,12 +65,16 @@ class State(NamedTuple):
     inode: int
 
 
-class _Made(NamedTuple):
-    """A kept result, the state of the path from which it was made, and the size of the file."""
+@dataclass(slots=True)
+class _Made:
+    """A kept result, the state of the path from which it was made, the size of the file, and when
+    it was used last (time.monotonic).
+    """
 
     state: object
     made: object
     size: int
+    used: float
 
 
 _lock: Final = threading.Lock()
@@ -121,6 +131,7 @@ def remembered(
         found = _parsed.get(key)
         if found is not None and found.state == state:
             _parsed.move_to_end(key)
+            found.used = time.monotonic()
             known: T = found.made  # type: ignore[assignment]  # of this `make`
             return known
     made = make()
@@ -129,16 +140,19 @@ def remembered(
         if key in _parsed:
             _bytes[0] -= _parsed.pop(key).size
         if keep:
-            _keep(key, _Made(state, made, size(made)))
+            _keep(key, _Made(state, made, size(made), time.monotonic()))
     return made
 
 
 def _keep(key: tuple[str, str], new: _Made) -> None:
-    """Keep a result, and drop the least used ones if there is no room. The caller has the lock."""
+    """Keep a result if there is room, or results that nobody uses. The caller has the lock."""
+    while _parsed and (len(_parsed) >= KEPT or _bytes[0] + new.size > KEPT_BYTES):
+        oldest = next(iter(_parsed))
+        if new.used - _parsed[oldest].used < _UNUSED_S:
+            return
+        _bytes[0] -= _parsed.pop(oldest).size
     _parsed[key] = new
     _bytes[0] += new.size
-    while len(_parsed) > KEPT or (_bytes[0] > KEPT_BYTES and len(_parsed) > 1):
-        _bytes[0] -= _parsed.popitem(last=False)[1].size
     if len(_parsed) >= _frozen[0] + _FROZEN_AT:
         _frozen[0] = len(_parsed)
         gc.freeze()
