@@ -18,6 +18,7 @@ from functools import partial
 from itertools import cycle
 from typing import Final, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import RDD, Accumulator, TaskContext, cloudpickle
@@ -28,7 +29,17 @@ from kafkats.clock import every
 from kafkats.compression.limit import allow, allowed
 from kafkats.counts import counted
 from kafkats.errors import KafkatsError, OtherVolume, UsageError
-from kafkats.execution.executor import UNIT_COST, Executor, U, Work, attempt, log_dirs_of, pace
+from kafkats.execution.executor import (
+    CHUNK_UNITS,
+    UNIT_COST,
+    Executor,
+    U,
+    Work,
+    attempt,
+    log_dirs_of,
+    pace,
+    table_of,
+)
 from kafkats.logdir.volume import Volume, check_volume, volumes_at
 from kafkats.plans.listed import check_listed
 from pyspark_kafkats.modules import keep_modules
@@ -83,7 +94,10 @@ class SparkExecutor(Executor):
         listed = volumes_at(log_dir for place in set(places) for log_dir in place)
         task = self._task(partial(run_bin, do, schema, listed, done, done_bytes))
         sc.setJobDescription(f"{stage}: {counted(len(units), 'unit')}, {sum(sizes)} bytes")
-        batches: dict[int, pa.RecordBatch] = {}
+        tables: list[pa.Table] = []
+        at: dict[int, range] = {}
+        """The rows of each unit in the tables together."""
+        count = 0
         rounds, left = Rounds(places, self._seen), list(range(len(units)))
         with self._watched(stage, len(units), sum(sizes), lambda: (done.value, done_bytes.value)):
             while left:
@@ -97,15 +111,18 @@ class SparkExecutor(Executor):
                 ]
                 for offer, packed in zip(offers, self._collected(bins, task), strict=True):
                     answer = _answer_in(packed)
-                    finished = [offer.units[n] for n in answer.finished]
-                    batches.update(zip(finished, _batches(answer.rows), strict=True))
+                    tables.append(pa.ipc.open_stream(answer.rows).read_all())
+                    finished = [offer.units[number] for number, _ in answer.finished]
+                    for unit, (_, rows) in zip(finished, answer.finished, strict=True):
+                        at[unit] = range(count, count + rows)
+                        count += rows
                     rounds.done(offer, finished)
                     rounds.refused(offer, answer.refusals)
-                left = [i for i in left if i not in batches]
+                left = [i for i in left if i not in at]
                 if left:
                     rounds.next(left, executor_hosts(sc))
-        ordered = [batches[i] for i in range(len(units))]
-        return pa.Table.from_batches(ordered).combine_chunks().cast(schema)
+        order = np.concatenate([np.arange(at[i].start, at[i].stop) for i in range(len(units))])
+        return pa.concat_tables(tables).combine_chunks().take(pa.array(order)).cast(schema)
 
     def _offers(self, rounds: Rounds, left: Sequence[int], sizes: Sequence[int]) -> Iterator[Offer]:
         """Yield the units of each task; on hosts in turn where they are known."""
@@ -253,14 +270,14 @@ def answers(
 
 
 class Answer(NamedTuple):
-    """The answer of a task: an Arrow stream with a batch of each finished unit.
+    """The answer of a task: an Arrow stream with the rows of the finished units.
 
-    `finished` are numbers of units in the bin. The others were returned: their places have a
-    refusal.
+    `finished` has the number of each in the bin, and how many rows it has. The others were
+    returned: their places have a refusal.
     """
 
     rows: bytes
-    finished: Sequence[int]
+    finished: Sequence[tuple[int, int]]
     refusals: dict[Place, OtherVolume]
 
 
@@ -279,7 +296,8 @@ def run_bin(
     """
     units: list[tuple[U, int, Place]] = pickle.loads(packed)  # ruff: ignore[suspicious-pickle-usage]
     refusals = _other_volumes(units, listed)
-    finished: list[int] = []
+    finished: list[tuple[int, int]] = []
+    batches: list[pa.RecordBatch] = []
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for number, (unit, size, place) in enumerate(units):
@@ -290,10 +308,14 @@ def run_bin(
             except OtherVolume as e:
                 refusals[place] = e
                 continue
-            writer.write_batch(batch)
-            finished.append(number)
+            batches.append(batch)
+            finished.append((number, batch.num_rows))
+            if len(batches) == CHUNK_UNITS:
+                writer.write_table(table_of(batches, schema))
+                batches = []
             done.add(1)
             done_bytes.add(size)
+        writer.write_table(table_of(batches, schema))
     keep_modules()
     return pickle.dumps(Answer(sink.getvalue().to_pybytes(), finished, refusals))
 
@@ -319,8 +341,3 @@ def _answer_in(packed: bytes) -> Answer:
     if isinstance(answer, Answer):
         return answer
     raise answer
-
-
-def _batches(rows: bytes) -> list[pa.RecordBatch]:
-    """Return one batch per unit."""
-    return list(pa.ipc.open_stream(rows))

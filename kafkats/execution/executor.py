@@ -21,6 +21,10 @@ U = TypeVar("U")
 
 UNIT_COST: Final = 64 * 1024
 """Bytes that could be read in the time it takes to open one unit's files."""
+CHUNK_UNITS: Final = 500
+"""Rows of so many units become one table: a batch of one row takes 80 kB, a row in a table less
+than one.
+"""
 FLUSHING_THREADS: Final = 8
 """Threads that wait for the disk at the same time."""
 

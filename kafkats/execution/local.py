@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkats.errors import KafkatsError
 from kafkats.execution.executor import (
+    CHUNK_UNITS,
     FLUSHING_THREADS,
     UNIT_COST,
     Display,
@@ -36,10 +37,6 @@ THREAD_BYTES: Final = 16 * 1024**2
 WORKER_MEMORY: Final = 300 * 1024**2
 """The bytes of memory that a worker process may take."""
 _CHUNK_BYTES: Final = (4 * 1024**2, 256 * 1024**2)
-_CHUNK_UNITS: Final = 500
-"""Rows of so many units become one table: a batch of one row takes 80 kB, a row in a table less
-than one.
-"""
 
 
 def _jobs() -> int:
@@ -129,7 +126,7 @@ def _chunks(sizes: Sequence[int], jobs: int) -> list[range]:
     target = min(max(sum(sizes) // (8 * jobs), low), high)
     chunks, start, held = [], 0, 0
     for n, size in enumerate(sizes):
-        if n > start and (held + size + UNIT_COST > target or n - start == _CHUNK_UNITS):
+        if n > start and (held + size + UNIT_COST > target or n - start == CHUNK_UNITS):
             chunks.append(range(start, n))
             start, held = n, 0
         held += size + UNIT_COST
@@ -142,8 +139,8 @@ def _are_large(sizes: Sequence[int]) -> bool:
 
 
 def _in_threads(jobs: int, work: Work[U], advance: Callable[[int], None]) -> Iterator[pa.Table]:
-    for start in range(0, len(work.units), _CHUNK_UNITS):
-        units = range(start, min(start + _CHUNK_UNITS, len(work.units)))
+    for start in range(0, len(work.units), CHUNK_UNITS):
+        units = range(start, min(start + CHUNK_UNITS, len(work.units)))
         yield _some_in_threads(jobs, units, work, advance)
 
 
@@ -194,9 +191,9 @@ def _collected(
 
 
 def _in_this_process(work: Work[U], advance: Callable[[int], None]) -> Iterator[pa.Table]:
-    for start in range(0, len(work.units), _CHUNK_UNITS):
+    for start in range(0, len(work.units), CHUNK_UNITS):
         batches = []
-        for number in range(start, min(start + _CHUNK_UNITS, len(work.units))):
+        for number in range(start, min(start + CHUNK_UNITS, len(work.units))):
             batches.append(rows_of(work.units[number], work.do))
             advance(work.sizes[number])
         yield table_of(batches, work.schema)

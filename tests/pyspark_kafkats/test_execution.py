@@ -15,16 +15,19 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from kafkats.compression import limit
 from kafkats.errors import CorruptFile, Locked, Refused, UsageError, WorkerLost
-from kafkats.execution.executor import UNIT_COST, is_last_attempt
+from kafkats.execution.executor import UNIT_COST, Work, is_last_attempt
 from kafkats.logdir.volume import Volume
 from kafkats.plans.units import Unit, list_units
+from pyspark_kafkats import execution
 from pyspark_kafkats.execution import (
     BIN_UNITS,
+    Answer,
     SparkExecutor,
     _collected,
     attempts_of,
     pack,
 )
+from pyspark_kafkats.execution import _answer_in as read
 
 SCHEMA = pa.schema([("unit", pa.string()), ("pid", pa.int64()), ("sizes", pa.list_(pa.int64(), 2))])
 
@@ -58,6 +61,31 @@ def corrupt(unit: str) -> pa.RecordBatch:
     with Path(unit).open("a") as tries:
         tries.write("x")
     raise CorruptFile("no such thing", path=unit, position=7)
+
+
+def several(unit: str) -> pa.RecordBatch:
+    """No row, one or two."""
+    return pa.concat_batches([row(unit).slice(0, 0), *[row(unit)] * (len(unit) % 3)])
+
+
+def test_the_rows_of_many_units_come_in_few_batches_and_in_their_order(
+    executor: SparkExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch takes 80 kB in the driver, however few rows it has."""
+    answers: list[Answer] = []
+
+    def kept(packed: bytes) -> Answer:
+        answers.append(read(packed))
+        return answers[-1]
+
+    monkeypatch.setattr(execution, "_answer_in", kept)
+    units = ["x" * (n % 7) + str(n) for n in range(1200)]
+    sizes = [n * 7919 % 1000 for n in range(1200)]
+    found = executor.run("many", Work(units, sizes, several, SCHEMA))
+    expected = [unit for unit in units for _ in range(len(unit) % 3)]
+    assert found["unit"].to_pylist() == expected
+    batches = sum(len(list(pa.ipc.open_stream(one.rows))) for one in answers)
+    assert batches <= 3 * len(answers)
 
 
 @pytest.mark.parametrize("slots", [1, 2, 16])
