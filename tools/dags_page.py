@@ -88,7 +88,8 @@ given.
 needs a prefix for its ids and assets. With a `folder` of its own it is a set on the pages, too:
 each page shows one, and links to the others above it (`?set=west`); metrics of it have the label
 `set`, and `KAFKATS_METRICS_FILE` gets a file beside it for them. Sets that share a folder share
-the pages.
+the pages. A set whose file has an error keeps its pages and metrics, until its DAGs are
+deleted in Airflow.
 
 ```python
 kafkats_dags(
