@@ -45,10 +45,10 @@ def failed(code: int) -> str:
 def test_a_program_that_was_killed_is_asked_again(status: str) -> None:
     client: Any = Ended(status)
     with pytest.raises(Unreached, match="pod kafkats-x: its program was killed, or did not start"):
-        _Output(client, "pod kafkats-x").said()
+        _Output(client, "pod kafkats-x", 600).said()
 
 
 @pytest.mark.parametrize("status", [failed(2), '{"status": "Success"}'])
 def test_a_program_that_ended_by_itself_is_not(status: str) -> None:
     client: Any = Ended(status)
-    assert _Output(client, "pod kafkats-x").said() == status
+    assert _Output(client, "pod kafkats-x", 600).said() == status

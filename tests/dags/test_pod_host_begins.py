@@ -22,12 +22,10 @@ from kafkats.detached.jobs import digest_of
 from kafkats.detached.messages import Answer, Ask, read_message, write_message
 from tests.dags import recorded
 
-NOW = datetime.now(UTC)
-
 
 def job(uid: str = "new") -> Any:
     data = Made(uid=uid, name=name_of(digest_of("d/r")), deletion_timestamp=None)
-    return Made(metadata=Made(**vars(data), creation_timestamp=NOW), status=None)
+    return Made(metadata=Made(**vars(data), creation_timestamp=datetime.now(UTC)), status=None)
 
 
 def pod(name: str, owner: str | None, phase: str = "Running") -> Any:
@@ -39,7 +37,7 @@ def pod(name: str, owner: str | None, phase: str = "Running") -> Any:
         volumes=[mounts], node_name="n", containers=[Made(name=NAME, command=["kafkats-host"])]
     )
     data = Made(
-        name=name, deletion_timestamp=None, creation_timestamp=NOW, labels=MANAGED if owner else {},
+        name=name, deletion_timestamp=None, creation_timestamp=datetime.now(UTC), labels=MANAGED if owner else {},
         owner_references=[Made(uid=owner)] if owner else None,
     )  # fmt: skip
     return Made(metadata=data, status=status, spec=spec)
@@ -96,10 +94,10 @@ def begin(host: PodHost, api: Api, verb: str = "apply") -> Answer:
     return host.ask(Ask(do="begin", id="d/r", folder=Path("/r"), request={"verb": verb}))
 
 
-@pytest.mark.parametrize("now", [None, job("new")])
-def test_no_pod_is_begun_beside_one_whose_job_was_deleted(host: PodHost, now: Any) -> None:
+@pytest.mark.parametrize("now", [None, "new"])
+def test_no_pod_is_begun_beside_one_whose_job_was_deleted(host: PodHost, now: str | None) -> None:
     """The server tells the pod to end some time after its Job is gone."""
-    api = Api(now, [pod("earlier", "deleted")], [])
+    api = Api(job(now) if now else None, [pod("earlier", "deleted")], [])
     with pytest.raises(Unreached, match="the earlier pod earlier still ends"):
         begin(host, api)
     assert not api.created

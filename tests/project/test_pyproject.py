@@ -60,6 +60,7 @@ def test_one_image_for_airflow_and_spark() -> None:
     assert {
         "airflow-apiserver",
         "airflow-scheduler",
+        "airflow-triggerer",
         "airflow-dag-processor",
         "airflow-init",
         "spark-master",
