@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
+from tests import airflow_home  # noqa: F401  # before anything imports Airflow
 from tests import spark as of_spark
 from tests.golden import REAL_LOGS, Case, Unpacked, case
 from tests.privileges import refuse_without

@@ -1,14 +1,11 @@
-"""A throw-away Airflow: its own home and SQLite, this repository's DAGs and plugins, a local Spark."""
+"""A throw-away Airflow (tests.airflow_home): this repository's DAGs and plugins, a local Spark."""
 
 from __future__ import annotations
 
-import atexit
 import datetime
 import json
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,26 +15,11 @@ import pytest
 import yaml
 
 from kafkats.execution.local import LocalExecutor
-from tests import patience
 from tests import spark as of_spark
 
 ROOT = Path(__file__).parents[2]
 APART = os.environ.get("KAFKATS_APART")
 """Jobs of `here` see no more of the folder of all runs than a host by SSH: every DAG, by hand."""
-HOME = Path(tempfile.mkdtemp(prefix="kafkats-airflow-"))
-atexit.register(shutil.rmtree, HOME, ignore_errors=True)
-
-# Before anything imports airflow: it reads these once, and makes ~/airflow without them.
-os.environ |= {
-    "AIRFLOW_HOME": str(HOME),
-    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
-    "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-    "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
-    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-    "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-    "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2,4]"}',
-    **patience.AIRFLOW,
-}
 sys.path.insert(0, str(ROOT / "plugins"))
 
 
