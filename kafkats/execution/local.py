@@ -40,8 +40,8 @@ _CHUNK_BYTES: Final = (4 * 1024**2, 256 * 1024**2)
 
 
 def _jobs() -> int:
-    memory = memory_bytes()
-    return min(processors(), max(memory // WORKER_MEMORY, 1) if memory else processors())
+    found, memory = processors(), memory_bytes()
+    return found if memory is None else min(found, max(memory // WORKER_MEMORY, 1))
 
 
 @contextmanager
@@ -53,11 +53,10 @@ class LocalExecutor(Executor):
     """Runs units on this machine, in up to `jobs` threads or worker processes.
 
     The default is one per processor, but not more than one process per WORKER_BYTES of work, and
-    as many as have room under a limit of memory. Large
-    units that leave the GIL alone get threads, others get processes. Work of less than
-    `SMALL_BYTES` is done in this thread, or in `FLUSHING_THREADS` if it waits for the disk. All
-    work with one given job is done in this thread. Processes are kept from stage to stage until
-    `close`. The rows do not depend on `jobs`.
+    as many as have room under a limit of memory. Large units that leave the GIL alone get threads,
+    others get processes. Work of less than `SMALL_BYTES` is done in this thread, or in
+    `FLUSHING_THREADS` if it waits for the disk. All work with one given job is done in this thread.
+    Processes are kept from stage to stage until `close`. The rows do not depend on `jobs`.
     """
 
     def __init__(self, jobs: int | None = None, *, display: Display = _no_display) -> None:

@@ -23,18 +23,20 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from bench.broker import HEAP, LOADED, TOPIC, create_topic, wait_for, write_logs
-from bench.harness import MIB
 from bench.java import KAFKA, java_command
 from tools.demo_stage import HOME, begin, console
-from tools.demos.restart import copy_home, digests, logs_of
+from tools.demos.restart import (
+    CHECKPOINT,
+    PARTITIONS,
+    SEGMENT_BYTES,
+    THREADS,
+    copy_home,
+    digests,
+    logs_of,
+)
 
-PARTITIONS: Final = 4
-SEGMENT_BYTES: Final = 48 * MIB
-"""Each partition has four."""
-THREADS: Final = 2
 HELD: Final = 3
 _RECOVERING: Final = re.compile(r"partition=([^],]+).*Recovering unflushed segment (\d+)")
-_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 
 
 class Start(NamedTuple):
@@ -111,7 +113,7 @@ def main() -> int:
     plain, guarded = HOME / "plain", HOME / "guarded"
     for partition in create_topic(plain, PARTITIONS, THREADS):
         write_logs(partition, SEGMENT_BYTES)
-    (plain / "data" / _CHECKPOINT).unlink(missing_ok=True)
+    (plain / "data" / CHECKPOINT).unlink(missing_ok=True)
     logs = logs_of(plain)
     size = sum(log.stat().st_size for log in logs)
     console.print(f"{PARTITIONS} partitions, {len(logs)} segments, {decimal(size)}")

@@ -30,7 +30,7 @@ SEGMENT_BYTES: Final = 48 * MIB
 """Each partition has four."""
 THREADS: Final = 2
 _RECOVERING: Final = re.compile(r"Recovering unflushed segment (\d+)")
-_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 
 
 class Start(NamedTuple):
@@ -52,7 +52,7 @@ def main() -> int:
     as_it_is, repaired = HOME / "as-it-is", HOME / "repaired"
     for partition in create_topic(as_it_is, PARTITIONS, THREADS):
         write_logs(partition, SEGMENT_BYTES)
-    (as_it_is / "data" / _CHECKPOINT).unlink(missing_ok=True)
+    (as_it_is / "data" / CHECKPOINT).unlink(missing_ok=True)
     size = sum(log.stat().st_size for log in logs_of(as_it_is))
     console.print(f"{PARTITIONS} partitions, {len(logs_of(as_it_is))} segments, {decimal(size)}")
     copy_home(as_it_is, repaired)

@@ -30,7 +30,7 @@ def serve(count: int) -> None:
 
 
 def validate(folder: Path) -> int:
-    """Print what the server says of each manifest, and return how many it refuses."""
+    """Print the server's answer to each manifest. Return the number of manifests that it refuses."""
     refused = 0
     with (
         tempfile.TemporaryDirectory(prefix="kafkats-kubernetes-") as work,

@@ -64,7 +64,7 @@ class Appends:
             self.end()
 
     def end(self) -> None:
-        """Append what is there. Raises StorageFailed."""
+        """Append the records that are left. Raises StorageFailed."""
         rows, data = self._rows, self._data
         self._rows, self._data = [], []
         if not rows:
@@ -112,7 +112,8 @@ class Sieve:
         s[k.READ_MOST] = MESSAGE_BYTES
 
     def go_over(self, log: Bytes, keeps_deletes: bool, keep: Keep, appends: Appends) -> None:
-        """Add the records that one segment keeps to `appends`. `keep` takes what kernels decline.
+        """Add the records that one segment keeps to `appends`. Batches that the kernels decline
+        are given to `keep`.
 
         Raises CorruptBatch, StorageFailed, and what `keep` raises.
         """
