@@ -128,16 +128,22 @@ def test_the_next_try_attaches(
     assert not job_of(second).folder.exists()
 
 
-@pytest.mark.full(5)
-def test_a_task_that_a_person_ends_while_it_waits_ends_the_work(
-    server: Sshd, root: Path, runs: Path, gate: Path, impatient: None
-) -> None:
+def held_up(root: Path, runs: Path, gate: Path) -> tuple[Asked, HostTrigger]:
+    """Ask for a plan that a gate holds up on the host. Return it, and the trigger that waits for it."""
     gate.touch()
     one = asked(runs, "host", **hosts.plan(root, runs))
     with pytest.raises(TaskDeferred) as waits:
         one.run()
     trigger = waits.value.trigger
     assert isinstance(trigger, HostTrigger)
+    return one, trigger
+
+
+@pytest.mark.full(5)
+def test_a_task_that_a_person_ends_while_it_waits_ends_the_work(
+    server: Sshd, root: Path, runs: Path, gate: Path, impatient: None
+) -> None:
+    one, trigger = held_up(root, runs, gate)
     pid = pid_of(one)
     loops.run(trigger.on_kill())
     assert members(pid) == []
@@ -275,12 +281,9 @@ def raises(error: Exception) -> Any:
 def test_after_the_time_limit_the_work_is_ended(
     server: Sshd, root: Path, runs: Path, gate: Path, impatient: None
 ) -> None:
-    gate.touch()
-    one = asked(runs, "host", **hosts.plan(root, runs))
-    with pytest.raises(TaskDeferred) as waits:
-        one.run()
+    one, trigger = held_up(root, runs, gate)
     pid = pid_of(one)
-    _, given = waits.value.trigger.serialize()
+    _, given = trigger.serialize()
     assert event_of(HostTrigger(**given | {"until_ms": 1})) == {"why": "timeout"}
     with pytest.raises(AirflowTaskTimeout):
         one.resumed("timeout")
@@ -292,13 +295,10 @@ def test_after_the_time_limit_the_work_is_ended(
 def test_the_wait_ends_with_the_work_and_each_look_is_a_sign_of_life(
     server: Sshd, root: Path, runs: Path, gate: Path, impatient: None
 ) -> None:
-    gate.touch()
-    one = asked(runs, "host", **hosts.plan(root, runs))
-    with pytest.raises(TaskDeferred) as waits:
-        one.run()
+    one, trigger = held_up(root, runs, gate)
     os.utime(job_of(one).alive, (1, 1))
     gate.unlink()
-    assert event_of(waits.value.trigger) == {"why": "ended"}
+    assert event_of(trigger) == {"why": "ended"}
     assert job_of(one).alive.stat().st_mtime > 1
     assert one.resumed().plan
 
@@ -479,11 +479,8 @@ def test_nothing_secret_is_on_a_command_line_or_in_a_message(
 ) -> None:
     content = loads(server.connection()) | {"password": "planted-secret"}
     monkeypatch.setenv("AIRFLOW_CONN_HOST", json.dumps(content))
-    gate.touch()
-    one = asked(runs, "host", **hosts.plan(root, runs))
-    with pytest.raises(TaskDeferred) as waits:
-        one.run()
-    told = repr(waits.value.trigger.serialize()) + server.log()
+    one, trigger = held_up(root, runs, gate)
+    told = repr(trigger.serialize()) + server.log()
     for path in [*Path("/proc").glob("[0-9]*/cmdline"), *runs.rglob("*")]:
         try:
             told += path.read_bytes().decode(errors="replace") if path.is_file() else ""
