@@ -102,7 +102,7 @@ def partition_name(directory: str) -> PartitionName:
     return parse_partition(directory) or PartitionName("", -1, "")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=2**14)  # a listing passes a log directory's names several times
 def parse_partition(name: str) -> PartitionName | None:
     """Parse a directory name. Return None if Kafka does not take it for a partition's directory."""
     moving = _MOVING.fullmatch(name)

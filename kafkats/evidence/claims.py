@@ -7,7 +7,7 @@ LogCleanerManager of Kafka 0.8 to 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from kafkats import paths
@@ -138,11 +138,13 @@ def _snapshots(partition: PartitionDir) -> Iterable[int]:
             yield parsed.base_offset
 
 
-def _replaced_below_the_last(partition: PartitionDir, replacements: Iterable[str]) -> bool:
+def _replaced_below_the_last(partition: PartitionDir, replacements: Sequence[str]) -> bool:
     """Return whether each of the unfinished replacements begins below the base of the last segment.
 
     A start deletes `.cleaned` files, and swaps `.swap` files in.
     """
+    if not replacements:
+        return True
     last = partition.segments[-1].base_offset if partition.segments else -1
     swaps = (paths.parse_segment_file(name) for name in replacements if name.endswith(".swap"))
     return all(swap is not None and swap.base_offset < last for swap in swaps)
@@ -150,6 +152,8 @@ def _replaced_below_the_last(partition: PartitionDir, replacements: Iterable[str
 
 def _has_unseen_logs(partition: PartitionDir) -> bool:
     """The same rule as `report.unseen_logs` applies to findings."""
+    if not partition.findings:  # of nearly every partition
+        return False
     unseen = ("stray", "unreadable", "vanished")
     logs = (f.file for f in partition.findings if f.kind in unseen)
     return any(

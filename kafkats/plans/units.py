@@ -81,9 +81,9 @@ class Unit:
         return self.directory / paths.segment_file(self.base_offset)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _directory(log_dir: str, partition_dir: str) -> Path:
-    """Return the path of a partition. Neighbours share it: each asks for it ten times."""
+    """Return the path of a partition. Its units ask for it ten times, and a chunk has hundreds."""
     return Path(log_dir, partition_dir)
 
 
