@@ -27,6 +27,8 @@ _STATUS: Final = 3
 _KILLED: Final = 128
 """Exit codes from here on are 128 and the number of a signal."""
 _LOOKS_SECONDS: Final = 1.0
+_LIMITS: Final = {"_request_timeout": (10.0, 60.0)}
+"""Seconds until a call has a connection, and then until its answer. The client has no limits."""
 _LOADING: Final = threading.Lock()
 """The client loads a configuration into a variable of the process, and copies it from there: in a
 triggerer another thread would get that of another cluster.
@@ -66,7 +68,7 @@ class Api:
         with self._in_our_words("creating a Job"):
             try:
                 return self._hook.batch_v1_client.create_namespaced_job(
-                    self.namespace, manifest, field_validation="Strict"
+                    self.namespace, manifest, field_validation="Strict", **_LIMITS
                 )
             except ApiException as e:
                 if e.status == 409:
@@ -83,7 +85,7 @@ class Api:
         with self._in_our_words("deleting a Job"):
             try:
                 self._hook.batch_v1_client.delete_namespaced_job(
-                    job.metadata.name, self.namespace, body=only
+                    job.metadata.name, self.namespace, body=only, **_LIMITS
                 )
             except ApiException as e:
                 if e.status not in {404, 409}:
@@ -93,7 +95,7 @@ class Api:
         """Return the pods with these labels, the newest last."""
         with self._in_our_words("listing pods"):
             found = self._hook.core_v1_client.list_namespaced_pod(
-                self.namespace, label_selector=labels
+                self.namespace, label_selector=labels, **_LIMITS
             ).items
         return sorted(found, key=lambda pod: pod.metadata.creation_timestamp)
 
@@ -108,7 +110,7 @@ class Api:
         """Return the events about an object."""
         with self._in_our_words("listing events"):
             found: list[Any] = self._hook.core_v1_client.list_namespaced_event(
-                self.namespace, field_selector=f"involvedObject.name={name}"
+                self.namespace, field_selector=f"involvedObject.name={name}", **_LIMITS
             ).items
         return found
 
@@ -121,6 +123,7 @@ class Api:
                 container=NAME,
                 tail_lines=20,
                 _preload_content=False,  # else the client returns how Python shows the bytes
+                **_LIMITS,
             )
             return str(answer.data.decode(errors="replace"))
         return ""
@@ -178,7 +181,7 @@ class Api:
         from kubernetes.client import ApiException
 
         try:
-            return read(name, self.namespace)
+            return read(name, self.namespace, **_LIMITS)
         except ApiException as e:
             if e.status == 404:
                 return None
@@ -232,7 +235,7 @@ class Api:
 
         try:
             self._hook.core_v1_client.api_client.call_api(
-                "/readyz", "GET", auth_settings=["BearerToken"], _preload_content=False
+                "/readyz", "GET", auth_settings=["BearerToken"], _preload_content=False, **_LIMITS
             )
         except ApiException as e:
             return int(e.status or 0) not in _PERSONS
