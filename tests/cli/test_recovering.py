@@ -197,6 +197,20 @@ def test_an_unreadable_configuration_lets_the_broker_start(
     assert (code, told[0]["event"], told[0]["level"]) == (0, "unread-configuration", "error")
 
 
+def test_a_configuration_that_does_not_come_lets_the_broker_start(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer keeps the pipe open, as a mount that hangs would."""
+    monkeypatch.setattr(recovering, "_LOOK_SECONDS", (0.5, 0.5))
+    os.mkfifo(pipe := tmp_path / "server.properties")
+    writer = os.open(pipe, os.O_RDWR)
+    try:
+        code, told = recover(capfd, "--server-properties", pipe)
+    finally:
+        os.close(writer)
+    assert (code, [one["error"] for one in told]) == (0, ["the time was up"])
+
+
 def test_an_unreadable_policy_lets_the_broker_start(
     killed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
