@@ -14,7 +14,6 @@ from kafkats.flow.dispatch import Work, seen
 from kafkats.flow.kept_recoveries import finish, purge_due
 from kafkats.flow.recovering import Job, Recovered, recover_logs
 from kafkats.flow.waiting import alone
-from kafkats.logdir.workarea import work_area
 from kafkats.plans.rows import PartitionKey
 from kafkats.recovery.before import Before, look_before
 from kafkats.recovery.holding import Held, Owner, hold_words, of_kinds
@@ -93,8 +92,7 @@ def _recovered(one: _Standing, before: Before) -> tuple[Before, Recovered]:
     try:
         if before.live or not waiting:
             return before, _not_recovered(one, before, named)
-        areas = [work_area(log_dir, one.place) for log_dir in waiting]
-        with alone(areas, one.until):
+        with alone(waiting, one.until):
             before = one.before() if before.busy else before
             if before.live or not before.unclean:
                 return before, _not_recovered(one, before, named)

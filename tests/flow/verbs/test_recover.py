@@ -181,26 +181,28 @@ import sys, time
 from contextlib import nullcontext
 from kafkats.flow.waiting import alone
 from kafkats.logdir.lock import hold_shared
-from kafkats.logdir.workarea import work_area
 root, recovers = sys.argv[1], sys.argv[2] == "recovers"
-with alone([work_area(root)], 1e12) if recovers else nullcontext(), hold_shared(root, False):
+with alone([root], 1e12) if recovers else nullcontext(), hold_shared(root, False):
     print("held", flush=True)
     time.sleep(1) if recovers else sys.stdin.read()
 """
 
 
 @contextmanager
-def holding(root: Path, does: str) -> Generator[None]:
+def holding(root: Path, does: str) -> Generator[subprocess.Popen[bytes]]:
     """Another process that works on a log directory: a recovery, which ends soon, or other work."""
     words = [sys.executable, "-c", HOLDING, str(root), does]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == b"held\n"
-        yield
+        yield process
 
 
-def test_a_second_recovery_waits_for_the_first(killed: Path) -> None:
-    with holding(killed, "recovers"):
-        result = recover(killed)
+@pytest.mark.parametrize("placed", [False, True])
+def test_a_second_recovery_waits_for_the_first(killed: Path, placed: bool, tmp_path: Path) -> None:
+    """Also one that names another place for its work area."""
+    with holding(killed, "recovers") as first:
+        result = recover(killed, place=tmp_path if placed else None)
+        assert first.poll() is not None
     assert result.found is not None
     assert result.found["recovered"] == len(PARTITIONS) - len(BLOCKED)
 
