@@ -234,7 +234,9 @@ def test_a_user_who_may_not_write_beside_the_log_directory_is_told_of_an_option(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     access, above = os.access, killed.parent
-    monkeypatch.setattr(os, "access", lambda path, mode: path != above and access(path, mode))
+    monkeypatch.setattr(
+        os, "access", lambda path, *_, **__: path != above and access(path, os.W_OK)
+    )
     code, told = recover(capfd, killed, "--kafka", "4.3")
     assert (code, told[0]["kind"], told[0]["level"]) == (0, "NotPermitted", "error")
     assert "--work-area" in told[0]["error"] and told[-1]["left"] == 2
