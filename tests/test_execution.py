@@ -249,6 +249,14 @@ def test_small_units_get_processes(two: LocalExecutor) -> None:
     assert os.getpid() not in table["pid"].to_pylist()
 
 
+def test_a_process_that_acts_as_another_user_has_no_workers(
+    two: LocalExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    rows = two.map("test", ["a", "b"], row, SCHEMA, size=lambda _: LARGE)
+    assert set(rows["pid"].to_pylist()) == {os.getpid()}
+
+
 def test_what_a_thread_has_read_is_its_own() -> None:
     count_read(5)
     before = read_so_far()

@@ -152,33 +152,34 @@ def _become(command: Sequence[str]) -> int:
 
 def _guarded(words: Words) -> int:
     """Look, recover, and return the exit code. Raises UsageError for mistyped words."""
-    config = _config(words)
-    if config is None:
-        return 0
-    owner = Owner(words.asked.cluster_id or None, _first(words.asked.node_id, config.node_id))
-    kafka = words.asked.release or _release(words)
-    start_rule(kafka)
     least, most = _LOOK_SECONDS
     seconds = min(max(words.seconds_left, least), most)
-    looked = _in_a_child(lambda: _looked(words, config, owner, kafka), seconds)
-    if looked is None or "findings" in looked:
-        return _told(looked)
+    looked = _in_a_child(lambda: _looked(words), seconds)
+    if not looked:
+        return 0
     if "mistyped" in looked:
         raise UsageError(looked["mistyped"])
+    if "findings" in looked:
+        return _told(looked)
     seconds = max(words.seconds_left, _LEAST_SECONDS + _GRACE_SECONDS)
     until = time.monotonic() + seconds - _GRACE_SECONDS
-    record = looked["record"]
-    return _told(_in_a_child(lambda: _worked(words, config, owner, kafka, record, until), seconds))
+    return _told(_in_a_child(lambda: _worked(words, looked, until), seconds))
 
 
-def _looked(words: Words, config: BrokerConfig, owner: Owner, kafka: str) -> _Found:
-    """Look at the log directories.
+def _looked(words: Words) -> _Found:
+    """Read the broker's configuration, and look at the log directories.
 
-    Return the findings. If there is work to do, return the folder of the record only. `mistyped`
-    says why the command line is wrong.
+    Return the findings. If there is work to do, return what it needs. `mistyped` says why the
+    command line is wrong. Nothing is found without a configuration.
     """
+    config = _config(words)
+    if config is None:
+        return {}
     asked, place = words.asked, words.given.of(WorkArea).place
+    owner = Owner(asked.cluster_id or None, _first(asked.node_id, config.node_id))
+    kafka = asked.release or _release(words)
     try:
+        start_rule(kafka)
         record = _outputs(asked.record, place, config.directories)
     except UsageError as e:
         return {"mistyped": str(e)}
@@ -192,7 +193,13 @@ def _looked(words: Words, config: BrokerConfig, owner: Owner, kafka: str) -> _Fo
     if held := of_kinds(before.held, hold):
         return _found(before, held, before.held)
     if before.live or before.unclean or before.busy or _due(before, place):
-        return {"record": record}
+        return {
+            "log_dirs": config.directories,
+            "release": kafka,
+            "node_id": owner.node,
+            "threads": _first(asked.threads, config.threads),
+            "record": record,
+        }
     for failure in note(before.roots, before.noted, place, record):
         tell("not-noted", {"level": "warning", "error": failure})
     stopping = [Held("will-not-start", "", word) for word in before.stopping]
@@ -298,14 +305,7 @@ def _in_a_child(work: Callable[[], _Found], seconds: float) -> _Found | None:
     return found
 
 
-def _worked(
-    words: Words,
-    config: BrokerConfig,
-    owner: Owner,
-    kafka: str,
-    record: str | None,
-    until: float,
-) -> _Found:
+def _worked(words: Words, looked: _Found, until: float) -> _Found:
     """Carry out the request up to a moment (time.monotonic). Return what it found.
 
     Raises KafkatsError.
@@ -320,19 +320,17 @@ def _worked(
             tell(event, fields)
 
     with LocalExecutor(words.given.of(Processes).jobs) as executor:
-        request = _request(words, config, owner, kafka, record, until)
+        request = _request(words, looked, until)
         result = flow.run(request, executor, show=Told())
     if result.error is not None:
         raise result.error.as_error()
     assert result.found is not None
     found = dict(result.found)
     del found["start"]  # the line's event
-    return found | {"log_dirs": [*map(str, config.directories)]}
+    return found | {"log_dirs": looked["log_dirs"]}
 
 
-def _request(
-    words: Words, config: BrokerConfig, owner: Owner, kafka: str, record: str | None, until: float
-) -> Request:
+def _request(words: Words, looked: _Found, until: float) -> Request:
     from kafkats.cli.options import given_policy
     from kafkats.request import LogDirectory, PolicyContent, Request, models_of
 
@@ -341,18 +339,13 @@ def _request(
         policy = PolicyContent.of(given_policy(words.given))
     except KafkatsError as e:
         tell("unread-policy", {"level": "error", "error": str(e)})
-    values: dict[str, object] = dict(words.given.values) | {
-        "release": kafka,
-        "node_id": owner.node,
-        "threads": _first(words.asked.threads, config.threads),
-        "record": record,
-        "within": max(round((until - time.monotonic()) * 1000), 0),
-    }
+    within = max(round((until - time.monotonic()) * 1000), 0)
+    values: dict[str, object] = dict(words.given.values) | looked | {"within": within}
     options = {
         model.__name__: {name: values[name] for name in model.model_fields}
         for model in models_of("recover")
     }
-    log_dirs = [LogDirectory(path=path) for path in config.directories]
+    log_dirs = [LogDirectory(path=path) for path in looked["log_dirs"]]
     return Request(
         verb="recover", made_ms=now_ms(), options=options, log_dirs=log_dirs, policy=policy
     )

@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Final, NoReturn
 
@@ -39,14 +40,31 @@ _before: dict[str, str] = {}
 _SET_ASIDE: Final = ("LD_PRELOAD", "LD_AUDIT")
 """The self-contained program gives these another name (tools/start.c)."""
 
+_COERCED: Final = "LC_CTYPE"
+"""Python gives it another value in a C locale (PEP 538)."""
+_ENVIRON: Final = Path("/proc/self/environ")
+
 
 def environment() -> dict[str, str]:
     """Return the environment as this process got it, for a command that it becomes."""
     found = dict(_before or os.environ)
+    if _COERCED in found:
+        _undo_coercion(found)
     for name in _SET_ASIDE:
         if (value := found.pop(f"KAFKATS_{name}", None)) is not None:
             found[name] = value
     return found
+
+
+def _undo_coercion(found: dict[str, str]) -> None:
+    """Give LC_CTYPE the value with which this process began, if the system tells it."""
+    try:
+        began = _ENVIRON.read_bytes().split(b"\0")
+    except OSError:
+        return
+    del found[_COERCED]
+    pairs = (os.fsdecode(one).partition("=") for one in began)
+    found.update((name, value) for name, _, value in pairs if name == _COERCED)
 
 
 def start_fast() -> None:

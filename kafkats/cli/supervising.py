@@ -44,10 +44,15 @@ def in_a_child(work: Callable[[], bytes], seconds: float) -> Child:
     """
     reading, writing = os.pipe()
     parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        _be_the_child(work, writing, parent)
-    os.close(writing)
+    with _told_of_children():
+        pid = os.fork()
+        if pid == 0:
+            _be_the_child(work, writing, parent)
+        os.close(writing)
+        return _waited_for(pid, reading, seconds)
+
+
+def _waited_for(pid: int, reading: int, seconds: float) -> Child:
     with _ending_first(pid):
         try:
             output, ended = _read_until(reading, time.monotonic() + seconds)
@@ -61,6 +66,16 @@ def in_a_child(work: Callable[[], bytes], seconds: float) -> Child:
             _kill(pid)
         status = _reaped(pid)
     return Child(output, "" if ended and status == 0 else _failure(status, ended=ended))
+
+
+@contextmanager
+def _told_of_children() -> Generator[None]:
+    """Have the kernel keep the status of a child: behind `trap '' CHLD` it keeps none."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL if before is None else before)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -56,6 +57,8 @@ class LocalExecutor(Executor):
     as many as have room under a limit of memory. Large units that leave the GIL alone get threads,
     others get processes. Work of less than `SMALL_BYTES` is done in this thread, or in
     `FLUSHING_THREADS` if it waits for the disk. All work with one given job is done in this thread.
+    A process that acts as another user has no workers: that user could trace them, and they answer
+    with pickles.
     Processes are kept from stage to stage until `close`. The rows do not depend on `jobs`.
     """
 
@@ -84,8 +87,9 @@ class LocalExecutor(Executor):
         import pyarrow as pa
 
         with self._display(stage, sum(work.sizes)) as advance:
-            threads = work.threads and _are_large(work.sizes)
-            jobs = self._workers_for(work.sizes, threads=threads)
+            acts = os.geteuid() != os.getuid()
+            threads = work.threads and (acts or _are_large(work.sizes))
+            jobs = 1 if acts and not threads else self._workers_for(work.sizes, threads=threads)
             alone = len(work.units) == 1 or (self._given and self.jobs == 1)
             if jobs < 2 and work.flushes and not alone:
                 tables = _in_threads(FLUSHING_THREADS, work, advance)

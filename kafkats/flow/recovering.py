@@ -35,7 +35,7 @@ from kafkats.plans.run import run_of, stop_file
 from kafkats.plans.units import Unit
 from kafkats.recovery.copying import place_of
 from kafkats.recovery.cutting import HARMLESS, cut_tails
-from kafkats.recovery.kept_runs import KeptRun, hand_over, keep, kept_runs, new_run
+from kafkats.recovery.kept_runs import KeptRun, keep, kept_runs, new_run
 from kafkats.recovery.loads import loads_of
 from kafkats.recovery.look import RecoverOptions
 from kafkats.recovery.outage import (
@@ -243,7 +243,6 @@ class _Slices(NamedTuple):
             return kept
         self.found.copied_bytes += copied
         self.job.tell("copied", bytes=copied, folder=str(kept.readable))
-        hand_over(kept.folder, area)
         return keep(kept, "it has copies of batches that the broker deletes", area)
 
     def _applied(self, planned: Planned, kept: KeptRun, area: WorkArea) -> dict[PartitionKey, str]:
@@ -272,7 +271,6 @@ class _Slices(NamedTuple):
                 prove=False,
                 show=show,
             )
-        hand_over(kept.folder, area)
         self.found.runs.append(str(kept.run))
         return _failures(pa.concat_tables(applied))
 

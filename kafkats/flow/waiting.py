@@ -6,38 +6,31 @@ import fcntl
 import os
 import time
 from collections.abc import Generator, Iterable
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from kafkats.errors import Locked, storage
-from kafkats.logdir.disk import DISK
-from kafkats.logdir.workarea import WorkArea, make_area
 
-NAME: Final = "recover.lock"
 _POLL_SECONDS: Final = 0.1
 
 
 @contextmanager
-def alone(areas: Iterable[WorkArea], until: float) -> Generator[None]:
+def alone(log_dirs: Iterable[str], until: float) -> Generator[None]:
     """Keep other recoveries of these log directories waiting while the body runs.
 
-    Waits for another one up to `until` (time.monotonic). Raises Locked then, NotPermitted,
-    StorageFailed.
+    Waits for another one up to `until` (time.monotonic). The lock is on the directory itself:
+    recoveries may have different work areas. Raises Locked then, StorageFailed.
     """
     with ExitStack() as held:
-        for area in sorted(areas, key=lambda one: str(one.path)):
-            held.callback(os.close, _taken(area, until))
+        for log_dir in sorted({os.path.realpath(one) for one in log_dirs}):
+            held.callback(os.close, _taken(log_dir, until))
         yield
 
 
-def _taken(area: WorkArea, until: float) -> int:
-    """Return a descriptor that holds the lock of a work area, until it is closed."""
-    path = area.path / NAME
-    with storage(path, "waiting for another recovery"):
-        make_area(area, DISK)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with suppress(PermissionError):
-            os.fchown(fd, area.uid, area.gid)
+def _taken(log_dir: str, until: float) -> int:
+    """Return a descriptor that holds the lock of a log directory, until it is closed."""
+    with storage(log_dir, "waiting for another recovery"):
+        fd = os.open(log_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,5 +39,5 @@ def _taken(area: WorkArea, until: float) -> int:
                     time.sleep(_POLL_SECONDS)
                     continue
                 os.close(fd)
-                raise Locked("another recovery of it takes longer", path=area.root) from None
+                raise Locked("another recovery of it takes longer", path=log_dir) from None
             return fd

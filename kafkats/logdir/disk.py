@@ -142,13 +142,21 @@ class Disk:
             os.ftruncate(fd, size)
 
     def own(self, path: Path, mode: int, uid: int, gid: int) -> None:
+        """Give a file or directory its attributes: not where a link leads, nor a file of two names.
+
+        Whoever may write to the directory can lay either in its place.
+        """
         st = path.lstat()
+        if (st.st_uid, st.st_gid, stat.S_IMODE(st.st_mode)) == (uid, gid, mode):
+            return
         try:
-            if (st.st_uid, st.st_gid) != (uid, gid):
-                os.chown(path, uid, gid, follow_symlinks=False)
-                st = path.lstat()  # chown clears mode bits
-            if stat.S_IMODE(st.st_mode) != mode:
-                path.chmod(mode)
+            with _opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as fd:
+                st = os.fstat(fd)
+                if st.st_nlink > 1 and not stat.S_ISDIR(st.st_mode):
+                    raise NotPermitted("it has another name, a hard link", path=path)
+                if (st.st_uid, st.st_gid) != (uid, gid):
+                    os.fchown(fd, uid, gid)
+                os.fchmod(fd, mode)  # chown clears mode bits
         except PermissionError as e:
             raise NotPermitted(
                 f"may not give user {uid}, group {gid}, mode {mode:o}", path=path

@@ -138,7 +138,7 @@ def permitted(directory: Path, names: Iterable[str]) -> None:
     """
     with storage(directory, "list the directory"):
         existing = {path.name for path in directory.iterdir()}
-    if not os.access(directory, os.W_OK | os.X_OK):
+    if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
         raise NotPermitted("this user may not write to the directory", path=directory)
     for name in names:
         model = directory / model_of(directory, name, existing)

@@ -260,7 +260,7 @@ def _default(home: Path) -> Path:
             path=home,
         )
     path = _beside(home)
-    if not os.access(existing(path), os.W_OK | os.X_OK):
+    if not os.access(existing(path), os.W_OK | os.X_OK, effective_ids=True):
         raise NotPermitted("may not write there: " + way_out, path=existing(path))
     return path
 
@@ -274,9 +274,11 @@ def _placed(home: Path, place: Path) -> Path:
             " stops the broker",
             path=place,
         )
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise NotPermitted("may not write to the place for the work area", path=place)
-    return _below(place, home)
+    path = _below(place, home)
+    above = existing(path)
+    if not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
+        raise NotPermitted("may not write to the place for the work area", path=above)
+    return path
 
 
 def existing(path: Path) -> Path:

@@ -74,8 +74,9 @@ def whole(path: Path) -> Generator[IO[bytes], None, None]:
             return
         # two applies of one run may write at the same time
         new = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        new.unlink(missing_ok=True)
         try:
-            with new.open("wb") as file:
+            with new.open("xb") as file:  # follows no link that another process left there
                 yield file
                 file.flush()
                 os.fsync(file.fileno())

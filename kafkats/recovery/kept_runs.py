@@ -90,13 +90,3 @@ def keep(run: KeptRun, why: str, area: WorkArea) -> KeptRun:
     with storage(run.folder, "noting the recovery"):
         write_durably(run.folder / _NOTE, content, area, DISK)
     return run._replace(keep=why)
-
-
-def hand_over(folder: Path, area: WorkArea) -> None:
-    """Give a folder and all in it to the log directory's owner, as far as this user may."""
-    if os.geteuid() != 0:
-        return
-    for above, _, names in os.walk(folder):
-        for path in (Path(above), *(Path(above, name) for name in names)):
-            with suppress(OSError):
-                os.chown(path, area.uid, area.gid, follow_symlinks=False)

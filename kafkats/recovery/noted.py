@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kafkats.errors import KafkatsError, storage
 from kafkats.logdir import strict_json
+from kafkats.logdir.acting import as_owner_of, make_for_owner
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.mounts import mount_of, uuid_of
 from kafkats.logdir.text import read_small
@@ -156,8 +157,10 @@ def _write(file: Path, area: WorkArea, data: bytes) -> None:
         with suppress(KafkatsError):  # whatever else is there is replaced
             if read_small(file) == data:
                 return
-        if file.parent == area.path:
-            make_area(area, DISK)
-        elif not file.parent.is_dir():
-            make_folder(file.parent, area, DISK)
-        write_durably(file, data, area, DISK)
+        make_for_owner(area)
+        with as_owner_of(file.parent, area) as ours:
+            if file.parent == area.path:
+                make_area(ours, DISK)
+            elif not file.parent.is_dir():
+                make_folder(file.parent, ours, DISK)
+            write_durably(file, data, ours, DISK)

@@ -197,6 +197,20 @@ def test_an_unreadable_configuration_lets_the_broker_start(
     assert (code, told[0]["event"], told[0]["level"]) == (0, "unread-configuration", "error")
 
 
+def test_a_configuration_that_does_not_come_lets_the_broker_start(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer keeps the pipe open, as a mount that hangs would."""
+    monkeypatch.setattr(recovering, "_LOOK_SECONDS", (0.5, 0.5))
+    os.mkfifo(pipe := tmp_path / "server.properties")
+    writer = os.open(pipe, os.O_RDWR)
+    try:
+        code, told = recover(capfd, "--server-properties", pipe)
+    finally:
+        os.close(writer)
+    assert (code, [one["error"] for one in told]) == (0, ["the time was up"])
+
+
 def test_an_unreadable_policy_lets_the_broker_start(
     killed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,7 +234,9 @@ def test_a_user_who_may_not_write_beside_the_log_directory_is_told_of_an_option(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     access, above = os.access, killed.parent
-    monkeypatch.setattr(os, "access", lambda path, mode: path != above and access(path, mode))
+    monkeypatch.setattr(
+        os, "access", lambda path, *_, **__: path != above and access(path, os.W_OK)
+    )
     code, told = recover(capfd, killed, "--kafka", "4.3")
     assert (code, told[0]["kind"], told[0]["level"]) == (0, "NotPermitted", "error")
     assert "--work-area" in told[0]["error"] and told[-1]["left"] == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -134,3 +135,25 @@ def test_a_command_that_kafkats_becomes_gets_its_preloaded_libraries_back(
     """The self-contained program sets them aside (tools/start.c)."""
     monkeypatch.setattr(startup, "_before", {"A": "1", "KAFKATS_LD_PRELOAD": "/x.so"})
     assert startup.environment() == {"A": "1", "LD_PRELOAD": "/x.so"}
+
+
+@pytest.mark.parametrize("given", [{}, {"LC_CTYPE": "C"}, {"LC_CTYPE": "C.UTF-8"}])
+def test_a_command_that_kafkats_becomes_gets_the_locale_as_it_was(given: dict[str, str]) -> None:
+    """In a C locale Python sets LC_CTYPE."""
+    program = "from kafkats.cli import startup; print(startup.environment().get('LC_CTYPE'))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": os.environ["PATH"], **given},
+    )
+    assert done.stdout == f"{given.get('LC_CTYPE')}\n"
+
+
+def test_the_locale_stays_where_the_system_does_not_tell_what_a_process_got(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(startup, "_ENVIRON", tmp_path / "none")
+    monkeypatch.setenv("LC_CTYPE", "C.UTF-8")
+    assert startup.environment()["LC_CTYPE"] == "C.UTF-8"

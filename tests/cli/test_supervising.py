@@ -147,6 +147,20 @@ print(in_a_child(work, 60).output)
     assert (done.returncode, done.stdout) == (0, "b'done'\n"), done.stderr
 
 
+def test_the_end_of_a_child_is_seen_where_children_are_ignored() -> None:
+    """As behind `trap '' CHLD`: the command gets what this process got."""
+    done = run_python("""
+import signal
+from kafkats.cli.supervising import become, in_a_child
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+print(in_a_child(lambda: b"x", 60))
+become(["grep", "SigIgn", "/proc/self/status"], {"PATH": "/bin:/usr/bin"})
+""")
+    child, ignored = done.stdout.splitlines()
+    assert child == "Child(output=b'x', failure='')", done.stderr
+    assert int(ignored.split()[1], 16) & 1 << (signal.SIGCHLD - 1)
+
+
 @pytest.mark.parametrize(
     "moment",
     [

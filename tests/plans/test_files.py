@@ -57,3 +57,11 @@ def test_any_other_file_is_replaced_whole(tmp_path: Path) -> None:
     with file.open() as old:
         write_text(file, "new")
         assert (old.read(), file.read_text()) == ("old", "new")
+
+
+def test_a_link_at_the_name_of_the_new_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("other's")
+    (tmp_path / f"plan.json.{os.getpid()}.tmp").symlink_to(tmp_path / "other")
+    write_text(tmp_path / "plan.json", "text")
+    assert (tmp_path / "plan.json").read_text() == "text"
+    assert (tmp_path / "other").read_text() == "other's"

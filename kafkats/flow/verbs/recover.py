@@ -14,7 +14,7 @@ from kafkats.flow.dispatch import Work, seen
 from kafkats.flow.kept_recoveries import finish, purge_due
 from kafkats.flow.recovering import Job, Recovered, recover_logs
 from kafkats.flow.waiting import alone
-from kafkats.logdir.workarea import work_area
+from kafkats.logdir.acting import as_owner
 from kafkats.plans.rows import PartitionKey
 from kafkats.recovery.before import Before, look_before
 from kafkats.recovery.holding import Held, Owner, hold_words, of_kinds
@@ -85,22 +85,24 @@ def perform(work: Work) -> None:
 def _recovered(one: _Standing, before: Before) -> tuple[Before, Recovered]:
     """Recover what stopped uncleanly. An error of ours leaves all to the broker.
 
-    Waits for another recovery, and returns how the log directories are after it.
+    Root works as the log directories' owner. Waits for another recovery, and returns how they are
+    after it.
     """
     named = [root.log_dir for root in before.roots]
+    there = [root.log_dir for root in before.roots if root.state == "there"]
     executor, now_ms = one.work.executor, one.work.request.made_ms
     waiting = dict.fromkeys((*before.unclean, *before.busy))
     try:
-        if before.live or not waiting:
-            return before, _not_recovered(one, before, named)
-        areas = [work_area(log_dir, one.place) for log_dir in waiting]
-        with alone(areas, one.until):
-            before = one.before() if before.busy else before
-            if before.live or not before.unclean:
+        with as_owner(there, one.place):
+            if before.live or not waiting:
                 return before, _not_recovered(one, before, named)
-            purge_due(executor, named, one.place, now_ms, one.tell, clean=False)
-            finish(executor, named, one.place, one.tell, owner_stopped=one.owner_stopped)
-            return before, recover_logs(executor, _job(one, before.unclean))
+            with alone(waiting, one.until):
+                before = one.before() if before.busy else before
+                if before.live or not before.unclean:
+                    return before, _not_recovered(one, before, named)
+                purge_due(executor, named, one.place, now_ms, one.tell, clean=False)
+                finish(executor, named, one.place, one.tell, owner_stopped=one.owner_stopped)
+                return before, recover_logs(executor, _job(one, before.unclean))
     except KafkatsError as e:
         level = "warning" if e.retryable else "error"  # a next start will end as this one
         one.tell("left-to-the-broker", level=level, error=str(e), kind=type(e).__name__)

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Generator
@@ -22,22 +23,25 @@ from kafkats.cli import main
 from kafkats.errors import StorageFailed
 from kafkats.execution.local import LocalExecutor
 from kafkats.flow import ending, recovering
+from kafkats.logdir.acting import acting_as
 from kafkats.logdir.checkpoints import read_offsets
 from kafkats.logdir.lock import lock_state
 from kafkats.logdir.workarea import work_area
 from kafkats.paths import PartitionName
 from kafkats.plans import disks
 from kafkats.plans.disks import Room
-from kafkats.recovery.kept_runs import kept_runs, new_run
+from kafkats.recovery.kept_runs import KeptRun, kept_runs, new_run
 from kafkats.recovery.start import predict_start
 from tests.flow.verbs.recovering import Events, recover
 from tests.golden import Unpacked
+from tests.privileges import refuse_without
 from tests.recovery.crashed import some_of
 
 SOUND = ("few-bytes-0", "untouched-0")
 PARTITIONS = (
     *SOUND, "torn-0", "zeros-0", "preallocated-0", "no-index-active-0", "crc-old-rp0-0", "lost-first-segment-0",
 )  # fmt: skip
+USER = 65534
 BLOCKED = {"crc-old-rp0-0", "lost-first-segment-0"}
 
 
@@ -181,26 +185,28 @@ import sys, time
 from contextlib import nullcontext
 from kafkats.flow.waiting import alone
 from kafkats.logdir.lock import hold_shared
-from kafkats.logdir.workarea import work_area
 root, recovers = sys.argv[1], sys.argv[2] == "recovers"
-with alone([work_area(root)], 1e12) if recovers else nullcontext(), hold_shared(root, False):
+with alone([root], 1e12) if recovers else nullcontext(), hold_shared(root, False):
     print("held", flush=True)
     time.sleep(1) if recovers else sys.stdin.read()
 """
 
 
 @contextmanager
-def holding(root: Path, does: str) -> Generator[None]:
+def holding(root: Path, does: str) -> Generator[subprocess.Popen[bytes]]:
     """Another process that works on a log directory: a recovery, which ends soon, or other work."""
     words = [sys.executable, "-c", HOLDING, str(root), does]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == b"held\n"
-        yield
+        yield process
 
 
-def test_a_second_recovery_waits_for_the_first(killed: Path) -> None:
-    with holding(killed, "recovers"):
-        result = recover(killed)
+@pytest.mark.parametrize("placed", [False, True])
+def test_a_second_recovery_waits_for_the_first(killed: Path, placed: bool, tmp_path: Path) -> None:
+    """Also one that names another place for its work area."""
+    with holding(killed, "recovers") as first:
+        result = recover(killed, place=tmp_path if placed else None)
+        assert first.poll() is not None
     assert result.found is not None
     assert result.found["recovered"] == len(PARTITIONS) - len(BLOCKED)
 
@@ -501,3 +507,66 @@ def test_the_record_is_json_and_belongs_to_the_log_directory(killed: Path) -> No
         (killed / name).is_dir() for name in os.listdir(killed) if name != "__cluster_metadata-0"
     )
     assert record.stat().st_uid == killed.stat().st_uid
+
+
+@pytest.fixture
+def of_another_user(golden: Unpacked) -> Generator[Path]:
+    """A log directory that another user than root has, on a disk that this user has, too."""
+    if os.geteuid() != 0:
+        refuse_without("recovers the logs of another user")
+    disk = Path(tempfile.mkdtemp())
+    root = some_of(golden, "crash-4.3.1", ["few-bytes-0", "torn-0"], disk / "data")
+    for path in (disk, *disk.rglob("*")):
+        os.chown(path, USER, USER)
+    disk.chmod(0o755)
+    yield root
+    shutil.rmtree(disk)
+
+
+def test_root_follows_nothing_that_the_broker_s_user_lays(
+    of_another_user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (victim := tmp_path / "victim").write_text("of root")
+    (foreign := tmp_path / "foreign").mkdir()
+    laid: list[KeptRun] = []
+
+    def making(*words: Any) -> KeptRun:
+        kept = new_run(*words)
+        laid.append(kept)
+        if len(laid) == 1:
+            with acting_as(USER, USER):
+                kept.plan.symlink_to(foreign)
+        else:
+            with acting_as(USER, USER):
+                kept.run.mkdir()
+                (kept.run / f"run.json.{os.getpid()}.tmp").symlink_to(victim)
+        return kept
+
+    monkeypatch.setattr(recovering, "new_run", making)
+    recover(of_another_user)
+    result = recover(of_another_user)
+    assert laid[1:] and result.found is not None
+    assert (victim.read_text(), os.listdir(foreign)) == ("of root", [])
+
+
+def test_root_leaves_the_broker_s_user_all_that_it_writes(
+    of_another_user: Path, tmp_path: Path
+) -> None:
+    """Also a record in a folder of root, and after a first work area where only root may make it."""
+    os.chown(of_another_user.parent, 0, 0)
+    result = recover(of_another_user, record=tmp_path / "record")
+    assert result.found is not None and result.found["recovered"] == 2, result.found
+    assert (tmp_path / "record" / "recover.json").stat().st_uid == USER
+    written = [*of_another_user.parent.rglob("*")]
+    assert {path.lstat().st_uid for path in written} == {USER}
+    assert any(path.name == "run.json" for path in written)
+
+
+def test_another_user_s_log_directories_stay_as_they_are_beside_root_s(
+    of_another_user: Path, killed: Path
+) -> None:
+    show = Events()
+    result = recover(of_another_user, killed, show=show)
+    assert result.found is not None and result.found["recovered"] == 0
+    [left] = [one for one in show.told if one["event"] == "left-to-the-broker"]
+    assert "another user" in left["error"]
