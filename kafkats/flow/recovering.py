@@ -237,14 +237,18 @@ class _Slices(NamedTuple):
             self.job.tell("not-copied", level="warning", bytes=size, free_bytes=free)
             return kept
         options = RecoverOptions(copy_readable=str(kept.readable))
-        again = self._plan(keys, options)
+        kept = keep(kept, "it has copies of batches that the broker deletes", area)
+        try:
+            again = self._plan(keys, options)
+        finally:  # a kill before this leaves the note: the first copy may be there
+            if not kept.has_copies():
+                kept = keep(kept, "", area)
         copied = pc.sum(again.beside["recovery"]["copied_bytes"]).as_py() or 0
-        if not copied:
-            return kept
-        self.found.copied_bytes += copied
-        self.job.tell("copied", bytes=copied, folder=str(kept.readable))
-        hand_over(kept.folder, area)
-        return keep(kept, "it has copies of batches that the broker deletes", area)
+        if copied:
+            self.found.copied_bytes += copied
+            self.job.tell("copied", bytes=copied, folder=str(kept.readable))
+            hand_over(kept.folder, area)
+        return kept
 
     def _applied(self, planned: Planned, kept: KeptRun, area: WorkArea) -> dict[PartitionKey, str]:
         """Apply a plan. Return why partitions were not recovered."""

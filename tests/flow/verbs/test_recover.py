@@ -87,6 +87,50 @@ def test_what_the_broker_would_delete_is_copied_once_and_kept(killed: Path) -> N
     assert [one.folder for one in kept_runs([str(killed)], None)] == [kept.folder]
 
 
+@pytest.mark.parametrize("noted", [True, False])
+def test_the_copies_of_a_killed_recovery_are_kept(
+    killed: Path, monkeypatch: pytest.MonkeyPatch, noted: bool
+) -> None:
+    """It is killed when it has copied. Earlier releases noted only afterwards what they keep."""
+    real = recovering.look_and_plan
+
+    def looking(stages: Any, units: Any, policy: Any, options: Any) -> Any:
+        planned = real(stages, units, policy, options)
+        if options.copy_readable:
+            raise KeyboardInterrupt
+        return planned
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recovering, "look_and_plan", looking)
+        if not noted:
+            patched.setattr(recovering, "keep", lambda run, why, _area: run._replace(keep=why))
+        with pytest.raises(KeyboardInterrupt):
+            recover(killed)
+    [kept] = kept_runs([str(killed)], None)
+    assert ("copies" in kept.keep) == noted
+    found = recover(killed).found
+    assert found is not None and found["copied_bytes"] == 0
+    (killed / paths.CLEAN_SHUTDOWN).touch()
+    recover(killed, made_ms=1_900_000_000_000)
+    assert list(kept.readable.rglob("copy.json"))
+
+
+def test_a_recovery_that_copied_nothing_is_not_kept(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = recovering.look_and_plan
+
+    def looking(stages: Any, units: Any, policy: Any, options: Any) -> Any:
+        if options.copy_readable:
+            raise StorageFailed("the disk is full", path=killed)
+        return real(stages, units, policy, options)
+
+    monkeypatch.setattr(recovering, "look_and_plan", looking)
+    recover(killed)
+    [kept] = kept_runs([str(killed)], None)
+    assert kept.keep == ""
+
+
 def test_without_room_torn_tails_are_cut_without_undo(
     killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
