@@ -31,7 +31,7 @@ from kafkats.plans.disks import room_of
 from kafkats.plans.operation import Planned
 from kafkats.plans.plan import write_plan
 from kafkats.plans.rows import PartitionKey, partition_of
-from kafkats.plans.run import run_of, stop_file
+from kafkats.plans.run import directories, run_of, stop_file
 from kafkats.plans.units import Unit
 from kafkats.recovery.copying import place_of
 from kafkats.recovery.cutting import HARMLESS, cut_tails
@@ -60,6 +60,7 @@ _FIRST_SECONDS: Final = 1.0
 _MOST_SECONDS: Final = 20.0
 _STOP_SECONDS: Final = 1.0
 """Before the end of its time a slice begins no further partition."""
+_AGAIN_SECONDS: Final = 0.1
 _SPARE_BYTES: Final = 64 * 1024**2
 """Free space that copies of good batches leave."""
 
@@ -256,6 +257,9 @@ class _Slices(NamedTuple):
         if not run.directories:
             _remove(kept)
             return {}
+        if self.job.seconds_left < _STOP_SECONDS:  # planning took longer than expected
+            _remove(kept)
+            return dict.fromkeys(directories(run), "the time was up")
         if why := _worth_keeping(planned):
             kept = keep(kept, "; ".join(filter(None, (kept.keep, why))), area)
         write_plan(planned.plan, kept.plan, {name: (one,) for name, one in planned.beside.items()})
@@ -349,20 +353,26 @@ def _failures(actions: pa.Table) -> dict[PartitionKey, str]:
 
 @contextmanager
 def _stopped_at(moment: float, file: Path) -> Generator[None]:
-    """Make a file at a moment (time.monotonic), if the body still runs then."""
+    """Make a file at a moment (time.monotonic), if the body still runs then.
+
+    It is made again until the body ends: the body makes the folder, and clears an earlier stop.
+    """
+    ended = threading.Event()
 
     def stop() -> None:
-        with suppress(OSError):
-            file.write_text("the time was up", encoding="utf-8")
+        left = min(max(moment - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+        while not ended.wait(left):
+            with suppress(OSError):
+                file.write_text("the time was up", encoding="utf-8")
+            left = _AGAIN_SECONDS
 
-    left = min(max(moment - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
-    timer = threading.Timer(left, stop)
-    timer.daemon = True
-    timer.start()
+    stopping = threading.Thread(target=stop, daemon=True)
+    stopping.start()
     try:
         yield
     finally:
-        timer.cancel()
+        ended.set()
+        stopping.join(_AGAIN_SECONDS)
 
 
 def _remove(kept: KeptRun) -> None:

@@ -428,15 +428,47 @@ def test_time_that_is_up_credits_nothing_that_it_has_not_reached(
 def test_a_time_of_centuries_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
-    class Timer(threading.Timer):
-        def __init__(self, interval: float, function: Any) -> None:
-            waits.append(interval)
-            super().__init__(interval, function)
+    class Event(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.extend([timeout] if timeout is not None else [])
+            return super().wait(timeout)
 
-    monkeypatch.setattr(threading, "Timer", Timer)
+    monkeypatch.setattr(threading, "Event", Event)
     with recovering._stopped_at(time.monotonic() + 1e14, tmp_path / "stop"):
         pass
     assert 0 < waits[0] <= threading.TIMEOUT_MAX
+
+
+def test_a_stop_counts_also_before_its_run_is_opened(tmp_path: Path) -> None:
+    """Opening a run makes its folder, and clears the stop of an earlier attempt."""
+    file = tmp_path / "run" / "stopped"
+    with recovering._stopped_at(time.monotonic(), file):
+        time.sleep(0.05)
+        file.parent.mkdir()
+        for _ in range(2):
+            until = time.monotonic() + 10
+            while not file.exists() and time.monotonic() < until:
+                time.sleep(0.01)
+            file.unlink()
+
+
+def test_a_plan_that_took_all_the_time_is_not_applied(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = recovering.look_and_plan
+
+    def slow(*words: Any) -> Any:
+        planned = real(*words)
+        time.sleep(4)
+        return planned
+
+    monkeypatch.setattr(recovering, "look_and_plan", slow)
+    before = logs(killed)
+    found = recover(killed, within=4000).found
+    assert found is not None and (found["recovered"], found["runs"]) == (0, [])
+    whys = {row["partition_dir"]: row["why"] for row in found["left_partitions"]}
+    assert {whys[name] for name in SOUND} == {"the time was up"}
+    assert logs(killed) == before
 
 
 @pytest.mark.parametrize("name", ["", "area"])
