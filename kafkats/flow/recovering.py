@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,7 @@ from kafkats.plans.run import directories, run_of, stop_file
 from kafkats.plans.units import Unit
 from kafkats.recovery.copying import place_of
 from kafkats.recovery.cutting import HARMLESS, cut_tails
+from kafkats.recovery.ends import judge_ends
 from kafkats.recovery.kept_runs import KeptRun, hand_over, keep, kept_runs, new_run
 from kafkats.recovery.loads import loads_of
 from kafkats.recovery.look import RecoverOptions
@@ -49,6 +50,7 @@ from kafkats.recovery.outage import (
     learned,
     next_slice,
     our_seconds,
+    with_here,
 )
 from kafkats.recovery.plan import look_and_plan
 from kafkats.recovery.rates import Rate
@@ -66,7 +68,10 @@ _SPARE_BYTES: Final = 64 * 1024**2
 
 
 class Job(NamedTuple):
-    """A recovery to do. `began` and `until`, its deadline, are seconds of time.monotonic."""
+    """A recovery to do. `began` and `until`, its deadline, are seconds of time.monotonic.
+
+    `judges`: lost records hold the start, so partitions that are left are judged, too.
+    """
 
     log_dirs: Sequence[str]
     policy: Policy
@@ -77,6 +82,7 @@ class Job(NamedTuple):
     at_ms: int
     place: Path | None
     owner_stopped: bool
+    judges: bool
     tell: Tell
 
     @property
@@ -86,11 +92,15 @@ class Job(NamedTuple):
 
 @dataclass
 class Recovered:
-    """The result by partition: `done`; `left` to the broker, and `lost` records, with why."""
+    """The result by partition: `done`; `left` to the broker, and `lost` records, with why.
+
+    Of those `untold` nothing says whether they lose records.
+    """
 
     done: set[PartitionKey] = field(default_factory=set)
     left: dict[PartitionKey, str] = field(default_factory=dict)
     lost: dict[PartitionKey, str] = field(default_factory=dict)
+    untold: set[PartitionKey] = field(default_factory=set)
     runs: list[str] = field(default_factory=list)
     copied_bytes: int = 0
     left_bytes: int = 0
@@ -102,6 +112,13 @@ class Recovered:
         for load in loads:
             self.left[load.where] = why
             self.left_bytes += load.log_bytes
+
+    def judge(self, planned: Collection[PartitionKey], lost: Mapping[PartitionKey, str]) -> None:
+        """Take over what the plan of partitions says that they lose."""
+        self.untold.difference_update(planned)
+        for where in planned:
+            self.lost.pop(where, None)
+        self.lost.update(lost)
 
 
 def recover_logs(executor: Executor, job: Job) -> Recovered:
@@ -122,10 +139,16 @@ def recover_logs(executor: Executor, job: Job) -> Recovered:
         choice = choose(loads, job.rate, job.machine)
         _tell_choice(job, loads, choice)
         found = Recovered(alone_seconds=choice.alone)
+        if job.judges:
+            until = job.until - _STOP_SECONDS
+            found.lost, found.untold = judge_ends(LogStages(executor), units, until)
+            choice = with_here(choice, found.untold)
         found.leave(choice.left, "the broker is as quick")
         began = time.monotonic()
         _Slices(executor, job, areas, units, found).work(choice)
         found.ours_seconds = time.monotonic() - began
+        if found.untold:
+            job.tell("not-judged", level="warning", partitions=len(found.untold))
     return found
 
 
@@ -165,8 +188,10 @@ class _Slices(NamedTuple):
             ours, number = learned(ours, now, took, machine), number + 1
             seconds = min(seconds * 4, _MOST_SECONDS)
             if rest and not self._is_worth(rest, ours, choice.alone):
+                needed = [load for load in rest if load.where in self.found.untold]
+                rest = [load for load in rest if load.where not in self.found.untold]
                 self.found.leave(rest, "the broker is as quick, by the speed of this disk")
-                return
+                rest = needed
 
     def _is_worth(self, rest: Sequence[Load], ours: Ours, alone: float) -> bool:
         rate, machine = self.job.rate, self.job.machine
@@ -189,7 +214,7 @@ class _Slices(NamedTuple):
         if any(one.short for one in room_of(planned.plan)) and self._cut(planned):
             planned = self._plan(keys, RecoverOptions(credit=True))
         blocked = _blocked(planned)
-        self.found.lost.update(_lost(planned))
+        self.found.judge(keys, _lost(planned))
         short = [one.log_dir for one in room_of(planned.plan) if one.short]
         if short:
             self.found.leave(loads, f"{short[0]}: too little free space")

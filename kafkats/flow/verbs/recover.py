@@ -50,6 +50,10 @@ class _Standing:
         self.owner_stopped = work.request.of(Vouched).owner_stopped
         self.paths = [one.path for one in work.request.log_dirs]
 
+    @property
+    def judges(self) -> bool:
+        return "loses-records" in self.hold
+
     def tell(self, event: str, **fields: Any) -> None:
         self.work.show.happened(event, fields)
 
@@ -104,7 +108,10 @@ def _recovered(one: _Standing, before: Before) -> tuple[Before, Recovered]:
     except KafkatsError as e:
         level = "warning" if e.retryable else "error"  # a next start will end as this one
         one.tell("left-to-the-broker", level=level, error=str(e), kind=type(e).__name__)
-        return before, Recovered(left=dict.fromkeys(_unclean(before), str(e)))
+        left = dict.fromkeys(_unclean(before), str(e))
+        if one.judges:
+            one.tell("not-judged", level="warning", partitions=len(left))
+        return before, Recovered(left=left)
 
 
 def _unclean(before: Before) -> Iterator[PartitionKey]:
@@ -137,6 +144,7 @@ def _job(one: _Standing, log_dirs: list[str]) -> Job:
         one.work.request.made_ms,
         one.place,
         one.owner_stopped,
+        one.judges,
         one.tell,
     )
 

@@ -29,6 +29,7 @@ from kafkats.paths import PartitionName
 from kafkats.plans import disks
 from kafkats.plans.disks import Room
 from kafkats.recovery.kept_runs import kept_runs, new_run
+from kafkats.recovery.outage import Choice
 from kafkats.recovery.start import predict_start
 from tests.flow.verbs.recovering import Events, recover
 from tests.golden import Unpacked
@@ -357,6 +358,39 @@ def test_losses_hold_only_where_they_are_named(killed: Path) -> None:
     assert result.exit_code == 3 and result.found is not None
     assert result.found["recovered"] > 0
     assert recover(killed).exit_code == 0
+
+
+def leave_all(loads: Any, *_: Any) -> Choice:
+    return Choice((), tuple(loads), 0.0, 0.0, 0.0)
+
+
+def test_losses_of_partitions_that_are_left_hold_too(
+    golden: Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of torn-header-0 tells what it loses; that of torn-0 does not, so it is read."""
+    names = [*SOUND, "torn-0", "torn-header-0"]
+    root = some_of(golden, "crash-4.3.1", names, tmp_path / "disk" / "data")
+    expected = recover(root, hold=["loses-records"]).found
+    shutil.rmtree(tmp_path / "disk")
+    some_of(golden, "crash-4.3.1", names, root)
+    monkeypatch.setattr(recovering, "choose", leave_all)
+    show = Events()
+    result = recover(root, hold=["loses-records"], show=show)
+    assert result.exit_code == 3 and result.found is not None and expected is not None
+    held = [{Path(f["log_dir"]).name for f in one["findings"]} for one in (expected, result.found)]
+    assert held[0] == held[1] == {"torn-0", "torn-header-0"}
+    assert "not-judged" not in show.names()
+    assert recover(root, hold=["none"]).exit_code == 0
+
+
+def test_partitions_that_could_not_be_judged_are_told(killed: Path) -> None:
+    show = Events()
+    recover(killed, hold=["loses-records"], within=1, show=show)
+    [told] = [one for one in show.told if one["event"] == "not-judged"]
+    assert (told["level"], told["partitions"]) == ("warning", len(PARTITIONS))
+    show = Events()
+    recover(killed, within=1, show=show)
+    assert "not-judged" not in show.names()
 
 
 def test_one_slice_that_fails_leaves_its_partitions_to_the_broker(
