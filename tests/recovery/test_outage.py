@@ -53,8 +53,8 @@ def test_tiny_logs_are_left_where_large_ones_are_worth_it() -> None:
 
 
 def test_partitions_that_are_needed_here_come_first() -> None:
-    small, large = loads(4000, 20_000, 16_384), loads(20, GB, 200, log_dirs=2)
-    choice = choose(small + large, RATE, TWO)
+    large = [one._replace(log_dir="/large") for one in loads(20, GB, 200)]
+    choice = choose(loads(4000, 20_000, 16_384) + large, RATE, TWO)
     needed = [choice.left[7], choice.here[3]]
     changed = with_here(choice, {one.where for one in needed})
     assert {*changed.here[:2]} == {*needed}

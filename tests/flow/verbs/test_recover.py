@@ -393,6 +393,32 @@ def test_partitions_that_could_not_be_judged_are_told(killed: Path) -> None:
     assert "not-judged" not in show.names()
 
 
+@pytest.mark.parametrize("how", ["left", "no place", "clean"])
+def test_a_start_that_is_to_be_predicted_is_however_many_partitions_there_are(
+    killed: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    (killed / "untouched-0" / "not-a-number.log").write_bytes(b"x")
+    monkeypatch.setattr("kafkats.flow.verbs.recover._LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(recovering, "choose", leave_all)
+    if how == "no place":
+        (killed.parent / ".kafkats").touch()
+    if how == "clean":
+        (killed / paths.CLEAN_SHUTDOWN).touch()
+    show = Events()
+    result = recover(killed, hold=["will-not-start"], show=show)
+    assert result.exit_code == 3 and "predicted" in show.names()
+
+
+def test_a_prediction_for_which_the_time_is_too_short_is_told(killed: Path) -> None:
+    show = Events()
+    assert recover(killed, hold=["will-not-start"], within=1, show=show).exit_code == 0
+    [told] = [one for one in show.told if one["event"] == "not-predicted"]
+    assert told["level"] == "warning"
+    show = Events()
+    recover(killed, within=1, show=show)
+    assert not {"predicted", "not-predicted"} & {*show.names()}
+
+
 def test_one_slice_that_fails_leaves_its_partitions_to_the_broker(
     killed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
