@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from kafkats.config.policy import Policy
 from kafkats.errors import KafkatsError, storage
 from kafkats.execution.executor import Executor
-from kafkats.flow.applying import Applied, apply
+from kafkats.flow.applying import Approved, apply_together
 from kafkats.flow.kept_recoveries import HOLDER
 from kafkats.flow.looking import LogStages
 from kafkats.logdir.lock import hold_shared
@@ -31,7 +31,7 @@ from kafkats.plans.disks import room_of
 from kafkats.plans.operation import Planned
 from kafkats.plans.plan import write_plan
 from kafkats.plans.rows import PartitionKey, partition_of
-from kafkats.plans.run import directories, run_of, stop_file
+from kafkats.plans.run import Run, directories, run_of, stop_file
 from kafkats.plans.units import Unit
 from kafkats.recovery.copying import place_of
 from kafkats.recovery.cutting import HARMLESS, cut_tails
@@ -52,7 +52,7 @@ from kafkats.recovery.outage import (
     our_seconds,
     with_here,
 )
-from kafkats.recovery.plan import look_and_plan
+from kafkats.recovery.plan import look_and_plan, of_log_dirs
 from kafkats.recovery.rates import Rate
 
 Tell = Callable[..., None]
@@ -219,10 +219,9 @@ class _Slices(NamedTuple):
         if short:
             self.found.leave(loads, f"{short[0]}: too little free space")
             return
-        area = self.areas[loads[0].log_dir]
-        kept = new_run(area, self.job.at_ms, number)
-        kept = self._copied(kept, area, blocked)
-        outcomes = self._applied(planned, kept, area)
+        log_dirs = dict.fromkeys(load.log_dir for load in loads)
+        kept = {log_dir: self._kept(log_dir, blocked, number) for log_dir in log_dirs}
+        outcomes = self._applied(planned, kept)
         for load in loads:
             why = blocked.get(load.where) or outcomes.get(load.where, "")
             if why:
@@ -244,6 +243,12 @@ class _Slices(NamedTuple):
     def _plan(self, keys: Iterable[PartitionKey], options: RecoverOptions) -> Planned:
         units = [unit for key in keys for unit in self.units[key]]
         return look_and_plan(LogStages(self.executor), units, self.job.policy, options)
+
+    def _kept(self, log_dir: str, blocked: Mapping[PartitionKey, str], number: int) -> KeptRun:
+        """Return a folder for the plan and the run of a log directory, with copies."""
+        area = self.areas[log_dir]
+        own = {key: why for key, why in blocked.items() if key.log_dir == log_dir}
+        return self._copied(new_run(area, self.job.at_ms, number), area, own)
 
     def _copied(
         self, kept: KeptRun, area: WorkArea, blocked: Mapping[PartitionKey, str]
@@ -276,38 +281,42 @@ class _Slices(NamedTuple):
             hand_over(kept.folder, area)
         return kept
 
-    def _applied(self, planned: Planned, kept: KeptRun, area: WorkArea) -> dict[PartitionKey, str]:
-        """Apply a plan. Return why partitions were not recovered."""
-        run = run_of(planned.plan, place=self.job.place, owner_stopped=self.job.owner_stopped)
-        if not run.directories:
-            _remove(kept)
+    def _applied(self, planned: Planned, kept: Mapping[str, KeptRun]) -> dict[PartitionKey, str]:
+        """Apply a plan. Return why partitions were not recovered.
+
+        Each log directory has a run of its own, on its disk: a run on a disk that is lost would
+        leave the partitions of other disks half done, and nobody could end it.
+        """
+        parts = dict(of_log_dirs(planned))
+        runs = {log_dir: self._run_of(part) for log_dir, part in parts.items()}
+        runs = {log_dir: run for log_dir, run in runs.items() if run.directories}
+        late = self.job.seconds_left < _STOP_SECONDS  # planning took longer than expected
+        for log_dir, folder in kept.items():
+            if late or log_dir not in runs:
+                _remove(folder)
+        if late:
+            places = (where for run in runs.values() for where in directories(run))
+            return dict.fromkeys(places, "the time was up")
+        if not runs:
             return {}
-        if self.job.seconds_left < _STOP_SECONDS:  # planning took longer than expected
-            _remove(kept)
-            return dict.fromkeys(directories(run), "the time was up")
-        if why := _worth_keeping(planned):
-            kept = keep(kept, "; ".join(filter(None, (kept.keep, why))), area)
-        write_plan(planned.plan, kept.plan, {name: (one,) for name, one in planned.beside.items()})
-        applied: list[pa.Table] = []
+        approved = [self._approved(parts[one], run, kept[one], one) for one, run in runs.items()]
+        files = [stop_file(one.folder) for one in approved]
+        with _stopped_at(self.job.until - _STOP_SECONDS, files):
+            actions = apply_together(self.executor, approved, holder=HOLDER)
+        for log_dir in runs:
+            hand_over(kept[log_dir].folder, self.areas[log_dir])
+            self.found.runs.append(str(kept[log_dir].run))
+        return _failures(actions)
 
-        def show(done: Applied) -> None:
-            applied.extend(done.actions)
+    def _run_of(self, part: Planned) -> Run:
+        return run_of(part.plan, place=self.job.place, owner_stopped=self.job.owner_stopped)
 
-        with _stopped_at(self.job.until - _STOP_SECONDS, stop_file(kept.run)):
-            apply(
-                self.executor,
-                planned.plan,
-                kept.plan,
-                run,
-                kept.run,
-                holder=HOLDER,
-                by="recover",
-                prove=False,
-                show=show,
-            )
-        hand_over(kept.folder, area)
-        self.found.runs.append(str(kept.run))
-        return _failures(pa.concat_tables(applied))
+    def _approved(self, part: Planned, run: Run, kept: KeptRun, log_dir: str) -> Approved:
+        """Write the plan of a log directory, and whether a person has to purge its run."""
+        if why := _worth_keeping(part):
+            keep(kept, "; ".join(filter(None, (kept.keep, why))), self.areas[log_dir])
+        write_plan(part.plan, kept.plan, {name: (one,) for name, one in part.beside.items()})
+        return Approved(part.plan, kept.plan, run, kept.run)
 
 
 def _is_copied(units: Sequence[Unit], earlier: Iterable[KeptRun]) -> bool:
@@ -377,18 +386,19 @@ def _failures(actions: pa.Table) -> dict[PartitionKey, str]:
 
 
 @contextmanager
-def _stopped_at(moment: float, file: Path) -> Generator[None]:
-    """Make a file at a moment (time.monotonic), if the body still runs then.
+def _stopped_at(moment: float, files: Sequence[Path]) -> Generator[None]:
+    """Make files at a moment (time.monotonic), if the body still runs then.
 
-    It is made again until the body ends: the body makes the folder, and clears an earlier stop.
+    They are made again until the body ends: it makes the folders, and clears an earlier stop.
     """
     ended = threading.Event()
 
     def stop() -> None:
         left = min(max(moment - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
         while not ended.wait(left):
-            with suppress(OSError):
-                file.write_text("the time was up", encoding="utf-8")
+            for file in files:
+                with suppress(OSError):
+                    file.write_text("the time was up", encoding="utf-8")
             left = _AGAIN_SECONDS
 
     stopping = threading.Thread(target=stop, daemon=True)

@@ -1,5 +1,7 @@
 """The folders of recoveries before a start: their plans and runs, and how long these are kept.
 
+Each log directory has its own, in its work area: what is begun on a disk is ended there.
+
     <work area>/@recover/<UTC time>-<number>-<random>/
         recovery.json     why its old bytes are kept, "" if they are torn bytes and zeros only
         plan/  plan.run/  as of `kafkats plan recover` and `apply`
@@ -34,7 +36,7 @@ COPY_NOTE: Final = "copy.json"
 
 
 class KeptRun(NamedTuple):
-    """The folder of one recovery. `keep` says why a person has to purge it, "" if nobody has to."""
+    """The folder of one recovery of a log directory. `keep` says why a person has to purge it, "" if nobody has to."""
 
     folder: Path
     keep: str

@@ -494,7 +494,7 @@ def test_a_time_of_centuries_is_waited_for(tmp_path: Path, monkeypatch: pytest.M
             return super().wait(timeout)
 
     monkeypatch.setattr(threading, "Event", Event)
-    with recovering._stopped_at(time.monotonic() + 1e14, tmp_path / "stop"):
+    with recovering._stopped_at(time.monotonic() + 1e14, [tmp_path / "stop"]):
         pass
     assert 0 < waits[0] <= threading.TIMEOUT_MAX
 
@@ -502,7 +502,7 @@ def test_a_time_of_centuries_is_waited_for(tmp_path: Path, monkeypatch: pytest.M
 def test_a_stop_counts_also_before_its_run_is_opened(tmp_path: Path) -> None:
     """Opening a run makes its folder, and clears the stop of an earlier attempt."""
     file = tmp_path / "run" / "stopped"
-    with recovering._stopped_at(time.monotonic(), file):
+    with recovering._stopped_at(time.monotonic(), [file]):
         time.sleep(0.05)
         file.parent.mkdir()
         for _ in range(2):
@@ -600,14 +600,14 @@ def test_a_killed_recovery_that_is_kept_says_how_a_person_ends_it(
     assert "not-finished" not in show.names()
 
 
-def test_a_purge_that_fails_on_one_disk_keeps_the_folder_of_the_run(
+def test_a_purge_that_fails_on_one_disk_keeps_the_folder_of_its_run(
     golden: Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roots = [some_of(golden, "crash-4.3.1", [name], tmp_path / name / "data") for name in SOUND]
     meta = roots[1] / paths.META_PROPERTIES
     meta.write_text(meta.read_text().replace("directory.id=", "directory.id=other"))
     recover(*roots)
-    [kept] = kept_runs(map(str, roots), None)
+    folders = [next(kept_runs([str(root)], None)).folder for root in roots]
     real = ending.purge
 
     def purge(area: Any, *words: Any, **more: Any) -> Any:
@@ -621,12 +621,43 @@ def test_a_purge_that_fails_on_one_disk_keeps_the_folder_of_the_run(
     show = Events()
     recover(*roots, show=show)
     [told] = [one for one in show.told if one["event"] == "not-purged"]
-    assert (told["level"], told["folder"]) == ("warning", str(kept.folder))
+    assert (told["level"], told["folder"]) == ("warning", str(folders[1]))
     assert str(roots[1]) in told["error"] and str(roots[0]) not in told["error"]
-    assert kept.run.is_dir()
+    assert [one.exists() for one in folders] == [False, True]
     monkeypatch.undo()
     recover(*roots, show=show)
-    assert not kept.folder.exists() and "purged" in show.names()
+    assert not folders[1].exists() and "purged" in show.names()
+
+
+def test_a_disk_that_is_lost_after_a_kill_blocks_no_partition_of_another(
+    golden: Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkats.logdir import changeset
+
+    names = {"a": ["few-bytes-0"], "b": ["torn-0", "untouched-0"]}
+
+    def made(disk: str) -> Path:
+        root = some_of(golden, "crash-4.3.1", names[disk], tmp_path / disk / "data")
+        meta = root / paths.META_PROPERTIES
+        meta.write_text(meta.read_text().replace("directory.id=", f"directory.id={disk}"))
+        return root
+
+    roots, real = [made("a"), made("b")], changeset.drive
+
+    def drive(place: Any, *words: Any, **more: Any) -> Any:
+        if place.partition == "few-bytes-0":
+            raise KeyboardInterrupt
+        return real(place, *words, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(changeset, "drive", drive)
+        with pytest.raises(KeyboardInterrupt):
+            recover(*roots)
+    assert list((tmp_path / "a").rglob("journal"))
+    shutil.rmtree(tmp_path / "b")
+    made("b")
+    found = recover(*roots).found
+    assert found is not None and (found["recovered"], found["left"]) == (3, 0)
 
 
 def test_the_record_is_json_and_belongs_to_the_log_directory(killed: Path) -> None:
