@@ -36,7 +36,10 @@ COPY_NOTE: Final = "copy.json"
 
 
 class KeptRun(NamedTuple):
-    """The folder of one recovery of a log directory. `keep` says why a person has to purge it, "" if nobody has to."""
+    """The folder of one recovery of a log directory.
+
+    `keep` says why a person has to purge it, "" if nobody has to.
+    """
 
     folder: Path
     keep: str

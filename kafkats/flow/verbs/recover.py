@@ -134,7 +134,8 @@ def _unclean_bytes(one: _Standing, before: Before) -> int:
             looked.root.checkpoints.get(paths.RECOVERY_POINT, {}),
         )
         for name in looked.names.loaded if log_dir in before.unclean else ():
-            point = points.get(paths.parse_partition(name), 0)
+            parsed = paths.parse_partition(name)
+            point = points.get(parsed, 0) if parsed else 0
             logs = recovered_logs(Path(log_dir, name), point, one.rule, clean=False)
             size += sum(logs.values())
     return size
