@@ -11,13 +11,14 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkats.clock import now_ms
 from kafkats.errors import CorruptPlan, Refused
@@ -157,6 +158,38 @@ def apply(
                         applied = applied._replace(proof=proof)
             finally:
                 show(applied)
+
+
+class Approved(NamedTuple):
+    """A plan in `plan_folder`, to apply as its run in `folder`."""
+
+    plan: Plan
+    plan_folder: Path
+    run: Run
+    folder: Path
+
+
+def apply_together(executor: Executor, approved: Sequence[Approved], *, holder: str) -> pa.Table:
+    """Do at the same time what plans of one operation for different log directories say.
+
+    They belong to no migration, and nothing is proved. Returns rows of facts.ACTIONS. Raises as
+    `apply`.
+    """
+    works: list[PartitionWork] = []
+    with ExitStack() as held:
+        for one in approved:
+            check_volumes(one.plan_folder, one.run.directories)
+            changes = changing(one.run, one.folder, holder=holder, plan_folder=one.plan_folder)
+            reserved = held.enter_context(changes)
+            open_run(one.run, one.plan_folder, one.folder)
+            reserved.record(one.folder)
+            works += partition_works(one.plan, one.run, one.folder)
+        actions = _change(executor, approved[0].plan, works)
+        for one in approved:
+            names = pa.array([*one.run.directories], pa.string())
+            own = actions.filter(pc.is_in(actions["log_dir"], names))
+            finish_run(one.folder, own, summarize(own))
+    return actions
 
 
 _Changed: TypeAlias = tuple[

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from kafkats.config.policy import Policy
 from kafkats.errors import KafkatsError, storage
 from kafkats.execution.executor import Executor
-from kafkats.flow.applying import Applied, apply
+from kafkats.flow.applying import Approved, apply_together
 from kafkats.flow.kept_recoveries import HOLDER
 from kafkats.flow.looking import LogStages
 from kafkats.logdir.lock import hold_shared
@@ -31,10 +31,11 @@ from kafkats.plans.disks import room_of
 from kafkats.plans.operation import Planned
 from kafkats.plans.plan import write_plan
 from kafkats.plans.rows import PartitionKey, partition_of
-from kafkats.plans.run import run_of, stop_file
+from kafkats.plans.run import Run, directories, run_of, stop_file
 from kafkats.plans.units import Unit
 from kafkats.recovery.copying import place_of
 from kafkats.recovery.cutting import HARMLESS, cut_tails
+from kafkats.recovery.ends import judge_ends
 from kafkats.recovery.kept_runs import KeptRun, keep, kept_runs, new_run
 from kafkats.recovery.loads import loads_of
 from kafkats.recovery.look import RecoverOptions
@@ -49,8 +50,9 @@ from kafkats.recovery.outage import (
     learned,
     next_slice,
     our_seconds,
+    with_here,
 )
-from kafkats.recovery.plan import look_and_plan
+from kafkats.recovery.plan import look_and_plan, of_log_dirs
 from kafkats.recovery.rates import Rate
 
 Tell = Callable[..., None]
@@ -60,12 +62,16 @@ _FIRST_SECONDS: Final = 1.0
 _MOST_SECONDS: Final = 20.0
 _STOP_SECONDS: Final = 1.0
 """Before the end of its time a slice begins no further partition."""
+_AGAIN_SECONDS: Final = 0.1
 _SPARE_BYTES: Final = 64 * 1024**2
 """Free space that copies of good batches leave."""
 
 
 class Job(NamedTuple):
-    """A recovery to do. `began` and `until`, its deadline, are seconds of time.monotonic."""
+    """A recovery to do. `began` and `until`, its deadline, are seconds of time.monotonic.
+
+    `judges`: lost records hold the start, so partitions that are left are judged, too.
+    """
 
     log_dirs: Sequence[str]
     policy: Policy
@@ -76,6 +82,7 @@ class Job(NamedTuple):
     at_ms: int
     place: Path | None
     owner_stopped: bool
+    judges: bool
     tell: Tell
 
     @property
@@ -85,11 +92,15 @@ class Job(NamedTuple):
 
 @dataclass
 class Recovered:
-    """The result by partition: `done`; `left` to the broker, and `lost` records, with why."""
+    """The result by partition: `done`; `left` to the broker, and `lost` records, with why.
+
+    Of those `untold` nothing says whether they lose records.
+    """
 
     done: set[PartitionKey] = field(default_factory=set)
     left: dict[PartitionKey, str] = field(default_factory=dict)
     lost: dict[PartitionKey, str] = field(default_factory=dict)
+    untold: set[PartitionKey] = field(default_factory=set)
     runs: list[str] = field(default_factory=list)
     copied_bytes: int = 0
     left_bytes: int = 0
@@ -101,6 +112,13 @@ class Recovered:
         for load in loads:
             self.left[load.where] = why
             self.left_bytes += load.log_bytes
+
+    def judge(self, planned: Collection[PartitionKey], lost: Mapping[PartitionKey, str]) -> None:
+        """Take over what the plan of partitions says that they lose."""
+        self.untold.difference_update(planned)
+        for where in planned:
+            self.lost.pop(where, None)
+        self.lost.update(lost)
 
 
 def recover_logs(executor: Executor, job: Job) -> Recovered:
@@ -121,10 +139,16 @@ def recover_logs(executor: Executor, job: Job) -> Recovered:
         choice = choose(loads, job.rate, job.machine)
         _tell_choice(job, loads, choice)
         found = Recovered(alone_seconds=choice.alone)
+        if job.judges:
+            until = job.until - _STOP_SECONDS
+            found.lost, found.untold = judge_ends(LogStages(executor), units, until)
+            choice = with_here(choice, found.untold)
         found.leave(choice.left, "the broker is as quick")
         began = time.monotonic()
         _Slices(executor, job, areas, units, found).work(choice)
         found.ours_seconds = time.monotonic() - began
+        if found.untold:
+            job.tell("not-judged", level="warning", partitions=len(found.untold))
     return found
 
 
@@ -164,8 +188,10 @@ class _Slices(NamedTuple):
             ours, number = learned(ours, now, took, machine), number + 1
             seconds = min(seconds * 4, _MOST_SECONDS)
             if rest and not self._is_worth(rest, ours, choice.alone):
+                needed = [load for load in rest if load.where in self.found.untold]
+                rest = [load for load in rest if load.where not in self.found.untold]
                 self.found.leave(rest, "the broker is as quick, by the speed of this disk")
-                return
+                rest = needed
 
     def _is_worth(self, rest: Sequence[Load], ours: Ours, alone: float) -> bool:
         rate, machine = self.job.rate, self.job.machine
@@ -188,15 +214,14 @@ class _Slices(NamedTuple):
         if any(one.short for one in room_of(planned.plan)) and self._cut(planned):
             planned = self._plan(keys, RecoverOptions(credit=True))
         blocked = _blocked(planned)
-        self.found.lost.update(_lost(planned))
+        self.found.judge(keys, _lost(planned))
         short = [one.log_dir for one in room_of(planned.plan) if one.short]
         if short:
             self.found.leave(loads, f"{short[0]}: too little free space")
             return
-        area = self.areas[loads[0].log_dir]
-        kept = new_run(area, self.job.at_ms, number)
-        kept = self._copied(kept, area, blocked)
-        outcomes = self._applied(planned, kept, area)
+        log_dirs = dict.fromkeys(load.log_dir for load in loads)
+        kept = {log_dir: self._kept(log_dir, blocked, number) for log_dir in log_dirs}
+        outcomes = self._applied(planned, kept)
         for load in loads:
             why = blocked.get(load.where) or outcomes.get(load.where, "")
             if why:
@@ -219,6 +244,12 @@ class _Slices(NamedTuple):
         units = [unit for key in keys for unit in self.units[key]]
         return look_and_plan(LogStages(self.executor), units, self.job.policy, options)
 
+    def _kept(self, log_dir: str, blocked: Mapping[PartitionKey, str], number: int) -> KeptRun:
+        """Return a folder for the plan and the run of a log directory, with copies."""
+        area = self.areas[log_dir]
+        own = {key: why for key, why in blocked.items() if key.log_dir == log_dir}
+        return self._copied(new_run(area, self.job.at_ms, number), area, own)
+
     def _copied(
         self, kept: KeptRun, area: WorkArea, blocked: Mapping[PartitionKey, str]
     ) -> KeptRun:
@@ -237,42 +268,53 @@ class _Slices(NamedTuple):
             self.job.tell("not-copied", level="warning", bytes=size, free_bytes=free)
             return kept
         options = RecoverOptions(copy_readable=str(kept.readable))
-        again = self._plan(keys, options)
+        kept = keep(kept, "it has copies of batches that the broker deletes", area)
+        try:
+            again = self._plan(keys, options)
+        finally:  # a kill before this leaves the note: the first copy may be there
+            if not kept.has_copies():
+                kept = keep(kept, "", area)
         copied = pc.sum(again.beside["recovery"]["copied_bytes"]).as_py() or 0
-        if not copied:
-            return kept
-        self.found.copied_bytes += copied
-        self.job.tell("copied", bytes=copied, folder=str(kept.readable))
-        return keep(kept, "it has copies of batches that the broker deletes", area)
+        if copied:
+            self.found.copied_bytes += copied
+            self.job.tell("copied", bytes=copied, folder=str(kept.readable))
+        return kept
 
-    def _applied(self, planned: Planned, kept: KeptRun, area: WorkArea) -> dict[PartitionKey, str]:
-        """Apply a plan. Return why partitions were not recovered."""
-        run = run_of(planned.plan, place=self.job.place, owner_stopped=self.job.owner_stopped)
-        if not run.directories:
-            _remove(kept)
+    def _applied(self, planned: Planned, kept: Mapping[str, KeptRun]) -> dict[PartitionKey, str]:
+        """Apply a plan. Return why partitions were not recovered.
+
+        Each log directory has a run of its own, on its disk: a run on a disk that is lost would
+        leave the partitions of other disks half done, and nobody could end it.
+        """
+        parts = dict(of_log_dirs(planned))
+        runs = {log_dir: self._run_of(part) for log_dir, part in parts.items()}
+        runs = {log_dir: run for log_dir, run in runs.items() if run.directories}
+        late = self.job.seconds_left < _STOP_SECONDS  # planning took longer than expected
+        for log_dir, folder in kept.items():
+            if late or log_dir not in runs:
+                _remove(folder)
+        if late:
+            places = (where for run in runs.values() for where in directories(run))
+            return dict.fromkeys(places, "the time was up")
+        if not runs:
             return {}
-        if why := _worth_keeping(planned):
-            kept = keep(kept, "; ".join(filter(None, (kept.keep, why))), area)
-        write_plan(planned.plan, kept.plan, {name: (one,) for name, one in planned.beside.items()})
-        applied: list[pa.Table] = []
+        approved = [self._approved(parts[one], run, kept[one], one) for one, run in runs.items()]
+        files = [stop_file(one.folder) for one in approved]
+        with _stopped_at(self.job.until - _STOP_SECONDS, files):
+            actions = apply_together(self.executor, approved, holder=HOLDER)
+        for log_dir in runs:
+            self.found.runs.append(str(kept[log_dir].run))
+        return _failures(actions)
 
-        def show(done: Applied) -> None:
-            applied.extend(done.actions)
+    def _run_of(self, part: Planned) -> Run:
+        return run_of(part.plan, place=self.job.place, owner_stopped=self.job.owner_stopped)
 
-        with _stopped_at(self.job.until - _STOP_SECONDS, stop_file(kept.run)):
-            apply(
-                self.executor,
-                planned.plan,
-                kept.plan,
-                run,
-                kept.run,
-                holder=HOLDER,
-                by="recover",
-                prove=False,
-                show=show,
-            )
-        self.found.runs.append(str(kept.run))
-        return _failures(pa.concat_tables(applied))
+    def _approved(self, part: Planned, run: Run, kept: KeptRun, log_dir: str) -> Approved:
+        """Write the plan of a log directory, and whether a person has to purge its run."""
+        if why := _worth_keeping(part):
+            keep(kept, "; ".join(filter(None, (kept.keep, why))), self.areas[log_dir])
+        write_plan(part.plan, kept.plan, {name: (one,) for name, one in part.beside.items()})
+        return Approved(part.plan, kept.plan, run, kept.run)
 
 
 def _is_copied(units: Sequence[Unit], earlier: Iterable[KeptRun]) -> bool:
@@ -342,21 +384,28 @@ def _failures(actions: pa.Table) -> dict[PartitionKey, str]:
 
 
 @contextmanager
-def _stopped_at(moment: float, file: Path) -> Generator[None]:
-    """Make a file at a moment (time.monotonic), if the body still runs then."""
+def _stopped_at(moment: float, files: Sequence[Path]) -> Generator[None]:
+    """Make files at a moment (time.monotonic), if the body still runs then.
+
+    They are made again until the body ends: it makes the folders, and clears an earlier stop.
+    """
+    ended = threading.Event()
 
     def stop() -> None:
-        with suppress(OSError):
-            file.write_text("the time was up", encoding="utf-8")
+        left = min(max(moment - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+        while not ended.wait(left):
+            for file in files:
+                with suppress(OSError):
+                    file.write_text("the time was up", encoding="utf-8")
+            left = _AGAIN_SECONDS
 
-    left = min(max(moment - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
-    timer = threading.Timer(left, stop)
-    timer.daemon = True
-    timer.start()
+    stopping = threading.Thread(target=stop, daemon=True)
+    stopping.start()
     try:
         yield
     finally:
-        timer.cancel()
+        ended.set()
+        stopping.join(_AGAIN_SECONDS)
 
 
 def _remove(kept: KeptRun) -> None:

@@ -38,7 +38,25 @@ def make_folder(folder: Path, what: str) -> None:
     with storage(folder, f"writing {what}"):
         if folder.is_file():
             raise UsageError(f"is a file: name a folder for {what}", path=folder)
+        made = [one for one in (folder, *folder.parents) if not one.exists()]
         folder.mkdir(parents=True, exist_ok=True)
+        for one in made:
+            _sync_names(one.parent)
+
+
+def _sync_names(folder: Path) -> None:
+    """Make the names in a folder durable, where this user and its file system can."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(fd)
+    except OSError as e:
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(fd)
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
@@ -81,6 +99,7 @@ def whole(path: Path) -> Generator[IO[bytes], None, None]:
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(path)
+            _sync_names(path.parent)
         finally:
             new.unlink(missing_ok=True)
 

@@ -20,11 +20,11 @@ from kafkats.logdir.disk import DISK
 from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.rows import SegmentRow
 from kafkats.recovery.decide import log_of, valid_bytes
+from kafkats.recovery.kept_runs import COPY_NOTE
 from kafkats.recovery.readable import Run, good_runs
 from kafkats.segment.reader import Source, open_source
 from kafkats.segment.walk import walk
 
-NOTE: Final = "copy.json"
 _PIECE: Final = 1 << 20
 _ABOUT: Final = (
     "The good batches of a Kafka log that lie behind a corrupt place, segment by segment and in the"
@@ -81,7 +81,7 @@ def copy_readable(rows: Sequence[SegmentRow], reason: str, place: Path) -> int:
                 "reason": reason,
                 "logs": logs,
             }
-            write_json(beside / NOTE, note)
+            write_json(beside / COPY_NOTE, note)
             _put(beside, place)
         return size
     finally:
@@ -141,7 +141,7 @@ def _check(copy: Path, base_offset: int, runs: Sequence[Run]) -> None:
 def _put(beside: Path, place: Path) -> None:
     """Give a complete copy its name."""
     if exists(place, "looking for an older copy"):
-        if read_json(place / NOTE) != read_json(beside / NOTE):
+        if read_json(place / COPY_NOTE) != read_json(beside / COPY_NOTE):
             raise Refused(
                 "there is a copy of other records already: name an empty folder", path=place
             )

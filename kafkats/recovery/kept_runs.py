@@ -1,12 +1,15 @@
 """The folders of recoveries before a start: their plans and runs, and how long these are kept.
 
+Each log directory has its own, in its work area: what is begun on a disk is ended there.
+
     <work area>/@recover/<UTC time>-<number>-<random>/
         recovery.json     why its old bytes are kept, "" if they are torn bytes and zeros only
         plan/  plan.run/  as of `kafkats plan recover` and `apply`
         readable/         copies of good batches that the broker's own recovery deletes
 
 Torn bytes and zeros are purged at the next clean start, or after `KEEP_DAYS`. A cut that holds a
-whole batch or lies below the high watermark is kept until a person purges it.
+whole batch or lies below the high watermark is kept until a person purges it, and copies until a
+person deletes their folder.
 """
 
 from __future__ import annotations
@@ -28,10 +31,15 @@ from kafkats.logdir.workarea import WorkArea, area_path, make_area, make_folder,
 KEEP_DAYS: Final = 7
 _FOLDER: Final = "@recover"
 _NOTE: Final = "recovery.json"
+COPY_NOTE: Final = "copy.json"
+"""The note in the folder of each copy."""
 
 
 class KeptRun(NamedTuple):
-    """The folder of one recovery. `keep` says why a person has to purge it, "" if nobody has to."""
+    """The folder of one recovery of a log directory.
+
+    `keep` says why a person has to purge it, "" if nobody has to.
+    """
 
     folder: Path
     keep: str
@@ -50,8 +58,23 @@ class KeptRun(NamedTuple):
         return self.folder / "readable"
 
     def is_due(self, now_ms: int, *, clean: bool) -> bool:
-        """Return whether its old bytes may be purged now; `clean` after a clean stop."""
-        return not self.keep and (clean or now_ms - self.at_ms > KEEP_DAYS * DAY_MS)
+        """Return whether its old bytes may be purged now; `clean` after a clean stop.
+
+        A folder with copies never is: they may be the only ones.
+        """
+        old = clean or now_ms - self.at_ms > KEEP_DAYS * DAY_MS
+        return old and not self.keep and not self.has_copies()
+
+    def has_copies(self) -> bool:
+        """Return whether there are copies of good batches, or may be: it cannot be read."""
+        try:
+            return any(COPY_NOTE in names for _, _, names in os.walk(self.readable, onerror=_fail))
+        except OSError as e:
+            return not isinstance(e, FileNotFoundError)
+
+
+def _fail(error: OSError) -> None:
+    raise error
 
 
 def kept_runs(log_dirs: Iterable[str], place: Path | None) -> Iterator[KeptRun]:

@@ -8,7 +8,7 @@ flushes, and a process has to start. So small logs of large batches are left to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -153,6 +153,15 @@ def choose(loads: Sequence[Load], rate: Rate, machine: Machine, ours: Ours = OUR
     here, left = tuple(order[:best_n]), tuple(order[best_n:])
     took = ours.start + our_seconds(here, ours, machine) if here else 0.0
     return Choice(here, left, took, broker_seconds(left, rate, machine), alone)
+
+
+def with_here(choice: Choice, needed: Collection[PartitionKey]) -> Choice:
+    """Return the choice with these partitions recovered here, before all others."""
+    first = [load for load in (*choice.here, *choice.left) if load.where in needed]
+    here = (*first, *(load for load in choice.here if load.where not in needed))
+    return choice._replace(
+        here=here, left=tuple(load for load in choice.left if load.where not in needed)
+    )
 
 
 def is_worth(

@@ -74,6 +74,19 @@ def look_and_plan(
     return Planned(plan, segments, beside, remarks)
 
 
+def of_log_dirs(planned: Planned) -> Iterator[tuple[str, Planned]]:
+    """Yield the log directories of a plan, each with the part of the plan in it."""
+
+    def own(table: pa.Table) -> pa.Table:
+        return table.filter(pc.equal(table["log_dir"], log_dir))
+
+    found, options = planned.beside["recovery"], planned.plan.header["options"]
+    for log_dir in found["log_dir"].unique().to_pylist():
+        items, segments, rows = own(planned.plan.items), own(planned.segments), own(found)
+        plan = make_plan(OPERATION, options, _totals(items, rows, segments), items)
+        yield log_dir, Planned(plan, segments, {"recovery": rows})
+
+
 def _losses(found: pa.Table) -> Iterator[str]:
     """Yield a remark per log, from rows of look.FOUND, that will lack records at its end."""
     losing = found.filter(pc.not_equal(found["lost"], ""))

@@ -388,9 +388,29 @@ def test_a_log_directory_that_goes_offline_holds_no_start_with_others(
     (other / paths.RECOVERY_POINT).write_text("garbage")
     words = ["--kafka", "2.8.2", "--hold", "will-not-start"]
     code, told = recover(capfd, clean, other, *words)
-    assert (code, [one["event"] for one in told]) == (0, ["unread-directory", "start"])
+    assert (code, [one["event"] for one in told]) == (0, ["unread-directory", "predicted", "start"])
     (clean / paths.RECOVERY_POINT).write_text("garbage")
     assert recover(capfd, clean, other, *words)[0] == 3
+
+
+def test_a_start_that_is_to_be_predicted_is_also_after_a_clean_stop(
+    clean: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--kafka", "4.3", "--hold", "will-not-start"]
+    assert recover(capfd, clean, *words)[0] == 0
+    (clean / "untouched-0" / "not-a-number.log").write_bytes(b"x")
+    assert recover(capfd, clean, "--kafka", "4.3")[0] == 0
+    code, told = recover(capfd, clean, *words)
+    assert (code, [one["event"] for one in told]) == (3, ["predicted", "finding", "hold"])
+    assert "not-a-number" in told[1]["reason"]
+
+
+def test_a_new_broker_starts_though_nothing_is_there_to_predict(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--kafka", "4.3", "--hold", "default,will-not-start"]
+    code, told = recover(capfd, tmp_path / "new" / "data", *words)
+    assert (code, told[-1]["event"]) == (0, "start")
 
 
 def test_a_crash_of_ours_lets_the_broker_start(

@@ -65,3 +65,15 @@ def test_a_link_at_the_name_of_the_new_file_is_not_followed(tmp_path: Path) -> N
     write_text(tmp_path / "plan.json", "text")
     assert (tmp_path / "plan.json").read_text() == "text"
     assert (tmp_path / "other").read_text() == "other's"
+
+
+def test_names_of_new_files_and_folders_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A journal is durable at once: a run whose name a power loss takes back could not end it."""
+    synced: set[int] = set()
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.add(os.fstat(fd).st_ino))
+    make_folder(tmp_path / "plan" / "run", "the run")
+    write_text(tmp_path / "plan" / "run" / "file", "text")
+    folders = [tmp_path, tmp_path / "plan", tmp_path / "plan" / "run"]
+    assert {folder.stat().st_ino for folder in folders} <= synced

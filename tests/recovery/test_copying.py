@@ -11,7 +11,8 @@ import pytest
 from kafkats.errors import Refused, UsageError
 from kafkats.formats import dispatch
 from kafkats.logdir.partition import log_bases
-from kafkats.recovery.copying import NOTE, place_of
+from kafkats.recovery.copying import place_of
+from kafkats.recovery.kept_runs import COPY_NOTE
 from tests.builders.directories import contents
 from tests.golden import Unpacked
 from tests.recovery.crashed import CRASHED, plan_of, some_of
@@ -39,11 +40,11 @@ def test_all_good_batches_behind_the_corrupt_one_are_copied(
     rows = {row["partition_dir"]: row for row in planned.beside["recovery"].to_pylist()}
     assert bool(rows[CORRUPT]["blocked"]) != like_kafka
     place = place_of(str(tmp_path / "copies"), str(root), CORRUPT)
-    note = json.loads((place / NOTE).read_text())
+    note = json.loads((place / COPY_NOTE).read_text())
     assert note["partition_dir"] == CORRUPT and "no partition directory" in note["about"]
     sizes = {log["file"]: log["bytes"] for log in note["logs"]}
     assert rows[CORRUPT]["copied_bytes"] == sum(sizes.values()) > 0
-    assert {path.name for path in place.iterdir()} == {NOTE, *sizes}
+    assert {path.name for path in place.iterdir()} == {COPY_NOTE, *sizes}
     assert [path.name for path in place.parent.iterdir()] == [CORRUPT]  # torn-0 loses nothing
     for log in note["logs"]:
         copy = (place / log["file"]).read_bytes()

@@ -14,6 +14,7 @@ from kafkats.recovery.outage import (
     learned,
     next_slice,
     our_seconds,
+    with_here,
 )
 from kafkats.recovery.rates import Rate
 
@@ -49,6 +50,16 @@ def test_tiny_logs_are_left_where_large_ones_are_worth_it() -> None:
     assert {one.log_bytes for one in choice.here[:20]} == {GB}
     assert len(choice.left) > 3000
     assert choice.ours + choice.rest < choice.alone * 0.85
+
+
+def test_partitions_that_are_needed_here_come_first() -> None:
+    large = [one._replace(log_dir="/large") for one in loads(20, GB, 200)]
+    choice = choose(loads(4000, 20_000, 16_384) + large, RATE, TWO)
+    needed = [choice.left[7], choice.here[3]]
+    changed = with_here(choice, {one.where for one in needed})
+    assert {*changed.here[:2]} == {*needed}
+    assert {*changed.here} == {*choice.here, choice.left[7]}
+    assert {*changed.left} == {*choice.left} - {choice.left[7]}
 
 
 @pytest.mark.parametrize("batch", [100, 1000, 16_384, 1_000_000])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from kafkats import paths
 from kafkats.config.options import Vouched, WorkArea
 from kafkats.errors import KafkatsError
 from kafkats.execution.processors import processors
@@ -16,6 +17,7 @@ from kafkats.flow.recovering import Job, Recovered, recover_logs
 from kafkats.flow.waiting import alone
 from kafkats.logdir.acting import as_owner
 from kafkats.plans.rows import PartitionKey
+from kafkats.recovery.ahead import recovered_logs
 from kafkats.recovery.before import Before, look_before
 from kafkats.recovery.holding import Held, Owner, hold_words, of_kinds
 from kafkats.recovery.meta_properties import Expected
@@ -30,7 +32,10 @@ from kafkats.releases import NEWEST
 _LOOK_SECONDS: Final = 0.002
 """A second look takes that long for each partition."""
 _LOOK_AGAIN: Final = 1.0
-"""A second look that takes longer is left out: the broker looks, too."""
+"""A second look that takes longer is left out, unless it is asked for: the broker looks, too."""
+_LOOK_PART: Final = 0.5
+"""Of the time that is left, for one that is asked for: how long it takes is an estimate, and a
+process that takes too long tells nothing at all."""
 _NAMED: Final = 20
 """Partitions that the result names."""
 
@@ -49,6 +54,10 @@ class _Standing:
         self.place = work.request.of(WorkArea).place
         self.owner_stopped = work.request.of(Vouched).owner_stopped
         self.paths = [one.path for one in work.request.log_dirs]
+
+    @property
+    def judges(self) -> bool:
+        return "loses-records" in self.hold
 
     def tell(self, event: str, **fields: Any) -> None:
         self.work.show.happened(event, fields)
@@ -106,13 +115,32 @@ def _recovered(one: _Standing, before: Before) -> tuple[Before, Recovered]:
     except KafkatsError as e:
         level = "warning" if e.retryable else "error"  # a next start will end as this one
         one.tell("left-to-the-broker", level=level, error=str(e), kind=type(e).__name__)
-        return before, Recovered(left=dict.fromkeys(_unclean(before), str(e)))
+        left = dict.fromkeys(_unclean(before), str(e))
+        if one.judges:
+            one.tell("not-judged", level="warning", partitions=len(left))
+        return before, Recovered(left=left, left_bytes=_unclean_bytes(one, before))
 
 
 def _unclean(before: Before) -> Iterator[PartitionKey]:
     for one in before.looked:
         if (log_dir := one.start.log_dir) in before.unclean:
             yield from (PartitionKey(log_dir, name) for name in one.names.loaded)
+
+
+def _unclean_bytes(one: _Standing, before: Before) -> int:
+    """Return about how many bytes of logs the broker recovers, from their names."""
+    size = 0
+    for looked in before.looked:
+        log_dir, points = (
+            looked.start.log_dir,
+            looked.root.checkpoints.get(paths.RECOVERY_POINT, {}),
+        )
+        for name in looked.names.loaded if log_dir in before.unclean else ():
+            parsed = paths.parse_partition(name)
+            point = points.get(parsed, 0) if parsed else 0
+            logs = recovered_logs(Path(log_dir, name), point, one.rule, clean=False)
+            size += sum(logs.values())
+    return size
 
 
 def _not_recovered(one: _Standing, before: Before, named: list[str]) -> Recovered:
@@ -139,6 +167,7 @@ def _job(one: _Standing, log_dirs: list[str]) -> Job:
         one.work.request.made_ms,
         one.place,
         one.owner_stopped,
+        one.judges,
         one.tell,
     )
 
@@ -149,22 +178,32 @@ def _held_by(one: _Standing, before: Before, recovered: Recovered) -> list[Held]
         Held("loses-records", f"{where.log_dir}/{where.partition_dir}", why)
         for where, why in recovered.lost.items()
     ]
-    words = list(before.stopping)
-    left = recovered.left_bytes / 1e9 * measured_rate(one.rule).per_gigabyte
-    took = left + sum(root.partitions for root in before.roots) * _LOOK_SECONDS
-    there = [Path(root.log_dir) for root in before.roots if root.state != "absent"]
-    if (recovered.done or "will-not-start" in one.hold) and took < min(
-        _LOOK_AGAIN, one.until - time.monotonic()
-    ):
-        expected = Expected(one.asked.cluster_id, one.asked.node_id)
-        try:
-            start = predict_start(one.work.executor, there, one.kafka, expected=expected)
-        except KafkatsError as e:
-            one.tell("not-predicted", level="warning", error=str(e))
-        else:
-            words = list(start.words) if start.outcome == "stops" else []
-            one.tell("predicted", outcome=start.outcome, words=words)
+    words = _words(one, before, recovered)
     return held + [Held("will-not-start", "", word) for word in words]
+
+
+def _words(one: _Standing, before: Before, recovered: Recovered) -> list[str]:
+    """Return why the broker would not start: by a second look, if there is time for it."""
+    there = [Path(root.log_dir) for root in before.roots if root.state != "absent"]
+    asked, left = "will-not-start" in one.hold, one.until - time.monotonic()
+    most = left * _LOOK_PART if asked else min(_LOOK_AGAIN, left)
+    takes = recovered.left_bytes / 1e9 * measured_rate(one.rule).per_gigabyte
+    takes += sum(root.partitions for root in before.roots) * _LOOK_SECONDS
+    if not there or not (asked or recovered.done):
+        return before.stopping
+    if takes >= most:
+        if asked:
+            one.tell("not-predicted", level="warning", error="the time is too short")
+        return before.stopping
+    expected = Expected(one.asked.cluster_id, one.asked.node_id)
+    try:
+        start = predict_start(one.work.executor, there, one.kafka, expected=expected)
+    except KafkatsError as e:
+        one.tell("not-predicted", level="warning", error=str(e))
+        return before.stopping
+    words = list(start.words) if start.outcome == "stops" else []
+    one.tell("predicted", outcome=start.outcome, words=words)
+    return words
 
 
 def _found(

@@ -31,6 +31,7 @@ from kafkats.paths import PartitionName
 from kafkats.plans import disks
 from kafkats.plans.disks import Room
 from kafkats.recovery.kept_runs import KeptRun, kept_runs, new_run
+from kafkats.recovery.outage import Choice
 from kafkats.recovery.start import predict_start
 from tests.flow.verbs.recovering import Events, recover
 from tests.golden import Unpacked
@@ -89,6 +90,50 @@ def test_what_the_broker_would_delete_is_copied_once_and_kept(killed: Path) -> N
     again = recover(killed)
     assert again.found is not None and again.found["copied_bytes"] == 0
     assert [one.folder for one in kept_runs([str(killed)], None)] == [kept.folder]
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_the_copies_of_a_killed_recovery_are_kept(
+    killed: Path, monkeypatch: pytest.MonkeyPatch, noted: bool
+) -> None:
+    """It is killed when it has copied. Earlier releases noted only afterwards what they keep."""
+    real = recovering.look_and_plan
+
+    def looking(stages: Any, units: Any, policy: Any, options: Any) -> Any:
+        planned = real(stages, units, policy, options)
+        if options.copy_readable:
+            raise KeyboardInterrupt
+        return planned
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recovering, "look_and_plan", looking)
+        if not noted:
+            patched.setattr(recovering, "keep", lambda run, why, _area: run._replace(keep=why))
+        with pytest.raises(KeyboardInterrupt):
+            recover(killed)
+    [kept] = kept_runs([str(killed)], None)
+    assert ("copies" in kept.keep) == noted
+    found = recover(killed).found
+    assert found is not None and found["copied_bytes"] == 0
+    (killed / paths.CLEAN_SHUTDOWN).touch()
+    recover(killed, made_ms=1_900_000_000_000)
+    assert list(kept.readable.rglob("copy.json"))
+
+
+def test_a_recovery_that_copied_nothing_is_not_kept(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = recovering.look_and_plan
+
+    def looking(stages: Any, units: Any, policy: Any, options: Any) -> Any:
+        if options.copy_readable:
+            raise StorageFailed("the disk is full", path=killed)
+        return real(stages, units, policy, options)
+
+    monkeypatch.setattr(recovering, "look_and_plan", looking)
+    recover(killed)
+    [kept] = kept_runs([str(killed)], None)
+    assert kept.keep == ""
 
 
 def test_without_room_torn_tails_are_cut_without_undo(
@@ -321,6 +366,65 @@ def test_losses_hold_only_where_they_are_named(killed: Path) -> None:
     assert recover(killed).exit_code == 0
 
 
+def leave_all(loads: Any, *_: Any) -> Choice:
+    return Choice((), tuple(loads), 0.0, 0.0, 0.0)
+
+
+def test_losses_of_partitions_that_are_left_hold_too(
+    golden: Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of torn-header-0 tells what it loses; that of torn-0 does not, so it is read."""
+    names = [*SOUND, "torn-0", "torn-header-0"]
+    root = some_of(golden, "crash-4.3.1", names, tmp_path / "disk" / "data")
+    expected = recover(root, hold=["loses-records"]).found
+    shutil.rmtree(tmp_path / "disk")
+    some_of(golden, "crash-4.3.1", names, root)
+    monkeypatch.setattr(recovering, "choose", leave_all)
+    show = Events()
+    result = recover(root, hold=["loses-records"], show=show)
+    assert result.exit_code == 3 and result.found is not None and expected is not None
+    held = [{Path(f["log_dir"]).name for f in one["findings"]} for one in (expected, result.found)]
+    assert held[0] == held[1] == {"torn-0", "torn-header-0"}
+    assert "not-judged" not in show.names()
+    assert recover(root, hold=["none"]).exit_code == 0
+
+
+def test_partitions_that_could_not_be_judged_are_told(killed: Path) -> None:
+    show = Events()
+    recover(killed, hold=["loses-records"], within=1, show=show)
+    [told] = [one for one in show.told if one["event"] == "not-judged"]
+    assert (told["level"], told["partitions"]) == ("warning", len(PARTITIONS))
+    show = Events()
+    recover(killed, within=1, show=show)
+    assert "not-judged" not in show.names()
+
+
+@pytest.mark.parametrize("how", ["left", "no place", "clean"])
+def test_a_start_that_is_to_be_predicted_is_however_many_partitions_there_are(
+    killed: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    (killed / "untouched-0" / "not-a-number.log").write_bytes(b"x")
+    monkeypatch.setattr("kafkats.flow.verbs.recover._LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(recovering, "choose", leave_all)
+    if how == "no place":
+        (killed.parent / ".kafkats").touch()
+    if how == "clean":
+        (killed / paths.CLEAN_SHUTDOWN).touch()
+    show = Events()
+    result = recover(killed, hold=["will-not-start"], show=show)
+    assert result.exit_code == 3 and "predicted" in show.names()
+
+
+def test_a_prediction_for_which_the_time_is_too_short_is_told(killed: Path) -> None:
+    show = Events()
+    assert recover(killed, hold=["will-not-start"], within=1, show=show).exit_code == 0
+    [told] = [one for one in show.told if one["event"] == "not-predicted"]
+    assert told["level"] == "warning"
+    show = Events()
+    recover(killed, within=1, show=show)
+    assert not {"predicted", "not-predicted"} & {*show.names()}
+
+
 def test_one_slice_that_fails_leaves_its_partitions_to_the_broker(
     killed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,15 +494,47 @@ def test_time_that_is_up_credits_nothing_that_it_has_not_reached(
 def test_a_time_of_centuries_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
-    class Timer(threading.Timer):
-        def __init__(self, interval: float, function: Any) -> None:
-            waits.append(interval)
-            super().__init__(interval, function)
+    class Event(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.extend([timeout] if timeout is not None else [])
+            return super().wait(timeout)
 
-    monkeypatch.setattr(threading, "Timer", Timer)
-    with recovering._stopped_at(time.monotonic() + 1e14, tmp_path / "stop"):
+    monkeypatch.setattr(threading, "Event", Event)
+    with recovering._stopped_at(time.monotonic() + 1e14, [tmp_path / "stop"]):
         pass
     assert 0 < waits[0] <= threading.TIMEOUT_MAX
+
+
+def test_a_stop_counts_also_before_its_run_is_opened(tmp_path: Path) -> None:
+    """Opening a run makes its folder, and clears the stop of an earlier attempt."""
+    file = tmp_path / "run" / "stopped"
+    with recovering._stopped_at(time.monotonic(), [file]):
+        time.sleep(0.05)
+        file.parent.mkdir()
+        for _ in range(2):
+            until = time.monotonic() + 10
+            while not file.exists() and time.monotonic() < until:
+                time.sleep(0.01)
+            file.unlink()
+
+
+def test_a_plan_that_took_all_the_time_is_not_applied(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = recovering.look_and_plan
+
+    def slow(*words: Any) -> Any:
+        planned = real(*words)
+        time.sleep(4)
+        return planned
+
+    monkeypatch.setattr(recovering, "look_and_plan", slow)
+    before = logs(killed)
+    found = recover(killed, within=4000).found
+    assert found is not None and (found["recovered"], found["runs"]) == (0, [])
+    whys = {row["partition_dir"]: row["why"] for row in found["left_partitions"]}
+    assert {whys[name] for name in SOUND} == {"the time was up"}
+    assert logs(killed) == before
 
 
 @pytest.mark.parametrize("name", ["", "area"])
@@ -470,14 +606,14 @@ def test_a_killed_recovery_that_is_kept_says_how_a_person_ends_it(
     assert "not-finished" not in show.names()
 
 
-def test_a_purge_that_fails_on_one_disk_keeps_the_folder_of_the_run(
+def test_a_purge_that_fails_on_one_disk_keeps_the_folder_of_its_run(
     golden: Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roots = [some_of(golden, "crash-4.3.1", [name], tmp_path / name / "data") for name in SOUND]
     meta = roots[1] / paths.META_PROPERTIES
     meta.write_text(meta.read_text().replace("directory.id=", "directory.id=other"))
     recover(*roots)
-    [kept] = kept_runs(map(str, roots), None)
+    folders = [next(kept_runs([str(root)], None)).folder for root in roots]
     real = ending.purge
 
     def purge(area: Any, *words: Any, **more: Any) -> Any:
@@ -491,12 +627,43 @@ def test_a_purge_that_fails_on_one_disk_keeps_the_folder_of_the_run(
     show = Events()
     recover(*roots, show=show)
     [told] = [one for one in show.told if one["event"] == "not-purged"]
-    assert (told["level"], told["folder"]) == ("warning", str(kept.folder))
+    assert (told["level"], told["folder"]) == ("warning", str(folders[1]))
     assert str(roots[1]) in told["error"] and str(roots[0]) not in told["error"]
-    assert kept.run.is_dir()
+    assert [one.exists() for one in folders] == [False, True]
     monkeypatch.undo()
     recover(*roots, show=show)
-    assert not kept.folder.exists() and "purged" in show.names()
+    assert not folders[1].exists() and "purged" in show.names()
+
+
+def test_a_disk_that_is_lost_after_a_kill_blocks_no_partition_of_another(
+    golden: Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkats.logdir import changeset
+
+    names = {"a": ["few-bytes-0"], "b": ["torn-0", "untouched-0"]}
+
+    def made(disk: str) -> Path:
+        root = some_of(golden, "crash-4.3.1", names[disk], tmp_path / disk / "data")
+        meta = root / paths.META_PROPERTIES
+        meta.write_text(meta.read_text().replace("directory.id=", f"directory.id={disk}"))
+        return root
+
+    roots, real = [made("a"), made("b")], changeset.drive
+
+    def drive(place: Any, *words: Any, **more: Any) -> Any:
+        if place.partition == "few-bytes-0":
+            raise KeyboardInterrupt
+        return real(place, *words, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(changeset, "drive", drive)
+        with pytest.raises(KeyboardInterrupt):
+            recover(*roots)
+    assert list((tmp_path / "a").rglob("journal"))
+    shutil.rmtree(tmp_path / "b")
+    made("b")
+    found = recover(*roots).found
+    assert found is not None and (found["recovered"], found["left"]) == (3, 0)
 
 
 def test_the_record_is_json_and_belongs_to_the_log_directory(killed: Path) -> None:
