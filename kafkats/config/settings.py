@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
+from kafkats.clock import HOUR_MS, MINUTE_MS
 from kafkats.config.faults import fault_text
 from kafkats.config.values import (
     DIGITS,
@@ -47,8 +48,6 @@ Given: TypeAlias = Mapping[str, Json]
 """Keys and values as written."""
 Value: TypeAlias = int | float | bool | str | tuple[str, ...]
 """A value of a field of TopicSettings."""
-MINUTE_MS: Final = 60_000
-HOUR_MS: Final = 60 * MINUTE_MS
 
 
 class Name(NamedTuple):

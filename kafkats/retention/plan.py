@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.config.policy import Policy
+from kafkats.config.values import LONG_MAX
 from kafkats.errors import UsageError
 from kafkats.generations import RETENTION_RULES, RetentionRule
 from kafkats.plans.columns import schema_of
@@ -38,7 +39,6 @@ from kafkats.retention.vetoes import (
 )
 
 OPERATION: Final = "retain"
-_LARGEST: Final = 2**63 - 1
 _REMOTE: Final = (
     "remote storage: segments that are not uploaded yet would be lost; the policy may say"
     " remote.storage.enable=false"
@@ -213,7 +213,7 @@ def _limits(
 ) -> Limits:
     limits = {topic: of_topic(topic) for topic in facts.settings}
     if options.before_ms is not None:
-        age = min(max(options.now_ms - options.before_ms, 0), _LARGEST)
+        age = min(max(options.now_ms - options.before_ms, 0), LONG_MAX)
         limits = dict.fromkeys(limits, (age, -1))
     ms, size = np.array([limits[topic] for topic in facts.topic], np.int64).reshape(-1, 2).T
     return Limits(ms, size, facts.log_start_offset, facts.high_watermark)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from kafkats.config.values import LONG_MAX
 from kafkats.generations import MAX_RELATIVE_OFFSET, RetentionRule, RollRule
 from kafkats.retention.rules import Decision, Limits, Segment, decide
 from kafkats.rolling.rules import Active, Append, Batch, Settings, jitter_bound, should_roll
-
-_LARGEST: Final = 2**63 - 1
 
 
 class Rolled(NamedTuple):
@@ -164,7 +163,7 @@ def replay(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[Append]:
     previous append and not after the segment's mtime. Without a timestamp it is the segment's
     mtime.
     """
-    clock = -_LARGEST
+    clock = -LONG_MAX
     for batches, mtime_ms in segments:
         for batch in batches:
             stamp = batch.max_timestamp if batch.max_timestamp >= 0 else mtime_ms
@@ -177,7 +176,7 @@ def began(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[int]:
 
     A segment without batches began at its mtime, but not before the previous append.
     """
-    clock = -_LARGEST
+    clock = -LONG_MAX
     for batches, mtime_ms in segments:
         times = (
             min(batch.max_timestamp, mtime_ms) if batch.max_timestamp >= 0 else mtime_ms
@@ -207,7 +206,7 @@ def after_retention(
     )
     end = segments[-1].end_offset if segments else 0
     untouched = Limits(limits.retention_ms, -1, 0, end)
-    timed = decide(facts, untouched, retention, now_ms=-_LARGEST).verdicts
+    timed = decide(facts, untouched, retention, now_ms=-LONG_MAX).verdicts
     kept = tuple(
         verdict.deletable_from_ms - s.first_timestamp
         if verdict.deletable_from_ms is not None and s.first_timestamp >= 0
