@@ -92,7 +92,7 @@ class RetainOptions(Accepting):
     last_segment: bool = _DEFAULT.last_segment
 
 
-class Decision(NamedTuple):
+class RetainDecision(NamedTuple):
     """The decision on whole partitions: RETENTION, and ITEMS without log directories' own files.
 
     `starts` are what these files lose. `found` is what a limit of the run may keep, and `all_bytes`
@@ -106,7 +106,7 @@ class Decision(NamedTuple):
     all_bytes: int
 
 
-NOTHING: Final = Decision(RETENTION.empty_table(), ITEMS.empty_table(), {}, NO_CANDIDATES, 0)
+NOTHING: Final = RetainDecision(RETENTION.empty_table(), ITEMS.empty_table(), {}, NO_CANDIDATES, 0)
 
 
 def plan_retain(
@@ -127,7 +127,7 @@ def plan_retain(
     return plan_of(whole, segments, options), decision.verdicts
 
 
-def plan_of(decision: Decision, segments: pa.Table, options: RetainOptions) -> Plan:
+def plan_of(decision: RetainDecision, segments: pa.Table, options: RetainOptions) -> Plan:
     """Return the plan of a decision on `segments`."""
     totals = _totals(decision.verdicts, decision.items, segments)
     return make_plan(OPERATION, options_of(options), totals, decision.items)
@@ -140,7 +140,7 @@ def decide_retain(
     *,
     remote: Collection[PartitionKey] = (),
     bounds: Bounds | None = None,
-) -> Decision:
+) -> RetainDecision:
     """Decide as `plan_retain`. With `bounds` the segments are some of a run that has these bounds;
     without, they are all of it.
     """
@@ -177,7 +177,7 @@ def _decide(
     options: RetainOptions,
     rule: RetentionRule,
     bounds: Bounds | None,
-) -> Decision:
+) -> RetainDecision:
     """Return the decision. `unsettled` are partitions to leave unchanged."""
     limits = _limits(facts, policy.broker_limits, options)
     kafka = decide(facts.rows, facts.segments, limits, rule, now_ms=options.now_ms)
@@ -205,7 +205,7 @@ def _decide(
     )
     deleted = kafka.deletes & (veto == "")
     items, starts = items_of(facts, kafka.by, reasons, deleted, rule)
-    return Decision(verdicts, items, starts, found, total)
+    return RetainDecision(verdicts, items, starts, found, total)
 
 
 def _limits(

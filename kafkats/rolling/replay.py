@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kafkats.config.values import LONG_MAX
 from kafkats.generations import MAX_RELATIVE_OFFSET, RetentionRule, RollRule
-from kafkats.retention.rules import Decision, Limits, Segment, decide
+from kafkats.retention.rules import Limits, Segment, decide
 from kafkats.rolling.rules import Active, Append, Batch, Settings, jitter_bound, should_roll
 
 
@@ -39,7 +39,6 @@ class Rolled(NamedTuple):
 class AfterRetention(NamedTuple):
     """The simulated segments that retention keeps, and for how long."""
 
-    decision: Decision
     segments: tuple[Rolled, ...]
     """The remaining segments, without the empty one that replaces them when all are deleted."""
     open_files: int
@@ -200,10 +199,8 @@ def after_retention(
         Segment(s.base_offset, s.end_offset, s.bytes, s.largest_timestamp, s.last_append_ms)
         for s in segments
     ]
-    decision = decide(facts, limits, retention, now_ms=now_ms)
-    left = tuple(
-        s for s, verdict in zip(segments, decision.verdicts, strict=True) if not verdict.deletes
-    )
+    verdicts = decide(facts, limits, retention, now_ms=now_ms).verdicts
+    left = tuple(s for s, verdict in zip(segments, verdicts, strict=True) if not verdict.deletes)
     end = segments[-1].end_offset if segments else 0
     untouched = Limits(limits.retention_ms, -1, 0, end)
     timed = decide(facts, untouched, retention, now_ms=-LONG_MAX).verdicts
@@ -214,4 +211,4 @@ def after_retention(
         for s, verdict in zip(segments, timed, strict=True)
     )
     files = max(len(left), 1) * (3 if rule.relative else 2)
-    return AfterRetention(decision, left, files, kept)
+    return AfterRetention(left, files, kept)
