@@ -352,18 +352,12 @@ def bounds_in(group: RowGroupMetaData, name: str) -> tuple[str, str] | None:
     return None
 
 
-def write_report(folder: Path, segments: pa.Table, report: Mapping[str, object]) -> None:
-    """Write a SEGMENTS table and its summary into `folder`: `segments.parquet`, `report.json`.
-
-    Raises StorageFailed.
-    """
-    write_segments(folder, (segments,), report)
-
-
 def write_segments(
     folder: Path, segments: Iterable[pa.Table], report: Mapping[str, object]
 ) -> None:
-    """Write a SEGMENTS table in pieces, as `write_report`."""
+    """Write a SEGMENTS table in pieces, and its summary, into `folder`: `segments.parquet`,
+    `report.json`. Raises StorageFailed.
+    """
     make_folder(folder, "the report")
     write_tables(folder / "segments.parquet", segments)
     write_json(folder / "report.json", report)
