@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
-DAY_MS: Final = 86_400_000
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - its text has no offset
 
 

@@ -21,7 +21,8 @@ OFFSET_INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
 TXN_INDEX: Final = ".txnindex"
 SNAPSHOT: Final = ".snapshot"
-SEGMENT_KINDS: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
+INDEX_KINDS: Final = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
+SEGMENT_KINDS: Final = (LOG, *INDEX_KINDS, SNAPSHOT)
 TRANSIENT_SUFFIXES: Final = (".deleted", ".cleaned", ".swap")
 
 LOCK: Final = ".lock"

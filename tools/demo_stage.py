@@ -126,6 +126,15 @@ def show_jobs(where: str) -> None:
     console.print(table)
 
 
+def failed(wrong: Sequence[str], *, most: int | None = None) -> bool:
+    """Show what is wrong, the first `most` lines of it. Return whether something is."""
+    for line in wrong[:most]:
+        console.print(f"[red]{line}[/]")
+    if wrong:
+        console.print(f"[bold red]the proof FAILED, {len(wrong)} times[/]")
+    return bool(wrong)
+
+
 def end(wrong: Sequence[str], fine: str, report: Any, began: float) -> int:
     """Show what is wrong, or that everything is `fine`. Return the exit code of the demo."""
     for line in wrong:

@@ -133,7 +133,9 @@ def after_run(made: AnyPlan, run: Path, plan: Path, summary: Mapping[str, Any]) 
 
     `summary` is that of the apply. Of what has changed since, the same plan is refused again.
     """
-    wrote = summary["outcomes"].keys() & {"done", "already"}
+    from kafkats.plans.run import WROTE
+
+    wrote = summary["outcomes"].keys() & set(WROTE)
     undo = f"kafkats undo {shlex.quote(str(run))} takes it back"
     if summary["errors"]:
         again = f"kafkats apply {shlex.quote(str(plan))} --digest {made.digest[:12]}"

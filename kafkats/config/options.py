@@ -11,18 +11,28 @@ from kafkats.config.option import FILES, RARE, ByRelease, Choice, Option, Option
 from kafkats.generations import DIALECTS, OFFSETS_LOSS
 from kafkats.releases import EXAMPLES, NEWEST
 
-IndexRule = Annotated[
-    str,
-    ByRelease("recovery", misleading=("kip33",)),
-    Option(
-        "The Kafka release whose recovery writes such indexes, such as 4.3: from 2.0 on they are"
-        " the same",
+
+def of_release(sentence: str, title: str = "Kafka release", param: str = "") -> Option:
+    """Return the option that names a Kafka release, whose rule is taken. `param` as in Option."""
+    return Option(
+        sentence,
         "--kafka --generation",
         unset=NEWEST,
-        title="Kafka release of the indexes",
+        param=param,
+        title=title,
         initial=NEWEST,
         examples=EXAMPLES,
         section=RARE,
+    )
+
+
+IndexRule = Annotated[
+    str,
+    ByRelease("recovery", misleading=("kip33",)),
+    of_release(
+        "The Kafka release whose recovery writes such indexes, such as 4.3: from 2.0 on they are"
+        " the same",
+        "Kafka release of the indexes",
     ),
 ]
 """One of generations.RULES."""

@@ -188,9 +188,7 @@ class Policy(PolicyFile):
         if exported.remote_storage_enable or settings.remote_storage_enable:
             return "remote.storage.enable=true: segments that are not uploaded yet would be lost"
         if "cleanup.policy" not in explicit or cleanup is None:
-            return (
-                f"cleanup.policy is not given for this topic{self._nearly('cleanup.policy', topic)}"
-            )
+            return f"cleanup.policy is not given for this topic{self._nearly('cleanup.policy')}"
         if "delete" not in cleanup:
             return f"cleanup.policy={','.join(cleanup)}: only compaction removes records"
         if exported.cleanup_policy is not None and "delete" not in exported.cleanup_policy:
@@ -201,7 +199,7 @@ class Policy(PolicyFile):
         if not limit_given and not explicit.intersection(LIMITS):
             return (
                 "neither retention.ms nor retention.bytes is given for this"
-                f" topic{self._nearly(LIMITS[0], topic)}"
+                f" topic{self._nearly(LIMITS[0])}"
             )
         return ""
 
@@ -315,8 +313,8 @@ class Policy(PolicyFile):
     def _exported(self, topic: str) -> TopicSettings:
         return self.exported.get(topic, _NOTHING)
 
-    def _nearly(self, key: str, topic: str) -> str:
-        """Return a hint if the key is given only where it does not count for this topic."""
+    def _nearly(self, key: str) -> str:
+        """Return a hint if the key is given only where it does not count for a topic."""
         if key in self.overrides.kafka_keys():
             return " (the command line alone does not count)"
         if key not in self.defaults.kafka_keys():

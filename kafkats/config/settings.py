@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
+from kafkats.clock import HOUR_MS, MINUTE_MS
 from kafkats.config.faults import fault_text
 from kafkats.config.values import (
     DIGITS,
@@ -43,12 +44,10 @@ from kafkats.config.values import (
 )
 from kafkats.logdir.strict_json import Json
 
-Given: TypeAlias = Mapping[str, Json]
+GivenKeys: TypeAlias = Mapping[str, Json]
 """Keys and values as written."""
 Value: TypeAlias = int | float | bool | str | tuple[str, ...]
 """A value of a field of TopicSettings."""
-MINUTE_MS: Final = 60_000
-HOUR_MS: Final = 60 * MINUTE_MS
 
 
 class Name(NamedTuple):
@@ -200,7 +199,7 @@ class TopicSettings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_topic_keys(cls, given: Given | TopicSettings) -> Given | TopicSettings:
+    def _by_topic_keys(cls, given: GivenKeys | TopicSettings) -> GivenKeys | TopicSettings:
         return by_topic_keys(given) if isinstance(given, Mapping) else given
 
     @classmethod
@@ -232,7 +231,7 @@ KEYS: Final = {name: _key(name) for name in TopicSettings.model_fields}
 """Kafka's topic key, or ours, by field name."""
 
 
-def by_topic_keys(given: Given) -> dict[str, Json]:
+def by_topic_keys(given: GivenKeys) -> dict[str, Json]:
     """Return `given` with every other name replaced by its topic key. The strongest name wins.
 
     Names that lose are checked too: Kafka refuses a broken log.retention.hours beside a valid
@@ -260,7 +259,7 @@ def by_topic_keys(given: Given) -> dict[str, Json]:
     return values
 
 
-def _counts(value: Json, key: str, found: Given) -> bool:
+def _counts(value: Json, key: str, found: GivenKeys) -> bool:
     """Return whether the key counts: an empty topic key does not hide its other names."""
     return value is not None or key not in found
 

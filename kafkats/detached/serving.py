@@ -58,7 +58,7 @@ def _served(ask: Ask, parcel: IO[bytes]) -> Served:
         case "begin" | "start":
             return Served(_started(ask, folder, job, parcel))
         case "collect":
-            return _collected(ask, folder, job)
+            return _collected(folder, job)
         case "cancel":
             with job.only():
                 job.end()
@@ -122,7 +122,7 @@ def _goes_on(job: Job, alike: str) -> bool:
     return state == "running" or not (job.document(job.result) or {}).get("error")
 
 
-def _collected(ask: Ask, folder: Path, job: Job) -> Served:
+def _collected(folder: Path, job: Job) -> Served:
     """Return the result, with the files that the work has changed. Raises Refused while it runs."""
     answer = _state(job)
     if answer.state == "running":

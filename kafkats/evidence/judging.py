@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
 
 from kafkats import paths
 from kafkats.evidence.borders import empty_findings, end_findings, first_findings, gap_findings
@@ -17,13 +16,7 @@ from kafkats.evidence.looking import (
     was_compacted,
 )
 from kafkats.findings import Finding
-from kafkats.segment.facts import SegmentFacts, StopReason
-
-NOTHING_BEHIND: Final = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
-"""Stops after which no damaged record can follow.
-
-At any other stop the bytes that follow may be the records: they are damaged, not missing.
-"""
+from kafkats.segment.facts import NOTHING_BEHIND, SegmentFacts
 
 
 def segment_evidence(

@@ -35,7 +35,6 @@ from kafkats.flow.apply import (
 )
 from kafkats.flow.ending import (
     ENDED,
-    Directory,
     end_partition,
     marked_since,
     note_purged,
@@ -279,7 +278,7 @@ def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
 
 
 def _undone(
-    executor: Executor, run: Run, wrote: frozenset[Directory], others: Mapping[str, Refused]
+    executor: Executor, run: Run, wrote: frozenset[PartitionKey], others: Mapping[str, Refused]
 ) -> Sequence[Mapping[str, Any]]:
     """Return rows of ENDED, after the undo of each directory that is not on one of `others`."""
     do = partial(_end_directory, run, "undo", others, wrote=wrote)
@@ -348,9 +347,9 @@ def _end_directory(
     run: Run,
     verb: Literal["undo", "purge"],
     others: Mapping[str, Refused],
-    where: Directory,
+    where: PartitionKey,
     *,
-    wrote: Collection[Directory] = (),
+    wrote: Collection[PartitionKey] = (),
     abandon: bool = False,
 ) -> pa.RecordBatch:
     """Return the row of ENDED, a refusal on a volume of `others`."""
@@ -361,7 +360,9 @@ def _end_directory(
     return batch_of([row], ENDED)
 
 
-def _undoable_directory(run: Run, wrote: frozenset[Directory], where: Directory) -> pa.RecordBatch:
+def _undoable_directory(
+    run: Run, wrote: frozenset[PartitionKey], where: PartitionKey
+) -> pa.RecordBatch:
     can = undoable(run, *where, wrote=where in wrote)
     if can and operation(run.operation).recovers:
         can = not marked_since(run, *where)

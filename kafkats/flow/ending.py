@@ -26,6 +26,7 @@ from kafkats.logdir.workarea import ROOT_FIRST, Site, site, work_area
 from kafkats.plans.columns import schema_of
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.files import write_json
+from kafkats.plans.rows import PartitionKey
 from kafkats.plans.run import Run, directories, read_run
 
 
@@ -52,15 +53,12 @@ ENDED_AS: Final = pa.schema([
 ])
 """`phase` is the journal's (logdir.journal.Phase), "" if the run has changed nothing."""
 
-Directory = tuple[str, str]
-"""A log directory and a partition directory in it."""
-
 
 def over_directories(
     executor: Executor,
     stage: str,
     run: Run,
-    do: Callable[[Directory], pa.RecordBatch],
+    do: Callable[[PartitionKey], pa.RecordBatch],
     schema: pa.Schema,
     *,
     flushes: bool = False,

@@ -16,9 +16,7 @@ from kafkats.plans.facts import (
     Summary,
     Summed,
     sum_of_summaries,
-    summary,
     table_writer,
-    write_report,
     write_segments,
 )
 from kafkats.plans.files import make_folder, write_json
@@ -45,7 +43,7 @@ def keep_views(views: Sequence[Viewed], folder: Path | None) -> dict[str, Any]:
 
 
 class Read:
-    """The segments that a proof reads, kept in pieces of facts.SEGMENTS."""
+    """Segments that are kept in pieces of facts.SEGMENTS."""
 
     def __init__(self, report: Path | None, writer: ParquetWriter | None) -> None:
         self._report, self._writer, self._sums = report, writer, Summed()
@@ -70,7 +68,7 @@ class Read:
 
 @contextmanager
 def kept_in(folder: Path | None) -> Generator[Read]:
-    """Yield what keeps the segments that a proof reads in the folder of a report, if there is one.
+    """Yield what keeps segments in the folder of a report, if there is one.
 
     Raises StorageFailed.
     """
@@ -85,8 +83,6 @@ def kept_in(folder: Path | None) -> Generator[Read]:
 
 def keep_segments(segments: pa.Table, folder: Path | None) -> dict[str, Any]:
     """Return the summary of facts.SEGMENTS; with a folder write both there."""
-    seen: dict[str, Any] = {**summary(segments)}
-    if folder is None:
-        return seen
-    write_report(folder, segments, seen)
-    return seen | {"report": str(folder)}
+    with kept_in(folder) as read:
+        read.keep(segments)
+    return read.found

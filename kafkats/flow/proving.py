@@ -21,7 +21,7 @@ from kafkats.config.policy import Policy
 from kafkats.config.settings import TopicSettings
 from kafkats.errors import CorruptPlan, KafkatsError
 from kafkats.execution.executor import Executor
-from kafkats.flow.ending import ENDED_AS, Directory, note_proved, over_directories, phase_of
+from kafkats.flow.ending import ENDED_AS, note_proved, over_directories, phase_of
 from kafkats.flow.looking import Listing, LogStages
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.inspect.options import ProofOptions
@@ -40,6 +40,7 @@ from kafkats.plans.rows import (
     PartitionKey,
     item_rows,
     keys_of,
+    partition_of,
     partitions_of,
 )
 from kafkats.plans.run import FINISHED, Run, journal_of, places_by_outcome, read_run, run_of
@@ -58,9 +59,9 @@ Keep: TypeAlias = Callable[[pa.Table], None]
 class Done(NamedTuple):
     """The directories that a run wrote in, and those where it was interrupted or undone."""
 
-    wrote: set[Directory]
-    interrupted: list[Directory]
-    undone: list[Directory]
+    wrote: set[PartitionKey]
+    interrupted: list[PartitionKey]
+    undone: list[PartitionKey]
 
 
 def prove_written(
@@ -134,7 +135,7 @@ def prove(
     units: Iterable[Unit],
     options: VerifyOptions,
     *,
-    later: Collection[Directory] = (),
+    later: Collection[PartitionKey] = (),
 ) -> Proof:
     """Prove what the plan in `folder` wrote. In the partitions of `later` another run has written
     since.
@@ -215,7 +216,7 @@ class Later(NamedTuple):
     """
 
     files: set[File]
-    places: set[Directory]
+    places: set[PartitionKey]
     looked: dict[PartitionKey, set[int]]
 
     def unseen(self, segments: pa.Table) -> pa.Table:
@@ -228,7 +229,7 @@ class Later(NamedTuple):
         ]
         return segments.take(pa.array(sorted(rows), pa.int64())).cast(SEGMENTS)
 
-    def add(self, plan: Plan, wrote: set[Directory], segments: pa.Table) -> None:
+    def add(self, plan: Plan, wrote: set[PartitionKey], segments: pa.Table) -> None:
         """Add what a run wrote of a plan, and what was read for its proof."""
         self.files.update(_files(plan.items, wrote))
         for key in keys_of(segments):
@@ -269,7 +270,7 @@ def _prove_run(
     return proof._replace(not_equal=wrong, reasons=reasons)
 
 
-def _files(rows: pa.Table, wrote: set[Directory]) -> set[File]:
+def _files(rows: pa.Table, wrote: set[PartitionKey]) -> set[File]:
     """Return the files that a plan writes in these directories."""
     return {
         (row["log_dir"], row["partition_dir"], row["file"])
@@ -294,7 +295,7 @@ def plan_of(run: Run, folder: Path) -> Path:
 def what_was_done(executor: Executor, run: Run, folder: Path) -> Done:
     """By the journals; where there is none, by the run's report."""
     table = over_directories(executor, "read journals", run, partial(_ended_as, run), ENDED_AS)
-    phases = {(row["log_dir"], row["partition_dir"]): row["phase"] for row in table.to_pylist()}
+    phases = {partition_of(row): row["phase"] for row in table.to_pylist()}
     reported = _reported(folder)
     return Done(
         {
@@ -307,12 +308,12 @@ def what_was_done(executor: Executor, run: Run, folder: Path) -> Done:
     )
 
 
-def _ended_as(run: Run, where: Directory) -> pa.RecordBatch:
+def _ended_as(run: Run, where: PartitionKey) -> pa.RecordBatch:
     row = dict(zip(ENDED_AS.names, (*where, phase_of(run, *where)), strict=True))
     return batch_of([row], ENDED_AS)
 
 
-def _reported(folder: Path) -> Set[Directory]:
+def _reported(folder: Path) -> Set[PartitionKey]:
     """Directories in which every file is as it was to be, by the report."""
     try:
         left = places_by_outcome(folder, lambda outcome: outcome not in FINISHED)
@@ -321,7 +322,9 @@ def _reported(folder: Path) -> Set[Directory]:
         return set()
 
 
-def _part(plan: Plan, wrote: set[Directory], files: set[File], places: set[Directory]) -> Plan:
+def _part(
+    plan: Plan, wrote: set[PartitionKey], files: set[File], places: set[PartitionKey]
+) -> Plan:
     """The plan with only what the run did, and no later one did again."""
 
     proves_log_end = operation(plan.operation).proves_log_end

@@ -120,7 +120,6 @@ def judge_offset_index(case: Case) -> Verdict:
         index,
         merged,
         entries,
-        facts,
         "not where a batch begins, or offsets from there on lie before it",
     )
     beyond = (entries["position"].astype(np.int64) >= facts.valid_bytes) | (
@@ -140,7 +139,7 @@ def judge_offset_index(case: Case) -> Verdict:
             f" {counted(entries_missing, 'entry')}: each search reads from the log's beginning"
         )
         findings.append(Finding("no-entries", name, reason))
-    return _state(index, findings, other_rule, preallocated)
+    return _state(index, findings, other_rule)
 
 
 def judge_time_index(case: Case) -> Verdict:
@@ -160,7 +159,7 @@ def judge_time_index(case: Case) -> Verdict:
         reason = "one entry of zeros, but 0 is not the log's maximum"
         return IndexState.DEFECTIVE, [*findings, Finding("zero-entries", name, reason, 0, 0)]
     findings += _wrong(
-        index, merged, entries, facts, "followed by older offsets that hold its time or later ones"
+        index, merged, entries, "followed by older offsets that hold its time or later ones"
     )
     beyond = entries["relative_offset"].astype(np.int64) > facts.last_offset - facts.base_offset
     findings += _beyond(index, entries, beyond, facts)
@@ -172,7 +171,7 @@ def judge_time_index(case: Case) -> Verdict:
         return IndexState.SOUND, [*findings, Finding("timestamps-not-in-log", name, reason)]
     if not beyond.any():
         findings += _maximum(index, entries, facts, preallocated)
-    return _state(index, findings, other_rule, preallocated)
+    return _state(index, findings, other_rule)
 
 
 def _missing(name: str, *, expected: bool) -> Verdict:
@@ -180,9 +179,7 @@ def _missing(name: str, *, expected: bool) -> Verdict:
     return IndexState.MISSING, findings
 
 
-def _state(
-    index: Structure, findings: list[Finding], other_rule: bool, preallocated: bool
-) -> Verdict:
+def _state(index: Structure, findings: list[Finding], other_rule: bool) -> Verdict:
     if any(f.severity in {"damage", "danger"} for f in findings):
         return IndexState.DEFECTIVE, findings
     if not findings:
@@ -210,9 +207,7 @@ def _zeros(index: Structure, preallocated: bool) -> list[Finding]:
     return [Finding("zero-entries", index.name, reason, position, index.used)]
 
 
-def _wrong(
-    index: Structure, merged: Merged, entries: Entries, facts: SegmentFacts, what: str
-) -> list[Finding]:
+def _wrong(index: Structure, merged: Merged, entries: Entries, what: str) -> list[Finding]:
     if not merged.wrong:
         return []
     more = f"; {merged.wrong} entries are like this" if merged.wrong > 1 else ""

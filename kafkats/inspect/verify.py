@@ -42,7 +42,7 @@ from kafkats.segment.facts import SegmentFacts
 from kafkats.segment.reader import open_source
 
 _ASKED_NEIGHBOURS: Final = 4
-_INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX)
+_INDEXES: Final = paths.INDEX_KINDS[:2]
 
 
 @dataclass(frozen=True)

@@ -390,7 +390,7 @@ def convert(s: Int64s) -> int:  # noqa: C901
             to, stamp = out + filled, timestamp_of(at, magic)
             if wanted == 2:
                 _seal_single(before, to, wanted, crc32, crc32c)
-                end = put_record(to + f.HEADER, 0, 0, fields, length)
+                end = put_record(to + f.HEADER, 0, 0, fields)
                 appended = flags_of(at, magic) & f.LOG_APPEND_TIME if magic == 1 else 0
                 newest = stamp if appended else max(stamp, -1)
                 put_header(to, end, offset, offset, appended, stamp, newest, 1)

@@ -39,10 +39,10 @@ from kafkats.kernels.varints import put_varint, varint_size
 
 
 @kernel
-def put_record(at: int, time_delta: int, offset_delta: int, fields: int, size: int) -> int:
+def put_record(at: int, time_delta: int, offset_delta: int, fields: int) -> int:
     """Write a record without headers. `fields`: a message's key and value with their lengths.
 
-    `fields` is an address; it holds `size` bytes. Returns the address after the record.
+    `fields` is an address. Returns the address after the record.
     """
     key_length = i32(fields)
     key_bytes = max(key_length, 0)
@@ -210,7 +210,7 @@ def messages_to_records(s: Int64s, to: int) -> int:
         delta = int64(0)
         if not appended:
             delta = minus(timestamp_of(at, inner), first_time)
-        to = put_record(to, delta, i64(at + f.OFFSET_AT) + shift, fields, after - fields)
+        to = put_record(to, delta, i64(at + f.OFFSET_AT) + shift, fields)
         at = after
     return to
 

@@ -35,7 +35,7 @@ _READERS: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
     ),
 }
 
-_INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX)
+_INDEXES: Final = paths.INDEX_KINDS[:2]
 _OF_SEGMENTS: Final = (paths.LOG, paths.SNAPSHOT, paths.TXN_INDEX)
 
 

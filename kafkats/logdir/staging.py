@@ -14,7 +14,7 @@ from kafkats.logdir.identity import FileIdentity, model_of
 from kafkats.logdir.journal import Journal, Step
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.resume_checks import home_of, logs_behind
-from kafkats.logdir.swap import INDEXES, base_of
+from kafkats.logdir.swap import base_of
 from kafkats.logdir.tails import save_tail
 from kafkats.logdir.workarea import Site, clear_folder
 
@@ -82,7 +82,7 @@ def _check_indexes_named(
 ) -> None:
     logs = {base_of(name) for name in names if name.endswith(paths.LOG)}
     for name in set(disk.names(directory)) - {*names, *unchanged}:
-        if name.endswith(INDEXES) and base_of(name) in logs:
+        if name.endswith(paths.INDEX_KINDS) and base_of(name) in logs:
             raise UsageError(
                 "an index whose .log is changed must be changed too, or said to stay",
                 path=directory / name,

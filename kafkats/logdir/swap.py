@@ -43,7 +43,6 @@ from kafkats.logdir.workarea import Site, make_folder
 
 Side = Literal["old", "new"]
 
-INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX, paths.TXN_INDEX)
 _LOGS: Final = (paths.LOG, f"{paths.LOG}.swap")
 """A `.log.swap` of a broker may be the only file that has its batches."""
 _GUARDED: Final = ((paths.OFFSET_INDEX,), (paths.TIME_INDEX, paths.TXN_INDEX))

@@ -20,6 +20,7 @@ from kafkats.text import Flag
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkats.plans.rows import PartitionKey
     from kafkats.search.answers import Target
     from kafkats.tables import View
 
@@ -103,11 +104,13 @@ def marks_of(rows: pa.Table | pa.RecordBatch, target: Target) -> list[Mark]:
     UsageError if the target was not looked up, BadInput for a directory that is no partition's and
     for log directories that disagree.
     """
+    from kafkats.plans.rows import partition_of
+
     answers = rows.to_pylist()
-    ends: dict[tuple[str, str], tuple[int, int]] = {}
+    ends: dict[PartitionKey, tuple[int, int]] = {}
     for row in answers:
         if (word := row.get("word")) in ("latest", "earliest"):
-            key = row["log_dir"], row["partition_dir"]
+            key = partition_of(row)
             start, end = ends.get(key, (-1, -1))
             ends[key] = (start, row["offset"]) if word == "latest" else (row["offset"], end)
     number, word = (target, "") if isinstance(target, int) else (target.value, target.text)
@@ -120,8 +123,8 @@ def marks_of(rows: pa.Table | pa.RecordBatch, target: Target) -> list[Mark]:
             row["timestamp"],
             row["reason"],
             row["evidence"],
-            *ends.get((row["log_dir"], row["partition_dir"]), (-1, -1)),
-            broker=_given_out(row, ends.get((row["log_dir"], row["partition_dir"]), (-1, -1))[1]),
+            *ends.get(partition_of(row), (-1, -1)),
+            broker=_given_out(row, ends.get(partition_of(row), (-1, -1))[1]),
             word=word,
         )
         for row in answers

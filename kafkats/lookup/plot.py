@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkats.clock import DAY_MS, utc_text
+from kafkats.clock import DAY_MS, HOUR_MS, utc_text
 from kafkats.counts import counted
 from kafkats.lookup.marks import Mark
 from kafkats.lookup.record_scatter import LATE, Cloud
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Ints = NDArray[np.int64]
-HOUR_MS: Final = 3_600_000
 STATES: Final = {
     "not built": "#f0f0f0",
     "closed": "#56b4e9",

@@ -26,6 +26,7 @@ from kafkats.plans.figure import (
     stacked_bars,
 )
 from kafkats.plans.rows import grouped
+from kafkats.plans.run import WROTE
 
 _MAGICS: Final = {"magic 0": "#b2182b", "magic 1": "#f4a582", "magic 2": "#92c5de"}
 """Colours of magic 0, 1 and 2."""
@@ -136,7 +137,7 @@ def forecast_outcome(forecast: Iterable[pa.Table], actions: Iterable[pa.Table]) 
         row.before_bytes += segment["before_bytes"]
         row.forecast_bytes += segment["after_bytes"]
         row.forecast_seconds += segment["seconds"]
-    for file in _rows_with(actions, "outcome", ["done", "already"]):
+    for file in _rows_with(actions, "outcome", WROTE):
         if (where := (file["log_dir"], file["partition_dir"])) in rows:
             rows[where].outcome_seconds += file["seconds"]
             rows[where].outcome_bytes += file["after_bytes"] if file["file"].endswith(LOG) else 0

@@ -142,10 +142,10 @@ def step(migration: Migration | None, entry: Entry) -> Migration:
     """
     if entry.event == "begin":
         return _begin(migration, entry)
-    if entry.event not in _EVENTS:
+    if entry.event not in EVENTS:
         raise UsageError(f"no event of a migration: {entry.event!r}")
     migration, who = find(migration, entry.broker)
-    after = _EVENTS[entry.event](migration, who, entry)
+    after = EVENTS[entry.event](migration, who, entry)
     after = after._replace(at=entry.at, by=entry.by)
     return migration._replace(brokers={**migration.brokers, who.name: after})
 
@@ -305,7 +305,7 @@ def _converted_back(_: Migration, who: Broker, entry: Entry) -> Broker:
     return _mark(who, run, "finished")._replace(status="rolled-back")
 
 
-_EVENTS: Final[Mapping[str, Callable[[Migration, Broker, Entry], Broker]]] = {
+EVENTS: Final[Mapping[str, Callable[[Migration, Broker, Entry], Broker]]] = {
     "attest": _attest,
     "started": _started,
     "converted": _converted,
@@ -315,7 +315,6 @@ _EVENTS: Final[Mapping[str, Callable[[Migration, Broker, Entry], Broker]]] = {
     "undone": _undone,
     "converted-back": _converted_back,
 }
-EVENTS: Final = ("begin", *_EVENTS)
 
 
 def find(migration: Migration | None, broker: str) -> tuple[Migration, Broker]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.errors import CorruptPlan, KafkatsError, StorageFailed, storage
-from kafkats.plans.facts import ACTIONS, write_tables
+from kafkats.plans.facts import ACTIONS, opened, write_tables
 from kafkats.plans.files import write_json
 
 if TYPE_CHECKING:
@@ -95,15 +95,9 @@ def attempt_in(folder: Path) -> Generator[Attempt]:
 
 def _tables(path: Path) -> Iterator[pa.Table]:
     """Yield the tables of a file as they were written. Raises CorruptPlan, StorageFailed."""
-    import pyarrow.parquet as pq
-
-    try:
-        with storage(path, "reading"), path.open("rb") as file:
-            source = pq.ParquetFile(file)
-            for number in range(source.num_row_groups):
-                yield source.read_row_group(number).select(ACTIONS.names).cast(ACTIONS)
-    except (pa.ArrowException, KeyError) as e:
-        raise CorruptPlan(f"not a readable table: {e}", path=path) from e
+    with opened(path) as source:
+        for number in range(source.num_row_groups):
+            yield source.read_row_group(number).select(ACTIONS.names).cast(ACTIONS)
 
 
 def _with_earlier(attempt: Attempt, report: Path) -> Iterator[pa.Table]:

@@ -41,7 +41,7 @@ from kafkats.plans.rows import (
 from kafkats.segment.facts import SegmentFacts
 
 if TYPE_CHECKING:
-    from pyarrow.parquet import ParquetWriter, RowGroupMetaData
+    from pyarrow.parquet import ParquetFile, ParquetWriter, RowGroupMetaData
 
 DIRECTORY: Final = (("log_dir", pa.string()), ("partition_dir", pa.string()))
 """The columns that name a partition directory."""
@@ -254,9 +254,11 @@ def table_writer(path: Path, schema: pa.Schema) -> Generator[ParquetWriter]:
 _ROWS_FOR_THREADS: Final = 100_000
 
 
-def read_table(path: Path, schema: pa.Schema, *, later: Sequence[str] = ()) -> pa.Table:
-    """Read a table that `write_table` wrote. `later` are text columns that earlier versions did not
-    write: they are empty then. Raises CorruptPlan for other files, StorageFailed.
+@contextmanager
+def opened(path: Path) -> Generator[ParquetFile]:
+    """Yield a table that `write_table` wrote, to be read in the body.
+
+    Raises CorruptPlan for other files and for what the body cannot read of it, StorageFailed.
     """
     import pyarrow.parquet as pq
 
@@ -264,20 +266,31 @@ def read_table(path: Path, schema: pa.Schema, *, later: Sequence[str] = ()) -> p
         raise CorruptPlan("is missing", path=path)
     try:
         with storage(path, "reading"), path.open("rb") as file:
-            source = pq.ParquetFile(file)  # pq.read_table imports pyarrow.dataset
-            # Threads of Arrow may hold the file a little longer; a process that ends then aborts.
-            table = source.read(use_threads=source.metadata.num_rows > _ROWS_FOR_THREADS)
-        table = _with_later(table, later).select(schema.names).cast(schema)
-        table.validate(full=True)  # damage that no checksum detects, such as broken UTF-8
+            yield pq.ParquetFile(file)  # pq.read_table imports pyarrow.dataset
     except (pa.ArrowException, KeyError) as e:
         raise CorruptPlan(f"not a readable table: {e}", path=path) from e
-    return table
 
 
-def _with_later(table: pa.Table, later: Sequence[str]) -> pa.Table:
-    """Return a table with columns that earlier versions did not write."""
+def read_table(path: Path, schema: pa.Schema, *, later: Sequence[str] = ()) -> pa.Table:
+    """Read a table that `write_table` wrote. `later` are text columns that earlier versions did not
+    write: they are empty then. Raises CorruptPlan for other files, StorageFailed.
+    """
+    with opened(path) as source:
+        # Threads of Arrow may hold the file a little longer; a process that ends then aborts.
+        table = source.read(use_threads=source.metadata.num_rows > _ROWS_FOR_THREADS)
+        return _as(table, schema, later)
+
+
+def _as(table: pa.Table, schema: pa.Schema, later: Sequence[str] = ()) -> pa.Table:
+    """Return the columns of a schema; `later` as in `read_table`.
+
+    Raises KeyError for a column that is missing, ArrowException for other types and for damage that
+    no checksum detects, such as broken UTF-8.
+    """
     for name in set(later) - set(table.column_names):
         table = table.append_column(name, pa.array([""] * table.num_rows, pa.string()))
+    table = table.select(schema.names).cast(schema)
+    table.validate(full=True)
     return table
 
 
@@ -291,22 +304,11 @@ def read_in_pieces(
 
     `later` as in `read_table`. Raises as it does.
     """
-    import pyarrow.parquet as pq
-
-    if not path.is_file():
-        raise CorruptPlan("is missing", path=path)
-    try:
-        with storage(path, "reading"), path.open("rb") as file:
-            source = pq.ParquetFile(file)
-            names = source.schema_arrow.names
-            wanted = [name for name in schema.names if name in names or name not in later]
-            for batch in source.iter_batches(_ROWS_AT_ONCE, columns=wanted, use_threads=False):
-                table = _with_later(pa.Table.from_batches([batch]), later)
-                table = table.select(schema.names).cast(schema)
-                table.validate(full=True)
-                yield table
-    except (pa.ArrowException, KeyError) as e:
-        raise CorruptPlan(f"not a readable table: {e}", path=path) from e
+    with opened(path) as source:
+        names = source.schema_arrow.names
+        wanted = [name for name in schema.names if name in names or name not in later]
+        for batch in source.iter_batches(_ROWS_AT_ONCE, columns=wanted, use_threads=False):
+            yield _as(pa.Table.from_batches([batch]), schema, later)
 
 
 def read_near(path: Path, schema: pa.Schema, places: Iterable[PartitionKey]) -> pa.Table:
@@ -315,28 +317,17 @@ def read_near(path: Path, schema: pa.Schema, places: Iterable[PartitionKey]) -> 
     Of each log directory the row groups from the first of `places` to the last are read. Raises as
     `read_table`.
     """
-    import pyarrow.parquet as pq
-
     between: dict[str, tuple[str, str]] = {}
     for log_dir, name in places:
         first, last = between.get(log_dir, (name, name))
         between[log_dir] = min(first, name), max(last, name)
-    if not path.is_file():
-        raise CorruptPlan("is missing", path=path)
-    try:
-        with storage(path, "reading"), path.open("rb") as file:
-            source = pq.ParquetFile(file)
-            numbers = [
-                number
-                for number in range(source.num_row_groups)
-                if _may_have(source.metadata.row_group(number), between)
-            ]
-            table = source.read_row_groups(numbers, columns=schema.names, use_threads=False)
-        table = table.select(schema.names).cast(schema)
-        table.validate(full=True)
-    except (pa.ArrowException, KeyError) as e:
-        raise CorruptPlan(f"not a readable table: {e}", path=path) from e
-    return table
+    with opened(path) as source:
+        numbers = [
+            number
+            for number in range(source.num_row_groups)
+            if _may_have(source.metadata.row_group(number), between)
+        ]
+        return _as(source.read_row_groups(numbers, columns=schema.names, use_threads=False), schema)
 
 
 def _may_have(group: RowGroupMetaData, between: Mapping[str, tuple[str, str]]) -> bool:
@@ -361,18 +352,12 @@ def bounds_in(group: RowGroupMetaData, name: str) -> tuple[str, str] | None:
     return None
 
 
-def write_report(folder: Path, segments: pa.Table, report: Mapping[str, object]) -> None:
-    """Write a SEGMENTS table and its summary into `folder`: `segments.parquet`, `report.json`.
-
-    Raises StorageFailed.
-    """
-    write_segments(folder, (segments,), report)
-
-
 def write_segments(
     folder: Path, segments: Iterable[pa.Table], report: Mapping[str, object]
 ) -> None:
-    """Write a SEGMENTS table in pieces, as `write_report`."""
+    """Write a SEGMENTS table in pieces, and its summary, into `folder`: `segments.parquet`,
+    `report.json`. Raises StorageFailed.
+    """
     make_folder(folder, "the report")
     write_tables(folder / "segments.parquet", segments)
     write_json(folder / "report.json", report)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafkats.plans.depths import Looked
     from kafkats.plans.plan import Plan
     from kafkats.plans.proof import Proof
-    from kafkats.plans.rows import Header, Item
+    from kafkats.plans.rows import Header, Item, PartitionKey
     from kafkats.plans.run import PartitionWork, Staged
     from kafkats.plans.units import Unit
 
@@ -140,7 +140,7 @@ class Proving(NamedTuple):
     plan: Plan
     folder: Path
     units: Iterable[Unit]
-    later: Collection[tuple[str, str]] = ()
+    later: Collection[PartitionKey] = ()
 
 
 def always(settings: frozenset[str]) -> Callable[[Given], frozenset[str]]:

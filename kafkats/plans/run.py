@@ -45,8 +45,9 @@ from kafkats.text import Flag
 FORMAT: Final = 1
 _PLACED: Final = ("log_dir", "partition_dir", "outcome", "file")
 _MARKED: Final = "marked"
-_WROTE: Final = ("done", "already")
-FINISHED: Final = (*_WROTE, "nothing")
+WROTE: Final = ("done", "already")
+"""Outcomes of a file that this apply or an earlier one wrote."""
+FINISHED: Final = (*WROTE, "nothing")
 """Outcomes of a file that is as planned."""
 _SKEW_MS: Final = 300_000
 """The largest distance of the planner's clock ahead of ours."""
@@ -313,7 +314,7 @@ def wrote_in(folder: Path) -> set[PartitionKey]:
     The set is empty without a readable report.
     """
     try:
-        return places_by_outcome(folder, lambda outcome: outcome in _WROTE)
+        return places_by_outcome(folder, lambda outcome: outcome in WROTE)
     except (CorruptPlan, StorageFailed):
         return set()
 

@@ -28,7 +28,7 @@ from kafkats.logdir.staging import Replace
 from kafkats.paths import OFFSET_INDEX, TIME_INDEX, segment_file
 from kafkats.plans.columns import batch_of
 from kafkats.plans.depths import depth_totals
-from kafkats.plans.facts import damaged
+from kafkats.plans.facts import REBUILT, damaged
 from kafkats.plans.missing import (
     Accepting,
     Missing,
@@ -56,7 +56,6 @@ from kafkats.segment.reader import open_source
 from kafkats.text import Flag
 
 OPERATION: Final = "rebuild"
-_NEEDS_REBUILD: Final = ("missing", "defective")
 _ROWS_AT_ONCE: Final = 8192
 """How many rows of facts are Python objects at a time: they take 50 times the memory of a table."""
 
@@ -141,7 +140,7 @@ def _unread_items(segments: pa.Table, missing: Missing, options: RebuildOptions)
 
 def _wanted(options: RebuildOptions) -> tuple[str, ...]:
     """Return the states of an index that require a rebuild."""
-    return (*_NEEDS_REBUILD, "sound") if options.all else _NEEDS_REBUILD
+    return (*REBUILT, "sound") if options.all else REBUILT
 
 
 def _chosen(segments: pa.Table, options: RebuildOptions) -> pa.Table:

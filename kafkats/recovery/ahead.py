@@ -20,7 +20,7 @@ from kafkats import paths
 from kafkats.errors import KafkatsError, storage
 from kafkats.formats import v2
 from kafkats.plans.columns import batch_of
-from kafkats.plans.rows import SegmentRow
+from kafkats.plans.rows import PartitionKey, SegmentRow, partition_of
 from kafkats.recovery.decide import end_of, log_bytes, log_of, valid_bytes
 from kafkats.recovery.reading import Recovery, Stops, recover
 from kafkats.recovery.rules import StartRule
@@ -98,14 +98,14 @@ def segments_of(
 
 def recover_ahead(
     executor: Executor, units: Sequence[SegmentUnit]
-) -> dict[tuple[str, str], Recoveries]:
+) -> dict[PartitionKey, Recoveries]:
     """Return the recoveries of all `units` by log directory and partition directory."""
     if not units:
         return {}
     rows = executor.map("segments", units, _row, _READ, size=lambda unit: unit.bytes, threads=True)
-    found: dict[tuple[str, str], Recoveries] = {}
+    found: dict[PartitionKey, Recoveries] = {}
     for row in rows.to_pylist():
-        of_it = found.setdefault((row["log_dir"], row["partition_dir"]), {})
+        of_it = found.setdefault(partition_of(row), {})
         of_it[row["base_offset"]] = Recovery(*(row[name] for name in Recovery._fields))
     return found
 

@@ -12,13 +12,12 @@ from typing import NamedTuple
 from kafkats import paths
 from kafkats.errors import KafkatsError
 from kafkats.evidence.borders import Witness
-from kafkats.evidence.judging import NOTHING_BEHIND
 from kafkats.evidence.looking import index_witnesses, orphan_witnesses
 from kafkats.formats import v2
 from kafkats.index.tail import read_tail
 from kafkats.recovery.load import Load
 from kafkats.segment.broker_walk import read_on
-from kafkats.segment.facts import StopReason
+from kafkats.segment.facts import NOTHING_BEHIND, StopReason
 from kafkats.segment.reader import open_source
 
 

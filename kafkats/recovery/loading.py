@@ -20,7 +20,6 @@ from kafkats.logdir.partition import starts_with_number
 from kafkats.recovery.rules import StartRule
 from kafkats.recovery.words import bad_number
 
-_INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX, paths.TXN_INDEX)
 SWAP: Final = ".swap"
 CLEANED: Final = ".cleaned"
 
@@ -99,7 +98,7 @@ def load_names(
         logs = [name for name in swaps if name.endswith(f"{paths.LOG}{SWAP}")]
         files.swapped_logs.extend(map(_number, logs))
     bases = set(files.bases())
-    indexes = _INDEXES if rule.time_indexes else _INDEXES[:1]
+    indexes = paths.INDEX_KINDS if rule.time_indexes else paths.INDEX_KINDS[:1]
     for name in [name for name in files.sources if name.endswith(indexes)]:
         if starts_with_number(name) and _number(name) not in bases:
             files.remove(name)
@@ -152,8 +151,8 @@ def _rename_swaps(files: Files, swaps: list[str], next_offset: Callable[[int, st
 def _drop_swapped_indexes(files: Files) -> None:
     for name in sorted(name for name in files.sources if name.endswith(SWAP)):
         parsed = paths.parse_segment_file(name)
-        if parsed and parsed.suffix == SWAP and parsed.kind in (paths.LOG, *_INDEXES):
-            for kind in _INDEXES:
+        if parsed and parsed.suffix == SWAP and parsed.kind in (paths.LOG, *paths.INDEX_KINDS):
+            for kind in paths.INDEX_KINDS:
                 files.remove(paths.segment_file(parsed.base_offset, kind))
 
 

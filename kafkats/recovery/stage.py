@@ -33,7 +33,7 @@ from kafkats.recovery.small_files import Log, Wanted, contents, epochs_there, re
 from kafkats.segment.copying import copy_range
 from kafkats.segment.reader import open_segment, open_source
 
-_INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX)
+_INDEXES: Final = paths.INDEX_KINDS[:2]
 _NO_PRODUCERS_SHA256: Final = hashlib.sha256(NO_PRODUCERS).hexdigest()
 
 
@@ -241,7 +241,7 @@ def _unchanged(directory: Path, work: PartitionWork, changed: set[str]) -> dict[
     kept: dict[str, FileIdentity] = {}
     bases = {item["base_offset"] for item in work.items if item["file"].endswith(paths.LOG)}
     for base in bases:
-        for kind in (*_INDEXES, paths.TXN_INDEX):
+        for kind in paths.INDEX_KINDS:
             name = paths.segment_file(base, kind)
             there = identify(directory / name)
             if name not in changed and there is not None:

@@ -17,6 +17,7 @@ from kafkats.logdir.partition import scan_at_rest
 from kafkats.logdir.root import LogDir
 from kafkats.plans.columns import batch_of
 from kafkats.plans.dialects import listed, refuse_enriched, refuse_marked
+from kafkats.plans.rows import PartitionKey
 from kafkats.recovery.ahead import recover_ahead, recovered_logs, segments_of
 from kafkats.recovery.facts import OUTCOMES, BrokerStart, Outcome, PartitionStart, RootStart
 from kafkats.recovery.meta_properties import (
@@ -169,7 +170,7 @@ def _with_recoveries(executor: Executor, units: Sequence[StartUnit]) -> list[Sta
     found = recover_ahead(executor, segments)
     none: Mapping[int, Recovery] = {}
     return [
-        replace(unit, ahead=found.get((str(unit.root.path), unit.partition_dir), none))
+        replace(unit, ahead=found.get(PartitionKey(str(unit.root.path), unit.partition_dir), none))
         for unit in units
     ]
 

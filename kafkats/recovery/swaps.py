@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kafkats import paths
 from kafkats.evidence.claims import Claims
@@ -28,8 +28,6 @@ from kafkats.plans.rows import Item, SegmentRow
 from kafkats.recovery.decide import Blocked, Decision, log_of
 from kafkats.recovery.loading import SWAP, complete_swaps
 from kafkats.segment.reader import open_source
-
-_INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX, paths.TXN_INDEX)
 
 
 class Building(NamedTuple):
@@ -157,7 +155,7 @@ def releases_differ(decision: Decision, others: Sequence[FileFacts]) -> Blocked 
     ones put the `.swap` in place, and delete the segments behind a cut.
     """
     last = decision.kept[-1]
-    replaced = {paths.segment_file(last["base_offset"], kind) + SWAP for kind in _INDEXES}
+    replaced = {paths.segment_file(last["base_offset"], kind) + SWAP for kind in paths.INDEX_KINDS}
     file = next((f.name for f in others if f.name in replaced), "")
     if not decision.dropped or not file:
         return None

@@ -13,12 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kafkats.config.durations import rounded
+from kafkats.config.values import LONG_MAX
 from kafkats.generations import RetentionRule
 from kafkats.retention.reasons import CODES, Code, Ints, Reasons
 
 Flags = NDArray[np.bool_]
 
-_LARGEST: Final = 2**63 - 1
 _EVIDENCE: Final = ("timestamp", "mtime", "offset", "size")
 
 
@@ -116,7 +116,7 @@ def decide(
     blocked = expired & (row > pin)
     pinned_at = segments.base_offset[np.minimum(pin, len(row) - 1)]
     chain = by_time | (~deletes & (row < rows.first(~deletes & ~may)[of]))
-    earliest = running_max(np.where(chain, view.expires, -_LARGEST), 2 * of + ~deletes)
+    earliest = running_max(np.where(chain, view.expires, -LONG_MAX), 2 * of + ~deletes)
     begins = np.where(deletes & ~by_time, now_ms, earliest)
     offset, sized = (by == _number(name, rule) for name in ("start-offset", "size"))
     weak = np.where(view.timed, 0, 1)
@@ -216,7 +216,7 @@ def _reasons(
 
 def _expiries(since: Ints, ms: Ints, trusted: Flags) -> tuple[Ints, Flags]:
     """Return retention.expires_at, and where such a time exists."""
-    known = (ms >= 0) & trusted & (since <= _LARGEST - 1 - np.maximum(ms, 0))
+    known = (ms >= 0) & trusted & (since <= LONG_MAX - 1 - np.maximum(ms, 0))
     return np.where(known, since, 0) + np.where(known, ms, 0) + 1, known
 
 

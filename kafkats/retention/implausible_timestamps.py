@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkats import paths
+from kafkats.clock import DAY_MS
 from kafkats.errors import KafkatsError
 from kafkats.kernels import headers_state as k
 from kafkats.plans.columns import batch_of
@@ -40,7 +41,7 @@ SUSPECT: Final = ("s", "us", "ns", "future")
 """Results of `detect_units` on which the policies act."""
 SEEMS: Final = ("", "ms", "negative", *SUSPECT)
 """All results of `detect_units`."""
-SLACK_MS: Final = 86_400_000
+SLACK_MS: Final = DAY_MS
 """The largest distance of a timestamp after the mtime, since clocks differ."""
 EARLIEST_MS: Final = 946_684_800_000
 """The year 2000.

@@ -39,7 +39,7 @@ from kafkats.retention.looking import (
 from kafkats.retention.options import FACTS, TURNS, WORST, Beyond
 from kafkats.retention.plan import (
     NOTHING,
-    Decision,
+    RetainDecision,
     RetainOptions,
     decide_retain,
     plan_of,
@@ -197,7 +197,7 @@ def _own(work: Settling, decided: Sequence[Decided], options: RetainOptions) -> 
 
 
 def _more(
-    work: Settling, options: RetainOptions, decision: Decision, tables: Mapping[str, pa.Table]
+    work: Settling, options: RetainOptions, decision: RetainDecision, tables: Mapping[str, pa.Table]
 ) -> Decided:
     """Return a group that is not of partitions."""
     nothing = SEGMENTS.empty_table()

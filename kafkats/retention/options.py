@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-from kafkats.config.option import RARE, ByRelease, Option, Options, Size, Time
-from kafkats.config.options import Export, Now
+from kafkats.config.option import ByRelease, Option, Options, Size, Time
+from kafkats.config.options import Export, Now, of_release
 from kafkats.generations import DEFAULT_RETENTION_RULE
-from kafkats.releases import EXAMPLES, NEWEST
 
 TURNS: Final = "turns"
 FACTS: Final = "facts"
@@ -23,16 +22,10 @@ class Retain(Options):
     rule: Annotated[
         str,
         ByRelease("retention", ("kip33",)),
-        Option(
+        of_release(
             "Delete as the brokers of this Kafka release do, such as 4.3. Before 0.11 they also"
             " delete above the high watermark",
-            "--kafka --generation",
-            unset=NEWEST,
             param="generation",
-            title="Kafka release",
-            initial=NEWEST,
-            examples=EXAMPLES,
-            section=RARE,
         ),
     ] = DEFAULT_RETENTION_RULE.name
     now: Now = None

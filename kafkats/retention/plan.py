@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.config.policy import Policy
+from kafkats.config.values import LONG_MAX
 from kafkats.errors import UsageError
 from kafkats.generations import RETENTION_RULES, RetentionRule
 from kafkats.plans.columns import schema_of
@@ -38,7 +39,6 @@ from kafkats.retention.vetoes import (
 )
 
 OPERATION: Final = "retain"
-_LARGEST: Final = 2**63 - 1
 _REMOTE: Final = (
     "remote storage: segments that are not uploaded yet would be lost; the policy may say"
     " remote.storage.enable=false"
@@ -92,7 +92,7 @@ class RetainOptions(Accepting):
     last_segment: bool = _DEFAULT.last_segment
 
 
-class Decision(NamedTuple):
+class RetainDecision(NamedTuple):
     """The decision on whole partitions: RETENTION, and ITEMS without log directories' own files.
 
     `starts` are what these files lose. `found` is what a limit of the run may keep, and `all_bytes`
@@ -106,7 +106,7 @@ class Decision(NamedTuple):
     all_bytes: int
 
 
-NOTHING: Final = Decision(RETENTION.empty_table(), ITEMS.empty_table(), {}, NO_CANDIDATES, 0)
+NOTHING: Final = RetainDecision(RETENTION.empty_table(), ITEMS.empty_table(), {}, NO_CANDIDATES, 0)
 
 
 def plan_retain(
@@ -127,7 +127,7 @@ def plan_retain(
     return plan_of(whole, segments, options), decision.verdicts
 
 
-def plan_of(decision: Decision, segments: pa.Table, options: RetainOptions) -> Plan:
+def plan_of(decision: RetainDecision, segments: pa.Table, options: RetainOptions) -> Plan:
     """Return the plan of a decision on `segments`."""
     totals = _totals(decision.verdicts, decision.items, segments)
     return make_plan(OPERATION, options_of(options), totals, decision.items)
@@ -140,7 +140,7 @@ def decide_retain(
     *,
     remote: Collection[PartitionKey] = (),
     bounds: Bounds | None = None,
-) -> Decision:
+) -> RetainDecision:
     """Decide as `plan_retain`. With `bounds` the segments are some of a run that has these bounds;
     without, they are all of it.
     """
@@ -177,7 +177,7 @@ def _decide(
     options: RetainOptions,
     rule: RetentionRule,
     bounds: Bounds | None,
-) -> Decision:
+) -> RetainDecision:
     """Return the decision. `unsettled` are partitions to leave unchanged."""
     limits = _limits(facts, policy.broker_limits, options)
     kafka = decide(facts.rows, facts.segments, limits, rule, now_ms=options.now_ms)
@@ -205,7 +205,7 @@ def _decide(
     )
     deleted = kafka.deletes & (veto == "")
     items, starts = items_of(facts, kafka.by, reasons, deleted, rule)
-    return Decision(verdicts, items, starts, found, total)
+    return RetainDecision(verdicts, items, starts, found, total)
 
 
 def _limits(
@@ -213,7 +213,7 @@ def _limits(
 ) -> Limits:
     limits = {topic: of_topic(topic) for topic in facts.settings}
     if options.before_ms is not None:
-        age = min(max(options.now_ms - options.before_ms, 0), _LARGEST)
+        age = min(max(options.now_ms - options.before_ms, 0), LONG_MAX)
         limits = dict.fromkeys(limits, (age, -1))
     ms, size = np.array([limits[topic] for topic in facts.topic], np.int64).reshape(-1, 2).T
     return Limits(ms, size, facts.log_start_offset, facts.high_watermark)

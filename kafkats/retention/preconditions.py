@@ -23,7 +23,7 @@ from kafkats.logdir.partition import (
 from kafkats.plans.rows import Item
 
 
-class Planned(NamedTuple):
+class Prefix(NamedTuple):
     """The items of one partition by their purpose."""
 
     removed: dict[int, set[str]]
@@ -36,7 +36,7 @@ class Planned(NamedTuple):
     """The first segment that is kept unchanged, -1 for none."""
 
 
-def check_prefix(log_dir: Path, directory: Path, items: Sequence[Item]) -> Planned:
+def check_prefix(log_dir: Path, directory: Path, items: Sequence[Item]) -> Prefix:
     """Check and classify the items of one partition.
 
     Raises CorruptPlan for items that are no plan of a retention, Changed when the partition is not
@@ -44,28 +44,28 @@ def check_prefix(log_dir: Path, directory: Path, items: Sequence[Item]) -> Plann
     StorageFailed.
     """
     try:
-        planned = _sorted_out(items)
+        prefix = _sorted_out(items)
     except CorruptPlan as e:
         e.path = str(directory)
         raise
-    if planned.following < 0:
+    if prefix.following < 0:
         refuse_unclean(log_dir)
     partition = scan_partition(directory)
     refuse_unfinished_swaps(partition)
-    _check_logs(directory, planned)
-    _check_families(partition, planned)
-    if planned.following < 0 and not planned.rest:
-        last = max(planned.removed)
+    _check_logs(directory, prefix)
+    _check_families(partition, prefix)
+    if prefix.following < 0 and not prefix.rest:
+        last = max(prefix.removed)
         end = max(read_tail(directory / paths.segment_file(last)).facts.last_offset + 1, last)
-        if end != planned.start:
+        if end != prefix.start:
             raise Changed(
-                f"the log ends at {end}, not at {planned.start} as planned; make a new plan",
+                f"the log ends at {end}, not at {prefix.start} as planned; make a new plan",
                 path=directory,
             )
-    return planned
+    return prefix
 
 
-def _sorted_out(items: Sequence[Item]) -> Planned:
+def _sorted_out(items: Sequence[Item]) -> Prefix:
     new = [item for item in items if item["action"] == "add"]
     rest = [item for item in new if item["log"] is not None]
     removed = _families([item for item in items if item["action"] == "remove"])
@@ -90,7 +90,7 @@ def _sorted_out(items: Sequence[Item]) -> Planned:
         )
     _check_start(items, start)
     _families(new)
-    return Planned(removed, rest, start, following)
+    return Prefix(removed, rest, start, following)
 
 
 def _families(items: Sequence[Item]) -> dict[int, set[str]]:
@@ -111,35 +111,35 @@ def _check_start(items: Sequence[Item], start: int) -> None:
             )
 
 
-def _check_logs(directory: Path, planned: Planned) -> None:
+def _check_logs(directory: Path, prefix: Prefix) -> None:
     """Raise Changed unless exactly the oldest logs are deleted, so that the log gets no gap."""
     there = log_bases(directory)
-    older, kept = there[: len(planned.removed)], there[len(planned.removed) :]
+    older, kept = there[: len(prefix.removed)], there[len(prefix.removed) :]
     for why, bases in (
         (
             "the plan deletes it, but it is gone already; make a new plan",
-            planned.removed.keys() - set(there),
+            prefix.removed.keys() - set(there),
         ),
         (
             "the plan keeps it and deletes younger segments; make a new plan",
-            set(older) - planned.removed.keys(),
+            set(older) - prefix.removed.keys(),
         ),
     ):
         for base in sorted(bases):
             raise Changed(why, path=directory / paths.segment_file(base))
-    if (first := kept[0] if kept else -1) != planned.following:
-        wanted, seen = ("none" if base < 0 else str(base) for base in (planned.following, first))
+    if (first := kept[0] if kept else -1) != prefix.following:
+        wanted, seen = ("none" if base < 0 else str(base) for base in (prefix.following, first))
         raise Changed(
             f"the first kept segment should be {wanted}, but it is {seen}; make a new plan",
             path=directory,
         )
 
 
-def _check_families(partition: PartitionDir, planned: Planned) -> None:
+def _check_families(partition: PartitionDir, prefix: Prefix) -> None:
     """Raise Changed if the plan lacks files of deleted segments: they would become orphans."""
     for segment in partition.segments:
         for file in segment.files.values():
-            if file.name not in planned.removed.get(segment.base_offset, {file.name}):
+            if file.name not in prefix.removed.get(segment.base_offset, {file.name}):
                 raise Changed(
                     "the plan deletes its segment, but not this file; make a new plan",
                     path=partition.path / file.name,

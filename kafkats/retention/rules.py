@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from kafkats.config.values import LONG_MAX
 from kafkats.generations import RetentionRule
 from kafkats.retention.reasons import Code, Reason
-
-_LARGEST: Final = 2**63 - 1
 
 
 class Segment(NamedTuple):
@@ -117,7 +116,7 @@ def expires_at(segment: Segment, limits: Limits, rule: RetentionRule) -> int | N
     if limits.retention_ms < 0 or not segment.trusted:
         return None
     expires = age_of(segment, rule)[0] + limits.retention_ms + 1
-    return expires if expires <= _LARGEST else None
+    return expires if expires <= LONG_MAX else None
 
 
 def _free(segments: Sequence[Segment], limits: Limits, rule: RetentionRule) -> int:
@@ -186,7 +185,7 @@ def _deleted(
     rule: RetentionRule,
     now_ms: int,
 ) -> Iterator[Verdict]:
-    since = -_LARGEST
+    since = -LONG_MAX
     for segment, (by, reason) in zip(segments, deleted, strict=False):
         evidence, begin = ("offset" if by == "start-offset" else by), now_ms
         if by == "time":
@@ -198,7 +197,7 @@ def _deleted(
 def _kept(
     left: Sequence[Segment], free: int, limits: Limits, rule: RetentionRule, now_ms: int
 ) -> Iterator[Verdict]:
-    earliest: int | None = -_LARGEST
+    earliest: int | None = -LONG_MAX
     pin: int | None = None
     for n, segment in enumerate(left):
         expires = expires_at(segment, limits, rule)

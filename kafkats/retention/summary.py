@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from typing_extensions import TypedDict  # pydantic reads these; on 3.11 it takes no others
 
 from kafkats.clock import DAY_MS
+from kafkats.config.values import LONG_MAX
 from kafkats.plans.rows import (
     PartitionKey,
     PartitionRow,
@@ -23,7 +24,6 @@ from kafkats.plans.rows import (
 from kafkats.retention.implausible_timestamps import SUSPECT, Suspect
 from kafkats.retention.plan import VerdictRow
 
-_LARGEST: Final = 2**63 - 1
 _WHERE: Final = (*PartitionKey._fields, "topic")
 _LOOKS: Final = {
     "s": "in seconds, it seems",
@@ -103,7 +103,7 @@ def summary_rows(verdicts: pa.Table, now_ms: int) -> list[SummaryRow]:
     when it pins. `pinned_bytes` are those of later segments that have expired themselves.
     """
     deleted = pc.and_(verdicts["deletes"], pc.equal(verdicts["veto"], ""))
-    day_ms, week_ms = (min(now_ms + days * DAY_MS, _LARGEST) for days in (1, 7))
+    day_ms, week_ms = (min(now_ms + days * DAY_MS, LONG_MAX) for days in (1, 7))
     since = pc.if_else(pc.equal(verdicts["lasting"], ""), verdicts["deletable_from_ms"], None)
     counted = {
         "bytes": pc.is_valid(deleted),

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from kafkats.config.faults import faults
 from kafkats.config.policy import Policy
 from kafkats.config.settings import TopicSettings
+from kafkats.config.values import LONG_MAX
 from kafkats.errors import BadInput, UsageError
 from kafkats.paths import parse_partition
 from kafkats.plans.rows import keys_of
@@ -24,7 +25,6 @@ from kafkats.retention.implausible_timestamps import SUSPECT
 from kafkats.retention.plan import RetainOptions, plan_retain
 
 NAME: Final = "basis.json"
-_LONGEST_MS: Final = 2**63 - 1
 
 
 def basis_of(
@@ -76,8 +76,8 @@ def what_if(
     named = parse_partition(f"{topic}-0")
     if named is None or named.topic != topic:
         raise UsageError(f"{topic!r} is no name of a topic")
-    if not -1 <= retention_ms <= _LONGEST_MS:
-        raise UsageError(f"retention.ms={retention_ms} is not -1, or 0 to {_LONGEST_MS}")
+    if not -1 <= retention_ms <= LONG_MAX:
+        raise UsageError(f"retention.ms={retention_ms} is not -1, or 0 to {LONG_MAX}")
     if options.before_ms is not None:
         raise UsageError("the run deleted what is older than a moment, and no retention.ms")
     mine = segments.filter(pc.equal(segments["topic"], topic))

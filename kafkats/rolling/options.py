@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kafkats.config.option import RARE, ByRelease, Option, Options
-from kafkats.config.options import Export, Now
+from kafkats.config.option import ByRelease, Option, Options
+from kafkats.config.options import Export, Now, of_release
 from kafkats.generations import DEFAULT_ROLL_RULE
-from kafkats.releases import EXAMPLES, NEWEST
 
 
 class Roll(Options):
@@ -16,15 +15,8 @@ class Roll(Options):
     rule: Annotated[
         str,
         ByRelease("roll", ("largest",)),
-        Option(
-            "Roll as the brokers of this Kafka release do, such as 4.3 or 3.9.0",
-            "--kafka --generation",
-            unset=NEWEST,
-            param="generation",
-            title="Kafka release",
-            initial=NEWEST,
-            examples=EXAMPLES,
-            section=RARE,
+        of_release(
+            "Roll as the brokers of this Kafka release do, such as 4.3 or 3.9.0", param="generation"
         ),
     ] = DEFAULT_ROLL_RULE.name
     now: Now = None

@@ -8,13 +8,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from kafkats.config.values import LONG_MAX
 from kafkats.generations import MAX_RELATIVE_OFFSET, RetentionRule, RollRule
-from kafkats.retention.rules import Decision, Limits, Segment, decide
+from kafkats.retention.rules import Limits, Segment, decide
 from kafkats.rolling.rules import Active, Append, Batch, Settings, jitter_bound, should_roll
-
-_LARGEST: Final = 2**63 - 1
 
 
 class Rolled(NamedTuple):
@@ -40,7 +39,6 @@ class Rolled(NamedTuple):
 class AfterRetention(NamedTuple):
     """The simulated segments that retention keeps, and for how long."""
 
-    decision: Decision
     segments: tuple[Rolled, ...]
     """The remaining segments, without the empty one that replaces them when all are deleted."""
     open_files: int
@@ -164,7 +162,7 @@ def replay(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[Append]:
     previous append and not after the segment's mtime. Without a timestamp it is the segment's
     mtime.
     """
-    clock = -_LARGEST
+    clock = -LONG_MAX
     for batches, mtime_ms in segments:
         for batch in batches:
             stamp = batch.max_timestamp if batch.max_timestamp >= 0 else mtime_ms
@@ -177,7 +175,7 @@ def began(segments: Iterable[tuple[Sequence[Batch], int]]) -> Iterator[int]:
 
     A segment without batches began at its mtime, but not before the previous append.
     """
-    clock = -_LARGEST
+    clock = -LONG_MAX
     for batches, mtime_ms in segments:
         times = (
             min(batch.max_timestamp, mtime_ms) if batch.max_timestamp >= 0 else mtime_ms
@@ -201,13 +199,11 @@ def after_retention(
         Segment(s.base_offset, s.end_offset, s.bytes, s.largest_timestamp, s.last_append_ms)
         for s in segments
     ]
-    decision = decide(facts, limits, retention, now_ms=now_ms)
-    left = tuple(
-        s for s, verdict in zip(segments, decision.verdicts, strict=True) if not verdict.deletes
-    )
+    verdicts = decide(facts, limits, retention, now_ms=now_ms).verdicts
+    left = tuple(s for s, verdict in zip(segments, verdicts, strict=True) if not verdict.deletes)
     end = segments[-1].end_offset if segments else 0
     untouched = Limits(limits.retention_ms, -1, 0, end)
-    timed = decide(facts, untouched, retention, now_ms=-_LARGEST).verdicts
+    timed = decide(facts, untouched, retention, now_ms=-LONG_MAX).verdicts
     kept = tuple(
         verdict.deletable_from_ms - s.first_timestamp
         if verdict.deletable_from_ms is not None and s.first_timestamp >= 0
@@ -215,4 +211,4 @@ def after_retention(
         for s, verdict in zip(segments, timed, strict=True)
     )
     files = max(len(left), 1) * (3 if rule.relative else 2)
-    return AfterRetention(decision, left, files, kept)
+    return AfterRetention(left, files, kept)

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from kafkats.config.durations import setting_text, span_text
 from kafkats.config.settings import TopicSettings
+from kafkats.config.values import LONG_MAX
 from kafkats.counts import counted
 from kafkats.generations import (
     INDEX_INTERVAL_BYTES,
@@ -28,8 +29,6 @@ from kafkats.generations import (
     SEGMENT_INDEX_BYTES,
     RollRule,
 )
-
-_LARGEST: Final = 2**63 - 1
 
 
 class Settings(NamedTuple):
@@ -42,7 +41,7 @@ class Settings(NamedTuple):
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
     compacted: bool = False
     """Whether cleanup.policy includes compact."""
-    max_compaction_lag_ms: int = _LARGEST
+    max_compaction_lag_ms: int = LONG_MAX
 
     @property
     def longest_ms(self) -> int:
@@ -194,7 +193,7 @@ def due(active: Active, settings: Settings, rule: RollRule, *, now_ms: int) -> D
 
 
 def _time_or_never(ms: int) -> int | None:
-    return ms if ms <= _LARGEST else None
+    return ms if ms <= LONG_MAX else None
 
 
 def _by_time(from_ms: int | None, until_ms: int | None, now_ms: int) -> str:

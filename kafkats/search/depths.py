@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from kafkats.errors import CorruptBatch, CorruptIndex
 from kafkats.search.partition import Segment
 from kafkats.segment.columns import columns
-from kafkats.segment.facts import SegmentFacts, StopReason
+from kafkats.segment.facts import NOTHING_BEHIND, SegmentFacts
 from kafkats.segment.search import Hit
 from kafkats.segment.walk import Points, walk_points
 
 DEPTHS: Final = ("tail", "full", "deep")
 _EVERY_BATCH: Final = -1
-_QUIET: Final = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 EVIDENCE: Final = {
     "tail": "time index and tail",
     "full": "every batch header",
@@ -79,7 +78,7 @@ def end_is_quiet(segment: Segment, depth: str) -> None:
     # Before another segment an unwritten tail hides records, unless the offsets continue without a
     # gap.
     whole = segment.next_base_offset < 0 or facts.next_offset == segment.next_base_offset
-    if facts.stop not in _QUIET or (facts.stop is not None and not whole):
+    if facts.stop not in NOTHING_BEHIND or (facts.stop is not None and not whole):
         reason = f"{facts.stop}: records behind it cannot be read, and none before it is that late"
         raise CorruptBatch(
             reason,
@@ -110,7 +109,7 @@ def _look_at_tail(segment: Segment) -> _Tail | None:
     if timestamp < 0 or segment.unsound or offset < segment.base_offset:
         return None
     facts = segment.walked_from(offset)
-    if not facts.batches or offset > facts.last_offset or facts.stop not in _QUIET:
+    if not facts.batches or offset > facts.last_offset or facts.stop not in NOTHING_BEHIND:
         return None
     return _Tail(max(timestamp, facts.max_timestamp), facts)
 

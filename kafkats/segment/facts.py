@@ -10,7 +10,7 @@ deep    also every record
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafkats.formats.model import TimestampType
 
@@ -24,6 +24,13 @@ class StopReason(StrEnum):
     BAD_MAGIC = "bad-magic"
     BAD_CRC = "bad-crc"
     BAD_OFFSET = "bad-offset"
+
+
+NOTHING_BEHIND: Final = (None, StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+"""Stops after which no damaged record can follow.
+
+At any other stop the bytes that follow may be the records: they are damaged, not missing.
+"""
 
 
 class Cell(NamedTuple):

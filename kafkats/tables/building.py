@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkats import paths
+from kafkats.clock import MINUTE_MS
 from kafkats.execution.executor import Executor
 from kafkats.search import PartitionUnit
 from kafkats.tables.cells import build_unit
@@ -24,7 +25,6 @@ from kafkats.tables.schema import TABLE, Ints
 from kafkats.tables.spans import Span, check_interval, unite
 from kafkats.tables.view import Busiest
 
-MINUTE_MS: Final = 60_000
 PIECE: Final = 1 << 17
 """Cells of a partition searched in one pass. More would only need more memory."""
 _ROUND_CELLS: Final = 1 << 20

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kafkats.clock import DAY_MS, HOUR_MS
 from kafkats.errors import BadInput, StorageFailed, UsageError
 from kafkats.tables import store
 from kafkats.tables.recreated_logs import without_other_logs
@@ -47,8 +48,7 @@ from kafkats.tables.schema import (
 from kafkats.tables.spans import Span, check_interval, unite
 from kafkats.tables.store import MANIFEST, Manifest, Part, write_part, writing
 
-HOUR_MS: Final = 3_600_000
-LEVELS: Final = (30 * 24 * HOUR_MS, 24 * HOUR_MS, HOUR_MS)
+LEVELS: Final = (30 * DAY_MS, DAY_MS, HOUR_MS)
 """Spans of files in ms, aligned to multiples since 1970."""
 MOST_ROWS: Final = 8_000_000
 """The most rows of a file that is wider than an hour."""

@@ -43,7 +43,7 @@ class DagSet(NamedTuple):
         **more: Any,
     ) -> DAG:
         """Return a DAG with its form, tags, alerts and schedule, and with so many retries of its
-        tasks. `operation` is the key of its form, `how` more arguments of the DAG.
+        tasks. `operation` is the key of its form, `more` more arguments of the DAG.
         """
         dag_id = f"{self.prefix}{name}"
         deployment.put(dag_id, self.place())

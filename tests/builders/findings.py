@@ -32,3 +32,19 @@ def segments(*rows: tuple[str, int, list[dict[str, Any]]]) -> pa.Table:
         ],
         schema=SEGMENTS,
     )
+
+
+TABLE = segments(
+    ("b-0", 100, []),
+    ("b-0", 20, [finding("sound", "x.timeindex"), finding("below-maximum", "x.timeindex")]),
+    (
+        "a-0",
+        0,
+        [
+            finding("bad-crc", "x.log"),
+            finding("missing-index", "x.timeindex"),
+            finding("empty-index", "x.index"),
+        ],
+    ),
+    ("a-0", -1, [finding("stray", "lost+found")]),
+)

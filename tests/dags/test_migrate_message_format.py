@@ -222,7 +222,7 @@ class Pretended:
 
     def plan(self, args: Given) -> dict[str, Any]:
         from kafkats.migration.forecast import FORECAST
-        from kafkats.plans.facts import SEGMENTS, write_report, write_table
+        from kafkats.plans.facts import SEGMENTS, write_segments, write_table
         from kafkats.plans.plan import ITEMS, make_plan, write_plan
 
         said = {"log_dirs": args["log_dirs"], "census": self.counted()}
@@ -239,7 +239,7 @@ class Pretended:
         made = make_plan("migrate", {"into": str(into)}, totals, ITEMS.empty_table())
         write_plan(made, out := into / f"plan-{made.digest[:16]}")
         write_table(out / "forecast.parquet", FORECAST.empty_table())
-        write_report(report, SEGMENTS.empty_table(), {})
+        write_segments(report, (SEGMENTS.empty_table(),), {})
         return said | {
             "plan": str(out),
             "digest": made.digest,

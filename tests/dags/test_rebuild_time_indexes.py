@@ -189,7 +189,7 @@ def pretended(
 ) -> Iterator[list[tuple[str, Request]]]:
     """The operator without Spark: records what it was to run; plans two files of two, none on /volumes/fine."""
     from kafkats.flow.ending import note_proved
-    from kafkats.plans.facts import ACTIONS, SEGMENTS, write_report, write_table
+    from kafkats.plans.facts import ACTIONS, SEGMENTS, write_segments, write_table
     from kafkats.plans.files import write_json
     from kafkats.plans.plan import ITEMS, make_plan, write_plan
 
@@ -199,7 +199,7 @@ def pretended(
         request = self.asked(context)
         options = request.options
         ran.append((self.connection, request))
-        write_report(folder := tmp_path / f"{len(ran)}", SEGMENTS.empty_table(), {})
+        write_segments(folder := tmp_path / f"{len(ran)}", (SEGMENTS.empty_table(),), {})
         said = {"report": str(folder), "rates": {}}
         if self.job == "plan":
             dirs = [str(one.path) for one in request.log_dirs]

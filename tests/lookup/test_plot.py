@@ -11,10 +11,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from kafkats import tables
+from kafkats.clock import DAY_MS, HOUR_MS
 from kafkats.errors import StorageFailed
 from kafkats.lookup.marks import marks_in
 from kafkats.lookup.partitions import lookup_partitions
-from kafkats.lookup.plot import HOUR_MS, coverage, plot_calendar, plot_disorder, plot_staircase
+from kafkats.lookup.plot import coverage, plot_calendar, plot_disorder, plot_staircase
 from kafkats.lookup.record_scatter import LATE, POINTS, cloud_of, cloud_unit, clouds_in, read_cloud
 from tests.golden import Unpacked, case
 
@@ -27,9 +28,6 @@ def table(root: Path, folder: Path, *hours: int) -> tables.View:
         begin = FIRST + hour * HOUR_MS
         tables.build(folder, lookup_partitions([root]), begin, begin + HOUR_MS, step_ms=1000)
     return tables.read(folder)
-
-
-DAY_MS = 24 * HOUR_MS
 
 
 @pytest.mark.slow(1)

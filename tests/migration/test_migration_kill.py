@@ -29,6 +29,7 @@ from tests.crash.migration import (
     check_sound,
     check_undone,
     end,
+    killed_at,
     look,
     make,
     unsynced,
@@ -75,25 +76,6 @@ def some(every: list[str]) -> list[tuple[int, str]]:
     return list(enumerate(every))[DICE.randrange(STRIDE) :: STRIDE]
 
 
-def killed_at(n: int, act: Callable[[], object]) -> None:
-    """Run `act` in a process that kills itself before its n-th effect."""
-    left = [n]
-
-    def count_down(*_: object) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def run() -> None:
-        with watched(count_down):
-            act()
-
-    _, status = os.waitpid(fork(run), 0)
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (
-        f"was not killed at {n}"
-    )
-
-
 @pytest.mark.slow(14)
 @scenes
 def test_apply(
@@ -104,7 +86,7 @@ def test_apply(
     for n, point in some(every):
         print(f"{name}: apply killed before {point}")
         scene = make(golden, name, tmp_path / str(n), after[name])
-        killed_at(n, lambda scene=scene: apply(scene))  # type: ignore[misc]
+        assert killed_at(n, lambda scene=scene: apply(scene))  # type: ignore[misc]
         check_sound(scene)
         if n % 2:  # the rerun finishes it; every other time undo takes it back at once
             assert apply(scene) <= {"done", "already"}
@@ -124,7 +106,7 @@ def test_undo(
         print(f"{name}: undo killed before {point}")
         scene = make(golden, name, tmp_path / str(n), after[name])
         assert apply(scene) == {"done"}
-        killed_at(n, lambda scene=scene: end(scene, "undo"))  # type: ignore[misc]
+        assert killed_at(n, lambda scene=scene: end(scene, "undo"))  # type: ignore[misc]
         check_sound(scene)
         said = (
             apply(scene) if n % 2 else set()
@@ -145,7 +127,7 @@ def test_purge(
         scene = make(golden, name, tmp_path / str(n), after[name])
         apply(scene)
         applied = look(scene.directory)
-        killed_at(n, lambda scene=scene: end(scene, "purge"))  # type: ignore[misc]
+        assert killed_at(n, lambda scene=scene: end(scene, "purge"))  # type: ignore[misc]
         assert look(scene.directory) == applied
         assert bytes_of(applied) == scene.after
         assert end(scene, "purge")["error"] == ""
@@ -164,7 +146,7 @@ def test_killed_while_it_builds_again_and_again(
     last = max(n for n, point in enumerate(every) if point.startswith("close "))
     scene = make(golden, name, tmp_path / "scene", after[name])
     for attempt in range(1, 4):
-        killed_at(last, lambda: apply(scene))
+        assert killed_at(last, lambda: apply(scene))
         check_sound(scene)
         assert [p.name for p in scene.run_folder.glob("staging-*")] == [f"staging-{attempt}"]
     if name == "up":

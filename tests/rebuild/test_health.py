@@ -12,22 +12,7 @@ import pytest
 from kafkats.findings import KINDS, SEVERITIES
 from kafkats.plans.facts import SEGMENTS
 from kafkats.rebuild.health import CELLS, DAMAGED, FINE, NONE, health_of, palette
-from tests.builders.findings import finding, segments
-
-TABLE = segments(
-    ("b-0", 100, []),
-    ("b-0", 20, [finding("sound", "x.timeindex"), finding("below-maximum", "x.timeindex")]),
-    (
-        "a-0",
-        0,
-        [
-            finding("bad-crc", "x.log"),
-            finding("missing-index", "x.timeindex"),
-            finding("empty-index", "x.index"),
-        ],
-    ),
-    ("a-0", -1, [finding("stray", "lost+found")]),
-)
+from tests.builders.findings import TABLE, finding, segments
 
 
 def test_the_worst_kind_stands_for_the_segment_the_time_index_first() -> None:

@@ -18,25 +18,9 @@ from kafkats.migration import plot as migration_plot
 from kafkats.migration.census import CENSUS
 from kafkats.plans.facts import SEGMENTS
 from kafkats.rebuild import plot
-from tests.builders.findings import finding, segments
+from tests.builders.findings import TABLE, finding, segments
 
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-TABLE = segments(
-    ("b-0", 100, []),
-    ("b-0", 20, [finding("sound", "x.timeindex"), finding("below-maximum", "x.timeindex")]),
-    (
-        "a-0",
-        0,
-        [
-            finding("bad-crc", "x.log"),
-            finding("missing-index", "x.timeindex"),
-            finding("empty-index", "x.index"),
-        ],
-    ),
-    ("a-0", -1, [finding("stray", "lost+found")]),
-)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -27,9 +26,8 @@ from pyspark_kafkats import execution
 from pyspark_kafkats.execution import SparkExecutor
 from tests.builders.directories import another_volume
 from tests.golden import case, tree
-from tests.spark_jobs.words import job, options
+from tests.spark_jobs.words import ROOT, job, options, rows_of
 
-ROOT = Path(__file__).parents[2]
 GOLDEN = case("matrix-4.3.1-v2")
 LOST = ["none-ct-0/00000000000000000043.timeindex", "zstd-lat-0/00000000000000000000.timeindex"]
 EMPTIED = ["lz4-ct-0/00000000000000000000.timeindex", "gzip-ct-0/00000000000000000000.index"]
@@ -74,19 +72,6 @@ def differing(root: Path) -> list[str]:
 def kafkats(*given: object) -> dict[str, Any]:
     """The command's own last word."""
     return dict(rows_of(*given)[-1]["summary"])
-
-
-def rows_of(*given: object) -> list[dict[str, Any]]:
-    command = [
-        sys.executable,
-        "-c",
-        "from kafkats.cli import main; main()",
-        *map(str, given),
-        "--json",
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert ran.returncode in {0, 1}, ran.stderr
-    return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
 @pytest.mark.slow(1)

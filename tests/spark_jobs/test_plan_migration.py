@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,8 @@ from kafkats.plans.plan import read_plan
 from kafkats.plans.run import read_actions
 from pyspark_kafkats.execution import SparkExecutor
 from tests.golden import case, tree
-from tests.spark_jobs.words import job, options
+from tests.spark_jobs.words import job, options, rows_of
 
-ROOT = Path(__file__).parents[2]
 OLD = case("matrix-0.10.2.2-v0")
 MIXED = case("upgrade-0.9-to-2.8")
 
@@ -56,20 +53,6 @@ def certified(executor: SparkExecutor, volume: Path, **more: Any) -> dict[str, A
 
 def undone(executor: SparkExecutor, run: str, **more: Any) -> dict[str, Any]:
     return job(executor, "undo", run, "--by", "tests", *options(**more))
-
-
-def rows_of(*given: object) -> list[dict[str, Any]]:
-    """The command's own rows, and at their end its summary."""
-    command = [
-        sys.executable,
-        "-c",
-        "from kafkats.cli import main; main()",
-        *map(str, given),
-        "--json",
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert ran.returncode in {0, 1}, ran.stderr
-    return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
 def files(root: Path) -> dict[str, tuple[bytes, int]]:

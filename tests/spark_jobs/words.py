@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
 
 import fanout
 
@@ -10,6 +14,8 @@ from kafkats.cli import JOB, Session, run
 from kafkats.cli.performing import Files, run_request
 from kafkats.errors import KafkatsError
 from kafkats.execution.executor import Executor
+
+ROOT: Final = Path(__file__).parents[2]
 
 
 def job(executor: Executor, name: str, *words: object) -> dict[str, Any]:
@@ -40,3 +46,17 @@ def options(**given: Any) -> list[object]:
         else:
             words += [option, value]
     return words
+
+
+def rows_of(*given: object) -> list[dict[str, Any]]:
+    """The rows of a kafkats command, and at their end its summary."""
+    command = [
+        sys.executable,
+        "-c",
+        "from kafkats.cli import main; main()",
+        *map(str, given),
+        "--json",
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert ran.returncode in {0, 1}, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]

@@ -19,20 +19,15 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from rich.filesize import decimal
 from rich.table import Table
 
-from bench.broker import HEAP, LOADED, TOPIC, create_topic, wait_for, write_logs
+from bench.broker import HEAP, LOADED, TOPIC, wait_for
 from bench.java import KAFKA, java_command
 from tools.demo_stage import HOME, begin, console
 from tools.demos.restart import (
-    CHECKPOINT,
-    PARTITIONS,
-    SEGMENT_BYTES,
-    THREADS,
     copy_home,
     digests,
-    logs_of,
+    killed_broker,
 )
 
 HELD: Final = 3
@@ -107,16 +102,8 @@ def main() -> int:
     began = time.monotonic()
     os.environ.pop("JDK_JAVA_OPTIONS", None)  # those of short jobs; this broker has its own
     begin()
-    console.rule(
-        "[bold]1 A broker of Kafka 4.3.1 is killed; no checkpoint says what it has flushed"
-    )
     plain, guarded = HOME / "plain", HOME / "guarded"
-    for partition in create_topic(plain, PARTITIONS, THREADS):
-        write_logs(partition, SEGMENT_BYTES)
-    (plain / "data" / CHECKPOINT).unlink(missing_ok=True)
-    logs = logs_of(plain)
-    size = sum(log.stat().st_size for log in logs)
-    console.print(f"{PARTITIONS} partitions, {len(logs)} segments, {decimal(size)}")
+    killed_broker(plain)
     copy_home(plain, guarded)
     subprocess.run(["sync"], check=True)
     services = [Supervisor(plain, guarded=False), Supervisor(guarded, guarded=True)]

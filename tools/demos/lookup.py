@@ -31,6 +31,7 @@ from tools.demo_stage import (
     begin,
     console,
     differences,
+    failed,
     run_dag,
     unpack,
     write_policy,
@@ -80,10 +81,7 @@ def main() -> int:
         console.print(f"  {path}", soft_wrap=True)
     if {path.stem for path in drawn} != {"staircase", "disorder", "calendar"}:
         wrong.append("not all pictures were drawn")
-    for line in wrong[:20]:
-        console.print(f"[red]{line}[/]")
-    if wrong:
-        console.print(f"[bold red]the proof FAILED, {len(wrong)} times[/]")
+    if failed(wrong, most=20):
         return 1
     console.print(
         "[bold green]every cell that the broker's answers tell has the broker's offset[/]; exports name the same"

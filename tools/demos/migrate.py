@@ -28,6 +28,7 @@ from tools.demo_stage import (
     begin,
     console,
     differences,
+    failed,
     run_dag,
     unpack,
     write_policy,
@@ -69,10 +70,7 @@ def main() -> int:
     show_outcome([Path(ran[phase]["report"]) for phase in ("canary", "phase-2")])
 
     console.rule("[bold]7 Proof: by readers that are not ours")
-    for line in wrong:
-        console.print(f"[red]{line}[/]")
-    if wrong:
-        console.print(f"[bold red]the proof FAILED, {len(wrong)} times[/]")
+    if failed(wrong):
         return 1
     records = sum(len(case(name).records()) for name in CASES.values())
     console.print(

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from rich.table import Table
 
+from kafkats.plans.run import WROTE
 from tests.golden import case
 from tools.demo_stage import HOME, LOG, begin, console, differences, run_dag, unpack, write_policy
 
@@ -184,7 +185,7 @@ def show_findings(folder: Path) -> None:
 
 def actions(folder: Path) -> list[dict[str, object]]:
     rows = pq.read_table(folder / "actions.parquet").to_pylist()
-    return [row for row in rows if row["outcome"] in {"done", "already"}]
+    return [row for row in rows if row["outcome"] in WROTE]
 
 
 def show_actions(folder: Path) -> None:

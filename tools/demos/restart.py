@@ -46,15 +46,8 @@ def main() -> int:
     began = time.monotonic()
     os.environ.pop("JDK_JAVA_OPTIONS", None)  # those of short jobs; this broker has its own
     begin()
-    console.rule(
-        "[bold]1 A broker of Kafka 4.3.1 is killed; no checkpoint says what it has flushed"
-    )
     as_it_is, repaired = HOME / "as-it-is", HOME / "repaired"
-    for partition in create_topic(as_it_is, PARTITIONS, THREADS):
-        write_logs(partition, SEGMENT_BYTES)
-    (as_it_is / "data" / CHECKPOINT).unlink(missing_ok=True)
-    size = sum(log.stat().st_size for log in logs_of(as_it_is))
-    console.print(f"{PARTITIONS} partitions, {len(logs_of(as_it_is))} segments, {decimal(size)}")
+    killed_broker(as_it_is)
     copy_home(as_it_is, repaired)
 
     console.rule("[bold]2 kafkats preflight: what the start would do")
@@ -88,6 +81,19 @@ def main() -> int:
     shutil.rmtree(as_it_is)
     shutil.rmtree(repaired)
     return bool(failures)
+
+
+def killed_broker(home: Path) -> None:
+    """Make the home of a broker that was killed before its first checkpoint of recovery points."""
+    console.rule(
+        "[bold]1 A broker of Kafka 4.3.1 is killed; no checkpoint says what it has flushed"
+    )
+    for partition in create_topic(home, PARTITIONS, THREADS):
+        write_logs(partition, SEGMENT_BYTES)
+    (home / "data" / CHECKPOINT).unlink(missing_ok=True)
+    logs = logs_of(home)
+    size = sum(log.stat().st_size for log in logs)
+    console.print(f"{PARTITIONS} partitions, {len(logs)} segments, {decimal(size)}")
 
 
 def copy_home(home: Path, other: Path) -> None:

@@ -32,6 +32,7 @@ from tools.demo_stage import (
     begin,
     console,
     differences,
+    failed,
     run_dag,
     unpack,
     write_policy,
@@ -95,10 +96,7 @@ def main() -> int:
     wrong += [line for name in heads for line in not_from_the_first(root / name, one)]
 
     console.rule("[bold]6 Proof: against the files of that broker")
-    for line in wrong:
-        console.print(f"[red]{line}[/]")
-    if wrong:
-        console.print(f"[bold red]the proof FAILED, {len(wrong)} times[/]")
+    if failed(wrong):
         return 1
     console.print(
         "[bold green]the same segments were deleted, the log starts are the same[/] as Kafka's own, file by file (sha256)"

@@ -37,7 +37,8 @@ from kafkats.plans.holes import holes_of, keep_holes
 from kafkats.plans.operation import Decide, Planned
 from kafkats.plans.options import PlanFolder
 from kafkats.plans.plan import AnyPlan, make_sealed, sum_of, write_plan
-from kafkats.plans.run import read_actions, read_run
+from kafkats.plans.rows import partition_of
+from kafkats.plans.run import WROTE, read_actions, read_run
 from kafkats.plans.units import Unit, topics_of
 from kafkats.plans.volumes import note_volumes
 from kafkats.reserving.plans import Planning, planning
@@ -136,7 +137,7 @@ def _undone_totals(folders: Sequence[Path]) -> dict[str, Any]:
     """Return the totals of what an undo puts back. Raises CorruptPlan, StorageFailed."""
     reports = [read_actions(folder) for folder in folders if (folder / "report.parquet").exists()]
     rows = pa.concat_tables([ACTIONS.empty_table(), *reports])
-    written = rows.filter(pc.is_in(rows["outcome"], pa.array(["done", "already"])))
+    written = rows.filter(pc.is_in(rows["outcome"], pa.array(WROTE)))
     size = sum_of(pc.max_element_wise(written["before_bytes"], 0))
     return {"files": written.num_rows, "blocked": 0, "write_bytes": size, "losses": {}}
 
@@ -208,7 +209,7 @@ def _only_newer(under_way: _Planning, units: Sequence[Unit]) -> list[Unit]:
     bounds = CertifyOptions(tuple(ours.log_dirs), given.of(Topics).topics, max_magic=magic)
     certificate = certifying.certify(work.executor, units, bounds)
     work.done.certificate = keep_certificate(certificate, given.of(Back).certificate_folder)
-    newer = {(row["log_dir"], row["partition_dir"]) for row in certificate.exceptions}
+    newer = set(map(partition_of, certificate.exceptions))
     return [unit for unit in units if (unit.log_dir, unit.partition_dir) in newer]
 
 

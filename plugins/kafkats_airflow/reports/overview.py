@@ -120,6 +120,7 @@ def _kept_bytes(run: Path) -> Counter[str]:
     from kafkats.plans.facts import ACTIONS, read_in_pieces
     from kafkats.plans.holes import read_holes
     from kafkats.plans.rows import grouped
+    from kafkats.plans.run import WROTE
 
     names = ("log_dir", "partition_dir", "file", "outcome", "before_bytes")
     seen, freed = read_holes(run.parent / "before"), Counter[str]()
@@ -127,7 +128,7 @@ def _kept_bytes(run: Path) -> Counter[str]:
     for actions in read_in_pieces(run / "report.parquet", schema):
         kept = actions.filter(
             pc.and_(
-                pc.is_in(actions["outcome"], pa.array(["done", "already"])),
+                pc.is_in(actions["outcome"], pa.array(WROTE)),
                 pc.greater_equal(actions["before_bytes"], 0),
             )
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Final
 
 from airflow.sdk import Context
 
@@ -32,8 +31,6 @@ from kafkats_airflow.runs.folders import folder_of, run_of
 from kafkats_airflow.runs.steps import CENSUS, Results
 from kafkats_airflow.runs.tries import name_of, tries_in, unproved
 from kafkats_airflow.runs.volumes import Group, groups_of
-
-_WROTE: Final = ("done", "already")
 
 
 @in_our_words
@@ -182,6 +179,8 @@ def parity(_: Context, work: Sequence[PhaseWork]) -> list[Parity]:
 
     Fails when there is a log of which it does not say that.
     """
+    from kafkats.plans.run import WROTE
+
     found = []
     for one in work:
         converts = one["convert"] and one["convert"]["job"] == "apply"
@@ -192,7 +191,7 @@ def parity(_: Context, work: Sequence[PhaseWork]) -> list[Parity]:
             if not each.undone and each.run != last
         ]
         earlier = [run for run in runs if (run / "report.parquet").exists()]
-        found += [_proved(one["broker"], run, _WROTE) for run in earlier]
+        found += [_proved(one["broker"], run, WROTE) for run in earlier]
         found += [_proved(one["broker"], last)] if last else []
     return found
 
