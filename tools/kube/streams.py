@@ -117,7 +117,8 @@ class Server(threading.Thread):
         if request.path.startswith("/attach/"):
             await self._attach(socket, container, wanted=_on(request, "stdin", "input"))
             return socket
-        await talk(socket, container.execute(words, stdin=_on(request, "stdin", "input")))
+        process = container.execute(words, stdin=_on(request, "stdin", "input"))
+        await talk(socket, process, lambda: container.exit_code() is not None)
         return socket
 
     async def _attach(
@@ -142,8 +143,15 @@ class Server(threading.Thread):
         reading.cancel()
 
 
-async def talk(socket: web.WebSocketResponse, process: subprocess.Popen[bytes]) -> None:
-    """Connect a WebSocket with a program until one of them ends. A program outlives its client: its input ends."""
+async def talk(
+    socket: web.WebSocketResponse,
+    process: subprocess.Popen[bytes],
+    is_over: Callable[[], bool] = lambda: False,
+) -> None:
+    """Connect a WebSocket with a program until one of them ends. A program outlives its client: its input ends.
+
+    `is_over` returns whether its container has ended, in which no program can be started.
+    """
     assert process.stdout and process.stderr
     reading = asyncio.ensure_future(_feed(socket, process.stdin))
     copies = asyncio.gather(
@@ -152,7 +160,8 @@ async def talk(socket: web.WebSocketResponse, process: subprocess.Popen[bytes]) 
     await asyncio.wait([reading, copies], return_when=asyncio.FIRST_COMPLETED)
     if not socket.closed:
         await copies
-        await _close(socket, await asyncio.to_thread(process.wait))
+        code = await asyncio.to_thread(process.wait)
+        await _close(socket, code, over=bool(code) and await asyncio.to_thread(is_over))
     reading.cancel()
 
 
@@ -191,8 +200,8 @@ async def _copy(stream: IO[bytes], socket: web.WebSocketResponse, channel: int) 
             await socket.send_bytes(bytes([channel]) + data)
 
 
-async def _close(socket: web.WebSocketResponse, code: int) -> None:
-    """Say the exit code as Kubernetes does, and close."""
+async def _close(socket: web.WebSocketResponse, code: int, *, over: bool = False) -> None:
+    """Say the exit code as Kubernetes does, or that the container is over, and close."""
     status: dict[str, object] = {"metadata": {}, "status": "Success"}
     if code:
         status = {
@@ -200,6 +209,8 @@ async def _close(socket: web.WebSocketResponse, code: int) -> None:
             "message": f"command terminated with non-zero exit code: exit status {code}",
             "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
         }  # fmt: skip
+    if over:
+        status |= {"reason": "InternalError", "message": "container not running", "details": {}}
     if not socket.closed:
         await socket.send_bytes(bytes([ERROR]) + json.dumps(status).encode())
         await socket.close()

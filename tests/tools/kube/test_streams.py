@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
@@ -13,6 +14,7 @@ import pytest
 
 from tests import loops
 from tests.contained import contain
+from tools.kube.containers import Container
 from tools.kube.kubelet import make_certificate
 from tools.kube.pods import Running
 from tools.kube.streams import Server
@@ -28,6 +30,12 @@ def node(tmp_path: Path) -> Iterator[str]:
     container = contain(tmp_path, "sh", "-c", TEXT, user=1000, stdin=True)
     while len(container.log.read_text().splitlines()) < 2:
         time.sleep(0.02)
+    with serving(tmp_path, container) as address:
+        yield address
+
+
+@contextmanager
+def serving(tmp_path: Path, container: Container) -> Generator[str]:
     running = Running({"name": "main", "image": ""}, container=container)
     (port,) = free_ports(1)
     known = ("default", "one", "main")
@@ -36,9 +44,20 @@ def node(tmp_path: Path) -> Iterator[str]:
         *make_certificate(tmp_path, "node"),
         lambda *names: running if names == known else None,
     )
-    yield f"https://127.0.0.1:{port}"
-    server.close()
-    container.kill()
+    try:
+        yield f"https://127.0.0.1:{port}"
+    finally:
+        server.close()
+        container.kill()
+
+
+def test_no_program_starts_in_a_container_that_has_ended(tmp_path: Path) -> None:
+    container = contain(tmp_path, "sh", "-c", "exit 3", user=1000)
+    while container.exit_code() is None:
+        time.sleep(0.02)
+    with serving(tmp_path, container) as address:
+        got = loops.run(talk(f"{address}/exec/default/one/main?command=true&output=1"))
+    assert json.loads(got[3])["reason"] == "InternalError"
 
 
 def trusting() -> ssl.SSLContext:
