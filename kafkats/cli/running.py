@@ -198,7 +198,10 @@ def _ask_for_approval(folder: Path) -> str:
 
     made = open_plan(folder)
     if not sys.stdin.isatty():
-        raise UsageError("apply needs --digest: no terminal to ask on; `kafkats show` prints it")
+        raise UsageError(
+            "apply needs --digest: no terminal to ask on;"
+            f" kafkats show {_words([folder])} prints it"
+        )
     as_json, session().as_json = session().as_json, False  # a person reads it
     show_plan(made, folder)
     session().as_json = as_json
