@@ -396,6 +396,14 @@ def test_inventory_says_what_it_could_not_read(
     assert (code, f"not read: {root / 'meta.properties'}: " in out) == (0, True)
 
 
+def test_inventory_says_that_it_read_only_the_ends(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "only the ends of the files were read" in run(capsys, "inventory", root)[1]
+    out = run(capsys, "inventory", root, "--by", "format")[1]
+    assert "only the ends" not in out
+
+
 def test_a_numba_that_may_not_compile(root: Path) -> None:
     told = in_shell(root, "NUMBA_DISABLE_JIT=1 $KAFKATS verify $ROOT")
     assert (told.returncode, told.stdout) == (2, "")
