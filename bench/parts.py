@@ -10,6 +10,7 @@ By hand: `python -m bench.parts 10000000 2`, where 2 percent of the segments are
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -61,11 +62,11 @@ _SETTINGS: Final = (
 
 
 class Most(NamedTuple):
-    """The largest RssAnon of a step in bytes, and the files of the plan."""
+    """The largest RssAnon of a step in bytes, and the files of the plan: the names in the output."""
 
-    plan: int
-    show: int
-    apply: int
+    plan_bytes: int
+    show_bytes: int
+    apply_bytes: int
     files: int
 
 
@@ -80,7 +81,7 @@ def _growth(
     found: Sequence[Most], sizes: tuple[int, int], operation: str, *, small: bool
 ) -> Figures:
     for step in ("plan", "show", "apply"):
-        less, more = (getattr(one, step) for one in found)
+        less, more = (getattr(one, f"{step}_bytes") for one in found)
         yield Figure(
             f"memory of {step}, {operation}, {sizes[1]:,} segments", more / MB, "MB", COMMAND_MB,
             at_least=False, detail=f"{less / MB:,.0f} MB for {sizes[0]:,}",
@@ -94,7 +95,7 @@ def _growth(
 def _measured(segments: int, operation: str) -> Most:
     command = [sys.executable, "-m", "bench.parts", str(segments), "100", operation]
     said = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    found = Most(*map(int, said.stdout.split()))
+    found = Most(**json.loads(said.stdout))
     if operation == "rebuild" and found.files != segments:
         raise RuntimeError(f"not every segment was planned: {found.files} of {segments}")
     return found
@@ -195,7 +196,8 @@ def main() -> None:
     with scratch() as folder:
         of_steps = [most_while(partial(plan, segments, folder, percent, operation))]
         of_steps += [most_while(partial(step, folder)) for step in (show, apply)]
-        print(*of_steps, open_plan(folder).header["totals"]["files"] + open_plan(folder).blocked)
+        files = open_plan(folder).header["totals"]["files"] + open_plan(folder).blocked
+        print(json.dumps(Most(*of_steps, files=files)._asdict()))
 
 
 if __name__ == "__main__":

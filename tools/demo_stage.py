@@ -27,6 +27,11 @@ LOG = HOME / "airflow.log"
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 
 
+def say_whole(line: str) -> None:
+    """Print a line with what a reader copies, such as a command: it is never broken into several."""
+    console.print(line, soft_wrap=True)
+
+
 def begin() -> None:
     """An empty folder."""
     shutil.rmtree(HOME, ignore_errors=True)
@@ -139,6 +144,6 @@ def end(wrong: Sequence[str], fine: str, report: Any, began: float) -> int:
     """Show what is wrong, or that everything is `fine`. Return the exit code of the demo."""
     for line in wrong:
         console.print(f"[red]{line}[/]")
-    console.print(f"log {LOG}\nreport {report['report']}\n{time.monotonic() - began:.0f} s in all")
+    say_whole(f"log {LOG}\nreport {report['report']}\n{time.monotonic() - began:.0f} s in all")
     console.print("[bold red]the demo FAILED[/]" if wrong else f"[bold green]{fine}")
     return 1 if wrong else 0

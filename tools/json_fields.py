@@ -49,7 +49,7 @@ ROWS: Final = {
     "findings": "findings of the log, as `verify` has them",
     "first_offset": "answer of the first cluster; -1: none",
     "first_reason": "reason for the first cluster's answer",
-    "first_timestamp": "smallest timestamp; -1: none",
+    "first_timestamp": "largest timestamp of the first batch, as its header says; of several segments the smallest such; -1: none",
     "found": "what was found, for people",
     "freed_bytes": "bytes that were freed",
     "gone": "the table's offset, if its records are deleted since; `offset` is then the log start",

@@ -21,6 +21,7 @@ _LACKING: Final = ("missing-records", "gap-not-flushed")
 """Kinds of partitions in which records are missing: no plan changes them unasked."""
 _EVIDENCE: Final = (*_LACKING, "end-not-flushed")
 """Kinds of partitions whose indexes are not rebuilt before somebody has seen what is missing."""
+_SHOWN: Final = 3
 
 
 class Defects(NamedTuple):
@@ -28,12 +29,14 @@ class Defects(NamedTuple):
 
     Each list has the order in which they were found. `recovering` are log directories with defects
     in segments that their next start recovers, `cut` those with a torn tail that no start recovers.
-    `rebuilds`: a rebuild would write something that no recovery rebuilds.
+    `corrupt` are partition directories with a corrupt log that no recovery reads. `rebuilds`: a
+    rebuild would write something that no recovery rebuilds.
     """
 
     kinds: tuple[str, ...] = ()
     recovering: tuple[str, ...] = ()
     cut: tuple[str, ...] = ()
+    corrupt: tuple[str, ...] = ()
     rebuilds: bool = False
 
     def after(self, before: Defects) -> Defects:
@@ -42,6 +45,7 @@ class Defects(NamedTuple):
             tuple(dict.fromkeys((*before.kinds, *self.kinds))),
             tuple(dict.fromkeys((*before.recovering, *self.recovering))),
             tuple(dict.fromkeys((*before.cut, *self.cut))),
+            tuple(dict.fromkeys((*before.corrupt, *self.corrupt))),
             before.rebuilds or self.rebuilds,
         )
 
@@ -54,6 +58,7 @@ def defects_in(segments: pa.Table, findings: Sequence[LocatedFinding]) -> Defect
         tuple(kinds),
         tuple(_recovering(segments, _with(findings, _LACKING))),
         tuple(dict.fromkeys(cut)),
+        tuple(_corrupt(segments, _with(findings, ("torn-tail-marked-clean",)))),
         _to_rebuild(segments, _with(findings, _EVIDENCE)),
     )
 
@@ -65,7 +70,7 @@ def after_verify(defects: Defects, named: Sequence[Path], rebuild: Sequence[str]
     looks at them in the same way. Segments that the next start recovers need a recovery: it cuts
     their logs, and rebuilds their indexes.
     """
-    kinds, recovering, cut, rebuilds = defects
+    kinds, recovering, cut, corrupt, rebuilds = defects
     paths = list(map(str, named))
     if "unknown-magic" in kinds:
         return [f"next: {_plan('recover', *paths, '--mend-magic')}"]
@@ -81,8 +86,20 @@ def after_verify(defects: Defects, named: Sequence[Path], rebuild: Sequence[str]
             f"{root} was not stopped cleanly: its next start recovers such logs"
             for root in recovering
         ),
+        *_left_corrupt(corrupt if roots or rebuilds else ()),
         *(f"{'then' if n else 'next'}: {step}" for n, step in enumerate(steps)),
     ]
+
+
+def _left_corrupt(partitions: Sequence[str]) -> Iterator[str]:
+    """Yield which partitions the steps do not mend: no recovery reads where they are corrupt."""
+    if partitions:
+        rest = len(partitions) - _SHOWN
+        more = f" and {rest} more" if rest > 0 else ""
+        yield (
+            f"corrupt where no recovery reads: {', '.join(partitions[:_SHOWN])}{more}; no plan"
+            " mends that, take the partition from a replica"
+        )
 
 
 def _plan(operation: str, *words: str) -> str:
@@ -106,6 +123,19 @@ def _recovering(segments: pa.Table, but: set[tuple[str, str]]) -> list[str]:
 
     rows = damaged(segments).filter(pc.field("recovery"))
     return list(dict.fromkeys(root for root, name in _places(rows) if (root, name) not in but))
+
+
+def _corrupt(segments: pa.Table, but: set[tuple[str, str]]) -> list[str]:
+    """Return the partition directories with a corrupt log that no recovery reads."""
+    import pyarrow.compute as pc
+
+    from kafkats.plans.facts import damaged
+
+    bad = damaged(segments)
+    later, stopped = pc.fill_null(bad["recovery"], False), pc.fill_null(bad["stop"], "")
+    rows = bad.filter(pc.and_(pc.invert(later), pc.not_equal(stopped, "")))
+    places = (place for place in _places(rows) if place not in but)
+    return list(dict.fromkeys("/".join(place) for place in places))
 
 
 def _to_rebuild(segments: pa.Table, but: set[tuple[str, str]]) -> bool:

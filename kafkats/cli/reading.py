@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from kafkats.result import Result
 
 
+_ENDS_ONLY: Final = "only the ends of the files were read: kafkats verify reads them whole"
+
+
 @click.command()
 @LOG_DIRS
 @taking(*models_of("inventory"), JOBS, JSON)
@@ -55,8 +58,9 @@ def inventory(log_dirs: tuple[Path, ...], given: Given, executor: Executor) -> i
 
     def sentences(result: Result) -> list[str]:
         summary = result.summary()
-        first = [formats_sentence(summary)] if by_format else seen_sentences(summary)
-        return [*first, *rows.said]
+        if by_format:
+            return [formats_sentence(summary), *rows.said]
+        return [*seen_sentences(summary), _ENDS_ONLY, *rows.said]
 
     return perform(request, executor, rows, sentences)
 

@@ -16,6 +16,7 @@ from kafkats.cli.terminal import (
     first_of,
     problem_sentences,
     proof_sentences,
+    say_sentence,
     show_rows,
     unread_sentences,
 )
@@ -174,13 +175,15 @@ class Rows(Show):
 
         losing = [row for row in census.zero_copy if row["fetch_0_1_converted"]]
         if self._for_people and losing:
-            say(
-                "\nbytes that a broker of 0.10 to 3.9 converts, instead of sending them from the"
+            say("")
+            say_sentence(
+                "bytes that a broker of 0.10 to 3.9 converts, instead of sending them from the"
                 " file, for old fetches:"
             )
         show_rows(losing, _worth_showing(_ZERO_COPY, losing))
         if self._for_people and losing:
-            say(f"{ON_4X}\n")
+            say_sentence(ON_4X)
+            say("")
         self.said = problem_sentences(census.problems)
 
     def certified(self, certificate: Certificate) -> None:

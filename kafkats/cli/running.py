@@ -49,8 +49,8 @@ _RUNS = click.argument(
 def apply(folder: Path, given: Given, executor: Executor, by: str, files: bool) -> int:
     """Carry out an approved plan, and prove the result.
 
-    Exits with 1 if a written file is not as planned. Repeat it to finish an interrupted run;
-    after success it changes nothing.
+    Exits with 1 if a written file is not as planned, or if a recovery has blocked rows. Repeat it
+    to finish an interrupted run; after success it changes nothing.
     """
     asked, separate = given.of(Apply), session().front.separate
     digest = _ask_for_approval(folder) if asked.digest is None else asked.digest
@@ -198,7 +198,10 @@ def _ask_for_approval(folder: Path) -> str:
 
     made = open_plan(folder)
     if not sys.stdin.isatty():
-        raise UsageError("apply needs --digest: no terminal to ask on; `kafkats show` prints it")
+        raise UsageError(
+            "apply needs --digest: no terminal to ask on;"
+            f" kafkats show {_words([folder])} prints it"
+        )
     as_json, session().as_json = session().as_json, False  # a person reads it
     show_plan(made, folder)
     session().as_json = as_json

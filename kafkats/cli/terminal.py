@@ -57,7 +57,12 @@ def say_summary(summary: Mapping[str, Any], sentences: Sequence[str]) -> None:
         say(json.dumps({"summary": summary}))
     else:
         for sentence in sentences:
-            say(_fitted(shown(sentence)))
+            say_sentence(sentence)
+
+
+def say_sentence(sentence: str) -> None:
+    """Print a sentence for people, in lines of the terminal's width."""
+    say(_fitted(shown(sentence)))
 
 
 def _fitted(sentence: str) -> str:
@@ -120,8 +125,9 @@ def unread_sentences(segments: pa.Table) -> list[str]:
     from kafkats.plans.facts import all_findings
 
     return [
-        f"not read: {Path(f['log_dir'], f['partition_dir'], f['file'])}: {f['reason']}"
+        f"not read: {Path(f['log_dir'], f['partition_dir'], file)}: {f['reason']}"
         for f in all_findings(segments)
+        for file in ["" if f["file"] == f["partition_dir"] else f["file"]]
         if f["kind"] == "unreadable"
     ]
 

@@ -271,6 +271,8 @@ def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
         wrote = frozenset(wrote_in(folder))
         held.remarks += unnamed
         ended = Ended(_undone(executor, run, wrote, others), held.remarks)
+        if not ended.rows:
+            held.remarks.append("the run changed nothing: there is nothing to undo")
         if not ended.exit_code:
             note_undone(folder, now_ms=now_ms())
             tell_run(run, "undone", folder, by)

@@ -7,10 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkats.config.options import BatchLimit
+from kafkats.config.options import BatchLimit, Report
 from kafkats.deployment import OPEN, Deployment
 from kafkats.errors import DiskFull, KafkatsError, UsageError, is_out_of_memory, memory_ran_out
-from kafkats.logdir.outputs import refuse_output
+from kafkats.logdir.outputs import refuse_other, refuse_output
 from kafkats.request import VERBS, Identity, LogDirectory, Request, models_of
 from kafkats.result import Result
 
@@ -141,6 +141,10 @@ def _check(request: Request) -> None:
     for option, path in ((one.option, path) for one, path in request.option_paths()):
         if option.writes:
             refuse_output(option.flags, path, named)
+    if Report in models_of(request.verb, request.operation):
+        report = request.of(Report).report
+        if report is not None:
+            refuse_other(report)
     for one in request.log_dirs:
         _check_identity(one)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -139,16 +140,28 @@ def permitted(directory: Path, names: Iterable[str]) -> None:
     with storage(directory, "list the directory"):
         existing = {path.name for path in directory.iterdir()}
     if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
-        raise NotPermitted("this user may not write to the directory", path=directory)
+        remedy = _run_as(directory.stat().st_uid)
+        raise NotPermitted(f"this user may not write to the directory{remedy}", path=directory)
     for name in names:
         model = directory / model_of(directory, name, existing)
         wanted = read_attributes(model)
         if not _may_give(wanted):
             who = f"user {os.geteuid()}"
             raise NotPermitted(
-                f"{who} may not create files of user {wanted.uid} and group {wanted.gid}",
+                f"{who} may not create files of user {wanted.uid} and group {wanted.gid}"
+                + _run_as(wanted.uid),
                 path=model,
             )
+
+
+def _run_as(owner: int) -> str:
+    """Return what helps another user than the owner: a plan is refused where an apply would be."""
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        name = str(owner)
+    mine = owner == os.geteuid()
+    return "" if mine else f": run the command as user {name}, the owner, or as root"
 
 
 def _may_give(wanted: Attributes) -> bool:

@@ -8,10 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
-from kafkats.errors import KafkatsError, UsageError
+from kafkats.errors import KafkatsError, UsageError, exists
 from kafkats.logdir.location import locate, log_dir_above
 from kafkats.text import Flag, Text
+
+_DOCUMENTS: Final = {
+    "_table.json": "a lookup table",
+    "certificate.json": "a certificate",
+    "plan.json": "a plan",
+    "run.json": "a run",
+}
+"""The file by which the folder of a document is known, and what the document is."""
 
 
 def refuse_output(flags: str, path: Path, named: Iterable[Path] = ()) -> None:
@@ -32,6 +41,15 @@ def refuse_inside(path: Path) -> None:
     """Raise UsageError for an output in a directory with the files of a log directory."""
     if (above := log_dir_above(path)) is not None:
         raise _refusal(path, above)
+
+
+def refuse_other(report: Path) -> None:
+    """Raise UsageError for a report in the folder of another document, among whose files it would
+    lie. Raises StorageFailed.
+    """
+    for name, what in _DOCUMENTS.items():
+        if exists(report / name, "looking at the folder of the report"):
+            raise UsageError(f"holds {what}: name another folder for the report", path=report)
 
 
 def _refusal(path: Path, above: Path, how: str = "") -> UsageError:

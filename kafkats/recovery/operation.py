@@ -40,7 +40,7 @@ def _sentences(header: Header) -> Iterator[str]:
     added = counted(totals["segments_added"], "empty segment")
     yield (
         f"a broker would recover {counted(totals['recovery_segments'], 'segment')}"
-        f" ({size_text(totals['recovery_bytes'])}) at its start"
+        f" ({size_text(totals['recovery_bytes'])}) from the recovery points on at its start"
         + f"; after apply it recovers {added} instead"
         * bool(totals["segments_added"])
     )

@@ -31,10 +31,12 @@ from kafkats.retention.expired_heads import check_options
 from kafkats.retention.items import Start, own_items
 from kafkats.retention.looking import (
     LOOKED_INTO,
+    NO_LIMITS,
     over_guard,
     remote_in,
     retain_options,
     suspect_shares,
+    without_limits,
 )
 from kafkats.retention.options import FACTS, TURNS, WORST, Beyond
 from kafkats.retention.plan import (
@@ -94,6 +96,7 @@ def _planned(
         tables |= {TURNS: pa.table(turns), FACTS: segments}
     notes: Mapping[str, Any] = {
         "over_guard": over_guard(plan),
+        "without_limits": without_limits(segments, policy, options),
         "all_bytes": decision.all_bytes,
         "starts": {log_dir: list(start) for log_dir, start in decision.starts.items()},
         "remote": [list(where) for where in sorted(remote)] if limited else [],
@@ -113,7 +116,8 @@ def join(given: Given, notes: Sequence[Mapping[str, Any]]) -> Joined:
     options = _options(given)
     kept = sum(one.get("over_guard", 0) for one in notes)
     more = {"now_ms": options.now_ms, "before_ms": options.before_ms, "over_guard": kept}
-    return Joined(more=more)
+    nothing_given = bool(notes) and all(one.get("without_limits", True) for one in notes)
+    return Joined(more=more, remarks=[NO_LIMITS] if nothing_given else [])
 
 
 def settle(work: Settling) -> tuple[list[Decided], list[Decided]]:

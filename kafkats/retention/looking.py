@@ -14,6 +14,7 @@ from kafkats.config.option import Options
 from kafkats.config.policy import Policy
 from kafkats.evidence.claims import shows_remote_storage
 from kafkats.execution.executor import Executor
+from kafkats.paths import parse_partition
 from kafkats.plans.contradictions import interval_remarks
 from kafkats.plans.operation import Planned, Stages
 from kafkats.plans.plan import Plan
@@ -25,8 +26,17 @@ from kafkats.retention.options import Retain
 from kafkats.retention.plan import RetainOptions, plan_retain
 from kafkats.retention.summary import SummaryRow, summary_rows, suspects
 from kafkats.split.parts import PARTS
+from kafkats.text import Flag, Text
 
 _GUARDS: Final = ("over the guard", "over the run's guard")
+NO_LIMITS: Final = Text(
+    "no retention settings were given, so nothing is deleted: give cleanup.policy and retention.ms"
+    " or retention.bytes of the topics in the policy (",
+    Flag("--policy"),
+    "); ",
+    Flag("--config"),
+    " alone does not count, it changes only what the policy gives for a topic",
+)
 LOOKED_INTO: Final = 200
 """Segments with implausible timestamps: all of each is read."""
 
@@ -57,9 +67,10 @@ def retain(
     if segments is None:
         segments = stages.ends(units)
     remote = remote_in(units)
+    nothing_given = [NO_LIMITS] if without_limits(segments, policy, options) else []
     if not inside_segments:
         plan, verdicts = plan_retain(segments, policy, options, remote=remote)
-        return Planned(plan, segments, {"retention": verdicts})
+        return Planned(plan, segments, {"retention": verdicts}, nothing_given)
     verified: list[pa.Table] = []
 
     def verify(chosen: Sequence[Unit]) -> pa.Table:
@@ -78,7 +89,15 @@ def retain(
         remote=remote,
     )
     remarks = [remark for table in verified for remark in interval_remarks(plan, table)]
-    return Planned(plan, segments, {"retention": verdicts}, remarks)
+    return Planned(plan, segments, {"retention": verdicts}, [*nothing_given, *remarks])
+
+
+def without_limits(segments: pa.Table, policy: Policy, options: RetainOptions) -> bool:
+    """Return whether nothing says when to delete: no retention limit of any topic, no time."""
+    names = map(parse_partition, segments["partition_dir"].unique().to_pylist())
+    settings = [policy.settings(name.topic) for name in names if name is not None]
+    limits = {limit for one in settings for limit in (one.retention_ms, one.retention_bytes)}
+    return options.before_ms is None and limits == {None}
 
 
 def remote_in(units: Iterable[Unit]) -> set[PartitionKey]:

@@ -76,10 +76,12 @@ def _settle(work: Settling) -> tuple[Sequence[Decided], Sequence[Decided]]:
 
 def _sentences(header: Header) -> Iterator[str]:
     totals = header["totals"]
+    ours = f"{size_text(totals['freed_bytes'])} in {counted(totals['segments'], 'segment')}"
     yield (
-        f"{size_text(totals['freed_bytes'])} in {counted(totals['segments'], 'segment')} to delete;"
-        f" purge then frees them; a broker would delete {size_text(totals['kafka_bytes'])} in"
-        f" {counted(totals['kafka_segments'], 'segment')}"
+        f"{ours} to delete; purge then frees them; a broker with these settings would delete"
+        f" {size_text(totals['kafka_bytes'])} in {counted(totals['kafka_segments'], 'segment')}"
+        if totals["kafka_segments"]
+        else f"{ours} to delete"
     )
     if totals.get("heads"):
         yield (

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kafkats.errors import UsageError
+from kafkats.text import Flag
 
 LEAST_STEP_MS: Final = 1000
 MOST_CELLS: Final = 50_000_000
@@ -20,7 +21,8 @@ def check_interval(from_ms: int, to_ms: int, step_ms: int) -> None:
     if step_ms < LEAST_STEP_MS:
         raise UsageError(f"a step of {step_ms} ms: a second is the least")
     if not from_ms < to_ms:
-        raise UsageError(f"an interval of {to_ms - from_ms} ms: it must end after it begins")
+        order = " is the same as " if from_ms == to_ms else " is later than "
+        raise UsageError(Flag("--from"), order, Flag("--until"))
     if (to_ms - from_ms) // step_ms > MOST_CELLS or from_ms < -(2**62) or to_ms >= 2**62:
         raise UsageError(
             f"an interval from {from_ms} to {to_ms} has more than {MOST_CELLS} cells: build"

@@ -123,6 +123,26 @@ def test_purge_ends_the_undo_window(
     assert "undo window" in out
 
 
+def test_the_undo_of_an_empty_run_says_so(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan"
+    run(capsys, "plan", "rebuild", root, "-o", plan)
+    assert run(capsys, "apply", plan, "--digest", "any")[0] == 0
+    code, out, _ = run(capsys, "undo", f"{plan}.run")
+    assert (code, out) == (0, "the run changed nothing: there is nothing to undo\n")
+
+
+def test_a_census_fits_a_terminal(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    lines = run(capsys, "census", root)[1].splitlines()
+    assert any("a 4.x broker converts nothing" in line for line in lines)
+    assert max(map(len, lines)) <= 100
+
+
 def test_json_is_one_object_per_line(damaged: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "verify", damaged, "--json")
     rows = objects(out)
@@ -148,7 +168,10 @@ def test_the_digest_must_be_the_approved_one(
     code, _, err = run(capsys, "apply", plan, "--digest", "0123456789abcdef")
     assert (code, "not the approved 0123456789abcdef" in err) == (3, True)
     code, _, err = run(capsys, "apply", plan)
-    assert (code, "needs --digest" in err) == (2, True)
+    assert (code, f"needs --digest: no terminal to ask on; kafkats show {plan} " in err) == (
+        2,
+        True,
+    )
     assert run(capsys, "verify", damaged)[0] == 1
 
 
@@ -371,6 +394,14 @@ def test_inventory_says_what_it_could_not_read(
     (root / "meta.properties").write_bytes(b"\xff")
     code, out, _ = run(capsys, "inventory", root)
     assert (code, f"not read: {root / 'meta.properties'}: " in out) == (0, True)
+
+
+def test_inventory_says_that_it_read_only_the_ends(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "only the ends of the files were read" in run(capsys, "inventory", root)[1]
+    out = run(capsys, "inventory", root, "--by", "format")[1]
+    assert "only the ends" not in out
 
 
 def test_a_numba_that_may_not_compile(root: Path) -> None:

@@ -283,6 +283,10 @@ def test_words_that_lead_nowhere(
             (root, *every, "-o", tmp_path / "other", "--topics", "none"),
             "no partition to search that matches 'none'",
         ),
+        (
+            (root, "--every", "1s", "--from", UNTIL, "--until", FROM, "-o", tmp_path / "other"),
+            "--from is later than --until",
+        ),
         ((root, *every, "-o", root / "table"), "lies in the log directory"),
         ((tmp_path / "table", *every, "-o", tmp_path / "other"), "is built from log directories"),
         ((tmp_path / "table", "--at", "latest"), "a table knows times only"),

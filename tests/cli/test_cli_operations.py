@@ -416,5 +416,7 @@ def test_a_retention_without_limits_says_where_the_reasons_are(
     full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, text = run_mixed(capsys, "plan", "retain", full, "-o", tmp_path / "plan")
-    assert code == 0 and "0 B in 0 segments to delete" in text
+    assert code == 0 and "0 B in 0 segments to delete\n" in text
+    assert "no retention settings were given" in text and "(--policy)" in text
+    assert "a broker" not in text, "its own settings are not known"
     assert "kafkats simulate retain gives the reason for each partition" in text

@@ -16,7 +16,7 @@ from kafkats.plans.files import read_json
 from kafkats.plans.plan import Plan
 from kafkats.plans.run import read_actions
 from tests.builders.commands import run
-from tests.golden import case
+from tests.golden import Unpacked, case
 
 NAME: Final = "none-ct-0"
 LOG: Final = "none-ct-0/00000000000000000043.log"
@@ -109,6 +109,16 @@ def test_after_verify(
     told = [one.format(root=root) for one in expected]
     assert (steps, code) == (told, int(bool(expected)))
     assert (UNCLEAN in out) == (state.__name__.startswith("killed"))
+
+
+def test_no_step_promises_to_mend_what_no_recovery_reads(
+    golden: Unpacked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = golden("crash-4.3.1", "before")
+    out = run(capsys, "verify", root, "--topics", "crc-*")[1]
+    assert UNCLEAN in out and f"next: kafkats plan recover {root} -o PLAN" in out
+    left = f"corrupt where no recovery reads: {root}/crc-old-segment-0; no plan mends that"
+    assert left in out
 
 
 def test_the_step_after_a_kill_makes_the_directory_sound(

@@ -28,7 +28,8 @@ def test_every_page_is_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> N
     pages = {page.stem.lower(): page for page in DOCS.glob("*.md") if page.stem != "README"}
     assert [line.split()[0] for line in out.splitlines()] == sorted(pages)
     for name, page in pages.items():
-        assert run(capsys, "help", name) == (0, page.read_text(), "")
+        assert run(capsys, "help", f"{name}.md") == (0, page.read_text(), "")
+        assert name == "recover" or run(capsys, "help", name) == (0, page.read_text(), "")
 
 
 @pytest.mark.parametrize("topic", ["findings.md", "docs/findings.md", "FINDINGS"])
@@ -39,8 +40,23 @@ def test_a_page_is_found_as_it_is_named(topic: str, capsys: pytest.CaptureFixtur
 def test_the_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "help", "verify")
     assert (code, out) == (0, run(capsys, "verify", "--help")[1])
+    code, out, _ = run(capsys, "help", "plan", "rebuild")
+    assert (code, out) == (0, run(capsys, "plan", "rebuild", "--help")[1])
     code, _, err = run(capsys, "help", "nonsense")
     assert code == 2 and "no page is named 'nonsense'; the pages: airflow, " in err
+
+
+def test_recover_is_the_guards_page_and_names_that_of_its_plan(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first, _, rest = run(capsys, "help", "recover")[1].partition("\n\n")
+    assert "plan recover" in first and "kafkats help recover.md" in first
+    assert rest == (DOCS / "guard.md").read_text()
+
+
+def test_a_page_of_the_source_is_not_taken_for_another(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "help", "decisions/recovery")
+    assert code == 2 and "docs/decisions/recovery.md is in the source only" in err
 
 
 def test_a_page_on_a_terminal_is_laid_out(

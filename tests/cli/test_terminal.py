@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.cli.terminal import progress_bar, run_sentences, say_summary
+from kafkats.cli.terminal import progress_bar, run_sentences, say_summary, unread_sentences
 from kafkats.plans.plan import Plan
 
 
@@ -57,6 +57,14 @@ def test_sentences_fit_a_terminal_and_stay_whole_in_a_pipe(
     assert (last, unbroken) == (command, "x" * 50), "what a person copies is never broken"
     assert len(lines) == 2 and all(len(line) <= 40 for line in lines)
     assert lines[1].startswith("    t") and " ".join(lines).split() == long.split()
+
+
+def test_a_directory_that_was_not_read_is_named_once() -> None:
+    gone = {"kind": "unreadable", "file": "torn-0", "reason": "permission denied"}
+    finding = {"severity": "danger", "position": -1, "expected": "", "found": "", **gone}
+    row = {"log_dir": "/data", "partition_dir": "torn-0", "base_offset": -1, "worst": "danger"}
+    segments = pa.Table.from_pylist([{**row, "findings": [finding]}])
+    assert unread_sentences(segments) == ["not read: /data/torn-0: permission denied"]
 
 
 def _after(operation: str, *, blocked: bool = False, errors: tuple[str, ...] = ()) -> list[str]:

@@ -565,8 +565,12 @@ def test_attributes_that_cannot_be_kept() -> None:
 
         def as_another() -> None:
             mine = work_area(area.root)
-            with pytest.raises(NotPermitted, match="may not create files of user 0"):
+            with pytest.raises(
+                NotPermitted, match=r"may not create files of user 0.* run the command as user root"
+            ):
                 permitted(folder(mine), SCENES["indexes"])
+            with pytest.raises(NotPermitted, match=r"may not write to .* as user root, the owner"):
+                permitted(Path("/usr"), ())
             changes, unchanged, lease = begin("indexes", mine, DISK)
             with pytest.raises(NotPermitted, match="may not give user 0"):
                 commit(folder(mine), changes, unchanged, lease)

@@ -18,6 +18,7 @@ from kafkats.logdir.outputs import refuse_inside, refuse_output
 from kafkats.lookup.options import Failover
 from kafkats.operations import OPERATIONS
 from kafkats.request import VERBS, Request, models_of
+from kafkats.tables.store import MANIFEST
 from tests.builders.commands import run as command
 from tests.golden import case
 
@@ -113,6 +114,19 @@ def test_commands_that_make_no_request_refuse_it_too(
     words = ("failover", "/none", "/none", "--committed", "/none", "--margin", "1m")
     code, _, err = command(capsys, *words, "-o", root / "groups.csv")
     assert (code, f"lies in the log directory {root}" in err) == (2, True)
+
+
+@pytest.mark.parametrize("verb", ["census", "inventory", "preflight", "verify"])
+def test_no_report_is_written_among_the_files_of_a_table(
+    root: Path, tmp_path: Path, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "table"
+    table.mkdir()
+    (table / MANIFEST).touch()
+    more = ("--kafka", "4.3") if verb == "preflight" else ()
+    code, _, err = command(capsys, verb, root, "--report", table, *more)
+    assert (code, "holds a lookup table: name another folder" in err) == (2, True)
+    assert [path.name for path in table.iterdir()] == [MANIFEST]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from kafkats.plans.parts import PlanInParts, open_plan
 from kafkats.plans.plan import Plan
 from kafkats.request import Request
 from kafkats.result import Result
+from kafkats.retention.looking import NO_LIMITS
 from tests.golden import case
 
 MOMENT = now_ms()
@@ -119,6 +120,15 @@ def test_it_is_the_same_plan(
     assert sorted(p.name for p in folders[1].iterdir()) == sorted(
         p.name for p in folders[0].iterdir()
     )
+
+
+def test_both_say_that_no_retention_settings_were_given(
+    roots: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = plan(roots, tmp_path / "whole", {"topics": []})
+    in_parts(monkeypatch)
+    result = plan(roots, tmp_path / "parts", {"topics": []})
+    assert result.remarks == whole.remarks == [NO_LIMITS]
 
 
 def test_a_large_one_changes_the_log_directory_last_and_is_proved_and_undone(

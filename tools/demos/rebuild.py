@@ -18,7 +18,17 @@ from rich.table import Table
 
 from kafkats.plans.run import WROTE
 from tests.golden import case
-from tools.demo_stage import HOME, LOG, begin, console, differences, run_dag, unpack, write_policy
+from tools.demo_stage import (
+    HOME,
+    LOG,
+    begin,
+    console,
+    differences,
+    run_dag,
+    say_whole,
+    unpack,
+    write_policy,
+)
 
 CASES = {
     "broker-1": "matrix-4.3.1-v2",
@@ -134,10 +144,8 @@ def main() -> int:
     console.print(
         "        (Python workers' start and compilation included; scripts/bench measures large segments)"
     )
-    console.print(
-        f"report  {folder / 'report.json'}\nplot    {folder / 'health.png'}\nlog     {LOG}"
-    )
-    console.print(f"undo    .venv/bin/kafkats undo {report['runs'][0]}")
+    say_whole(f"report  {folder / 'report.json'}\nplot    {folder / 'health.png'}\nlog     {LOG}")
+    say_whole(f"undo    .venv/bin/kafkats undo {report['runs'][0]}")
     console.print(f"{time.monotonic() - began:.0f} s in all")
     return 0
 

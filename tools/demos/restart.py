@@ -23,7 +23,7 @@ from rich.table import Table
 
 from bench.broker import LOADED, TOPIC, create_topic, running, wait_for, write_logs
 from bench.harness import MIB
-from tools.demo_stage import HOME, begin, console
+from tools.demo_stage import HOME, begin, console, say_whole
 
 PARTITIONS: Final = 4
 SEGMENT_BYTES: Final = 48 * MIB
@@ -118,7 +118,7 @@ def _start(home: Path) -> Start:
 
 def _kafkats(*words: object, accepted: tuple[int, ...] = (0,)) -> None:
     command = [sys.executable, "-m", "kafkats", *map(str, words)]
-    console.print(f"[bold]$ kafkats {' '.join(map(str, words))}".replace(f"{HOME}/", ""))
+    say_whole(f"[bold]$ kafkats {' '.join(map(str, words))}".replace(f"{HOME}/", ""))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = [line.rstrip() for line in (done.stdout or done.stderr).splitlines()]
     for line in lines if len(lines) < 20 else [*lines[:4], "...", *lines[-8:]]:
