@@ -176,6 +176,9 @@ def _looked(words: Words) -> _Found:
     config = _config(words)
     if config is None:
         return {}
+    if not config.named:
+        taken = [*map(str, config.log_dirs)]
+        tell("log-dirs-not-set", {"level": "warning", "taken": taken})
     asked, place = words.asked, words.given.of(WorkArea).place
     owner = Owner(asked.cluster_id or None, _first(asked.node_id, config.node_id))
     kafka = asked.release or _release(words)
@@ -187,6 +190,9 @@ def _looked(words: Words) -> _Found:
     before = look_before(config.directories, kafka, owner, place=place, record=record)
     for failure in before.failures:
         tell("unread-directory", {"level": "error", "error": failure})
+    for root in before.roots:
+        if root.state in ("absent", "empty"):
+            tell("nothing-there", {"level": "warning", "log_dir": root.log_dir, "is": root.state})
     for log_dir, one in not_named(before.roots, before.noted):
         fields = {"log_dir": log_dir, "partitions": one.partitions, "record": one.record}
         tell("not-named", {"level": "warning", **fields})
@@ -253,7 +259,8 @@ def _release(words: Words) -> str:
         found = installed_release(place for place in places if place.is_absolute())
     release = known_release(found)
     if not release:
-        tell("release-not-found", {"level": "warning", "found": found, "taken": NEWEST})
+        about = {"found": found, "taken": NEWEST, "remedy": "name it with --kafka"}
+        tell("release-not-found", {"level": "warning", **about})
     return release or NEWEST
 
 
@@ -261,8 +268,7 @@ def _due(before: Before, place: Path | None) -> bool:
     """Return whether old bytes of an earlier recovery may be purged now."""
     named = [root.log_dir for root in before.roots]
     now = now_ms()
-    clean = bool(before.looked) and before.clean
-    return any(one.is_due(now, clean=clean) for one in kept_runs(named, place))
+    return any(one.is_due(now, clean=before.clean) for one in kept_runs(named, place))
 
 
 def _found(before: Before, holding: Sequence[Held], found: Sequence[Held]) -> _Found:

@@ -147,7 +147,10 @@ def _missing(
     what = "missing" if lost else "lost in the unclean stop"
     reason = f"{missing_offsets(begin, end)} {what}: {ends}, but {files}"
     if len(above) == 1 and above[0].file.endswith("-checkpoint"):
-        reason += "; no other file says so, so that file may be wrong itself"
+        reason += (
+            "; no other file says so: it may be wrong itself, or a recovery has cut the log and"
+        )
+        reason += " its indexes"
     yield Finding(kind, file, reason, expected=str(end), found=str(begin))
 
 

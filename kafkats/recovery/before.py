@@ -55,9 +55,10 @@ class Before(NamedTuple):
     def clean(self) -> bool:
         """Return whether the broker has stopped cleanly in all log directories that are there.
 
-        Nothing says that of one that cannot be read, or that the broker leaves out.
+        Nothing says that of one that cannot be read, or that the broker leaves out, nor where all
+        are absent or empty.
         """
-        if self.live or self.busy or self.failures:
+        if self.live or self.busy or self.failures or not self.looked:
             return False
         return all(one.start.clean or not one.names.loaded for one in self.looked)
 

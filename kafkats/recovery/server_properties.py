@@ -44,6 +44,8 @@ class BrokerConfig(NamedTuple):
     metadata_log_dir: Path | None = None
     node_id: int | None = None
     threads: int | None = None
+    named: bool = True
+    """Whether somebody names the log directories: it is not Kafka's default."""
 
     @property
     def directories(self) -> tuple[Path, ...]:
@@ -71,7 +73,8 @@ def broker_config(
 
     `log_dirs`, if a person names them, count in place of log.dirs. Raises UsageError.
     """
-    named = values.get("log.dirs") or values.get("log.dir") or _DEFAULT_DIR
+    given = values.get("log.dirs") or values.get("log.dir")
+    named = given or _DEFAULT_DIR
     metadata = (values.get("metadata.log.dir") if values.get("process.roles") else None) or ""
     for key, value in (("log.dirs", named), ("metadata.log.dir", metadata)):
         if "${" in value and not log_dirs:
@@ -82,6 +85,7 @@ def broker_config(
         Path(metadata).absolute() if metadata and "${" not in metadata else None,
         _node(values),
         _number(values, THREADS, least=1),
+        named=bool(log_dirs or given),
     )
 
 

@@ -490,5 +490,16 @@ def test_a_release_that_is_not_found_is_told(
 def test_a_new_broker_starts(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
     code, told = recover(capfd, tmp_path / "none", tmp_path / "empty", "--kafka", "4.3")
-    assert (code, told[-1]["event"]) == (0, "start")
+    assert (code, told[-1]["event"], told[-1]["clean"]) == (0, "start", False)
+    missing = [(one["level"], one["is"]) for one in told if one["event"] == "nothing-there"]
+    assert missing == [("warning", "absent"), ("warning", "empty")]
     assert not (tmp_path / "none").exists()
+
+
+def test_log_directories_that_nobody_names_are_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (properties := tmp_path / "server.properties").write_text("node.id=99\n")
+    _, told = recover(capfd, "--kafka", "4.3", "--server-properties", properties)
+    assert told[0]["event"] == "log-dirs-not-set"
+    assert told[0]["taken"] == ["/tmp/kafka-logs"]

@@ -106,6 +106,11 @@ WORDS: Final[list[tuple[str, str, str]]] = [
         _FAR,
     ),
     (
+        r"; no other file says so, so that file may be wrong itself",
+        r"; no other file says so: it may be wrong itself, or a recovery has cut the log and its indexes",
+        "a recovery cuts the indexes that said so, too",
+    ),
+    (
         r"  the recovery point of (.*), after all partitions",
         r"  recovery-point-offset-checkpoint: the recovery point of \1, after all partitions",
         "a row of checkpoints names its file",

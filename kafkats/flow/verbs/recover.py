@@ -150,8 +150,8 @@ def _not_recovered(one: _Standing, before: Before, named: list[str]) -> Recovere
     elif before.busy:
         one.tell("kafkats-works", level="warning", log_dirs=before.busy)
     else:
-        clean, now_ms = bool(before.looked) and before.clean, one.work.request.made_ms
-        purge_due(one.work.executor, named, one.place, now_ms, one.tell, clean=clean)
+        now_ms = one.work.request.made_ms
+        purge_due(one.work.executor, named, one.place, now_ms, one.tell, clean=before.clean)
     return Recovered()
 
 
