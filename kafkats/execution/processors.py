@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _OWN: Final = Path("/proc/self/cgroup")
+_MEMORY: Final = Path("/proc/meminfo")
 _UNLIMITED: Final = "max"
 
 
@@ -31,6 +33,16 @@ def memory_bytes() -> int | None:
     is none.
     """
     return min((int(limit) for (limit,) in _limits("memory.max")), default=None)
+
+
+def free_bytes() -> int:
+    """Return the memory that the kernel can give to this process, 0 if it does not say."""
+    free = 0
+    with suppress(OSError, ValueError):
+        for line in _MEMORY.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free = int(line.split()[1]) * 1024
+    return min(free, memory_bytes() or free)
 
 
 def _limits(name: str) -> Iterator[list[str]]:

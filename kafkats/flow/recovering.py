@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from kafkats.config.policy import Policy
 from kafkats.errors import KafkatsError, storage
 from kafkats.execution.executor import Executor
+from kafkats.execution.read_ahead import ReadAhead, reading_ahead
 from kafkats.flow.applying import Approved, apply_together
 from kafkats.flow.kept_recoveries import HOLDER
 from kafkats.flow.looking import LogStages
@@ -176,6 +177,14 @@ class _Slices(NamedTuple):
 
     def work(self, choice: Choice) -> None:
         """Recover the chosen partitions as long as time is left and it saves time."""
+        with reading_ahead(list(self._logs(choice.here))) as ahead:
+            self._work(choice, ahead)
+
+    def _logs(self, loads: Iterable[Load]) -> Iterator[Path]:
+        for load in loads:
+            yield from (unit.log for unit in self.units[load.where] if unit.recovery)
+
+    def _work(self, choice: Choice, ahead: ReadAhead) -> None:
         rest, ours, seconds, number = list(choice.here), OURS, _FIRST_SECONDS, 0
         machine = self.job.machine
         while rest:
@@ -185,6 +194,7 @@ class _Slices(NamedTuple):
                 self.found.leave([*now, *rest], "the time was up")
                 return
             took = self._one(now, number)
+            ahead.used(sum(load.log_bytes for load in now))
             ours, number = learned(ours, now, took, machine), number + 1
             seconds = min(seconds * 4, _MOST_SECONDS)
             if rest and not self._is_worth(rest, ours, choice.alone):

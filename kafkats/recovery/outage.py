@@ -52,7 +52,7 @@ class Ours(NamedTuple):
     """Seconds until the first log is read."""
 
 
-OURS: Final = Ours(Rate("kafkats", 0.30, 0.06e-6, 0.06e-6), 0.002, 0.012, 1.2)
+OURS: Final = Ours(Rate("kafkats", 0.30, 0.06e-6, 0.06e-6), 0.002, 0.012, 0.6)
 """For one processor, logs in memory: about what plan and apply took for 4.3 GB in 50 partitions
 (docs/decisions/recovery.md). `scripts/bench guard` compares whole outages."""
 BROKER_PARTITION: Final = 0.001
