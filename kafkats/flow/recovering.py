@@ -25,6 +25,7 @@ from kafkats.execution.read_ahead import ReadAhead, reading_ahead
 from kafkats.flow.applying import Approved, apply_together
 from kafkats.flow.kept_recoveries import HOLDER
 from kafkats.flow.looking import LogStages
+from kafkats.inspect.verify import VerifyOptions
 from kafkats.logdir.lock import hold_shared
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST, WorkArea, work_area
 from kafkats.plans.dialects import units_in
@@ -252,7 +253,8 @@ class _Slices(NamedTuple):
 
     def _plan(self, keys: Iterable[PartitionKey], options: RecoverOptions) -> Planned:
         units = [unit for key in keys for unit in self.units[key]]
-        return look_and_plan(LogStages(self.executor), units, self.job.policy, options)
+        stages = LogStages(self.executor, VerifyOptions(held=True))  # by recover_logs
+        return look_and_plan(stages, units, self.job.policy, options)
 
     def _kept(self, log_dir: str, blocked: Mapping[PartitionKey, str], number: int) -> KeptRun:
         """Return a folder for the plan and the run of a log directory, with copies."""

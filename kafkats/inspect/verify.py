@@ -52,6 +52,8 @@ class VerifyOptions:
     rule: str = "last-offset"
     deep: bool = False
     policy: Policy = field(default_factory=Policy.model_construct)
+    held: bool = False
+    """Whether a lock keeps brokers out meanwhile."""
     _of_topics: dict[str, TopicSettings] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -169,6 +171,7 @@ def _check(unit: Unit, settings: TopicSettings, options: VerifyOptions) -> Segme
             deep=options.deep,
             active=unit.active,
             live=unit.live or not unit.clean,
+            held=options.held,
             next_base_offset=None if unit.active else unit.next_base_offset,
         )
 
