@@ -62,7 +62,7 @@ def test_the_metadata_log_lies_in_one_of_the_log_directories(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "config"),
     [
-        ("", BrokerConfig((Path("/tmp/kafka-logs"),))),
+        ("", BrokerConfig((Path("/tmp/kafka-logs"),), named=False)),
         ("log.dir=/one\nbroker.id=0", BrokerConfig((Path("/one"),), node_id=0)),
         ("log.dirs=/a\nbroker.id=-1\nmetadata.log.dir=/m", BrokerConfig((Path("/a"),))),
         ("log.dirs=/a\\\n  ,/b\n! no\nnum.recovery.threads.per.data.dir=x", BrokerConfig((Path("/a"), Path("/b")))),

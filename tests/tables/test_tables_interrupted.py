@@ -145,7 +145,7 @@ def test_a_full_disk_gets_its_room_back(tmp_path: Path) -> None:
 def test_a_first_run_that_failed_binds_nobody_to_its_step(tmp_path: Path) -> None:
     one, table = grown(tmp_path), tmp_path / "t"
     one.append(T0)
-    with ended(3, Killed(), done=False), pytest.raises(Killed):
+    with ended(7, Killed(), done=False), pytest.raises(Killed):
         run(table, [one], T0, T0 + HOUR, 60_000)
     assert tables.read(table).rows.num_rows == 0
     assert run(table, [one], T0, T0 + HOUR, 1000).added == 3600
