@@ -53,6 +53,8 @@ def settled(unit: Unit, look: Callable[[Unit], tuple[T, Sequence[Finding]]]) -> 
     what `look` raises.
     """
     seen, findings = look(unit)
+    if not findings:
+        return Settled(unit, seen, ())
     constant, confirmed = _places(unit, findings), not unit.live
     for pause in PAUSES:
         alarms = _places(unit, findings)
