@@ -18,6 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from kafkats.config.faults import faults
 from kafkats.errors import CorruptFile, CorruptPlan, UsageError, storage
 from kafkats.logdir import strict_json
+from kafkats.logdir.disk import DISK
 from kafkats.logdir.outputs import refuse_inside
 from kafkats.logdir.strict_json import Json
 from kafkats.logdir.text import read_small
@@ -47,16 +48,10 @@ def make_folder(folder: Path, what: str) -> None:
 def _sync_names(folder: Path) -> None:
     """Make the names in a folder durable, where this user and its file system can."""
     try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except PermissionError:
-        return
-    try:
-        os.fsync(fd)
+        DISK.sync_dir(folder)
     except OSError as e:
-        if e.errno not in (errno.EINVAL, errno.ENOTSUP):
+        if e.errno not in (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP):
             raise
-    finally:
-        os.close(fd)
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:

@@ -112,10 +112,10 @@ class Sieve:
         s[k.READ_MOST] = MESSAGE_BYTES
 
     def go_over(self, log: Bytes, keeps_deletes: bool, keep: Keep, appends: Appends) -> None:
-        """Add the records that one segment keeps to `appends`. Batches that the kernels decline
-        are given to `keep`.
+        """Add the kept records of one segment to `appends`.
 
-        Raises CorruptBatch, StorageFailed, and what `keep` raises.
+        `keep` gets the batches that the kernels decline. Raises CorruptBatch, StorageFailed, and
+        what `keep` raises.
         """
         s = self._offsets.state
         point_at(s, log)
