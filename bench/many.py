@@ -27,7 +27,15 @@ from kafkats.execution.local import LocalExecutor
 from kafkats.findings import Finding
 from kafkats.flow.looking import LogStages
 from kafkats.inspect.inventory import inventory_units
-from kafkats.paths import LOG, OFFSET_INDEX, TIME_INDEX, segment_file
+from kafkats.logdir.checkpoints import EpochStart, encode_epochs
+from kafkats.paths import (
+    LEADER_EPOCH,
+    LOG,
+    OFFSET_INDEX,
+    PARTITION_METADATA,
+    TIME_INDEX,
+    segment_file,
+)
 from kafkats.plans.dialects import units_in
 from kafkats.plans.facts import SEGMENTS, finding_rows
 from kafkats.plans.units import list_units
@@ -40,6 +48,7 @@ ROWS = 1_000_000
 ROUNDS = 2
 AT_ONCE = 1000
 READ = 64 * 1024
+TOPIC_ID = "A" * 22
 SMALL = Shape("v2 of 2 kB batches", 2, 100, per_batch=16)
 
 
@@ -198,6 +207,8 @@ def write_root(
     for n in range(count // per_partition):
         partition = root / f"{'rest' if n % 4 else 'fourth'}-{n}"
         partition.mkdir()
+        (partition / LEADER_EPOCH).write_bytes(encode_epochs([EpochStart(0, 0)]))
+        (partition / PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
         for s in range(per_partition):
             base = s * 2 * records
             log[:8] = base.to_bytes(8, "big")

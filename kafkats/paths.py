@@ -94,8 +94,8 @@ def parse_segment_file(name: str) -> SegmentFile | None:
 
 def deleted_logs(names: Iterable[str]) -> list[int]:
     """Return the base offsets of the logs among file names that a broker was deleting."""
-    parsed = filter(None, map(parse_segment_file, names))
-    return [f.base_offset for f in parsed if f.kind == LOG and f.suffix == ".deleted"]
+    deleted = (parse_segment_file(name) for name in names if name.endswith(".deleted"))
+    return [file.base_offset for file in deleted if file and file.kind == LOG]
 
 
 def partition_name(directory: str) -> PartitionName:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from kafkats import paths
-from kafkats.logdir.partition import FileFacts, PartitionDir, unfinished_swaps
+from kafkats.logdir.partition import PartitionDir, unfinished_swaps
 from kafkats.logdir.root import LogDir, RootNames
 from kafkats.logdir.smallfiles import SmallFiles, small_files_of
 
@@ -20,6 +20,7 @@ ALWAYS_COMPACTED: Final = frozenset({
     "__transaction_state",
     "__share_group_state",
 })
+_INDEXES: Final = (paths.OFFSET_INDEX, paths.TIME_INDEX)
 _REMOTE_METADATA_TOPIC: Final = "__remote_log_metadata"
 _REMOTE_COMMITTED_OFFSETS: Final = "_rlmm_committed_offsets"
 
@@ -82,14 +83,17 @@ def shows_remote_storage(claims: Claims) -> bool:
 
 def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiered: bool) -> Claims:
     """Return the claims about one partition directory."""
-    name = partition.name._replace(state="") if partition.name else None
+    name = partition.name
+    if name is not None and name.state:
+        name = name._replace(state="")
 
     def offset_in(checkpoint: str) -> int:
-        offsets = root.checkpoints.get(checkpoint, {}) if root else {}
-        return offsets.get(name, -1) if name else -1
+        offsets = root.checkpoints.get(checkpoint) if root else None
+        return offsets.get(name, -1) if offsets and name else -1
 
     replacements = unfinished_swaps(finding.file for finding in partition.findings)
     unseen = _has_unseen_logs(partition)
+    others = [file.name for file in partition.others]
     first_base = partition.segments[0].base_offset if partition.segments else -1
     return Claims(
         recovery_point=offset_in(paths.RECOVERY_POINT),
@@ -103,19 +107,13 @@ def claims_of(partition: PartitionDir, root: LogDir | None, *, live: bool, tiere
         compacted=offset_in(paths.CLEANER) >= 0
         or (name is not None and name.topic in ALWAYS_COMPACTED),
         tiered=tiered,
-        deleting=any(
-            base < first_base for base in paths.deleted_logs(f.name for f in partition.others)
-        ),
+        deleting=any(base < first_base for base in paths.deleted_logs(others)),
         unsettled=bool(replacements) or unseen,
         replacing=bool(replacements) and not unseen,
-        orphans=any(map(_is_index, partition.others)),
+        orphans=any(name.endswith(_INDEXES) for name in others),
         small_files=None if live else small_files_of(partition),
         end_settled=not unseen and _replaced_below_the_last(partition, replacements),
     )
-
-
-def _is_index(file: FileFacts) -> bool:
-    return file.name.endswith((paths.OFFSET_INDEX, paths.TIME_INDEX))
 
 
 def is_tiered(names: RootNames) -> bool:
@@ -133,8 +131,7 @@ def _snapshots(partition: PartitionDir) -> Iterable[int]:
         if paths.SNAPSHOT in segment.files:
             yield segment.base_offset
     for file in partition.others:
-        parsed = paths.parse_segment_file(file.name)
-        if parsed and parsed.kind == paths.SNAPSHOT and not parsed.suffix:
+        if file.name.endswith(paths.SNAPSHOT) and (parsed := paths.parse_segment_file(file.name)):
             yield parsed.base_offset
 
 

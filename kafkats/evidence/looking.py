@@ -35,7 +35,7 @@ def epochs_of(directory: Path) -> list[EpochStart]:
     Returns [] for a missing or unreadable file, which is a finding of its own.
     """
     try:
-        return read_epochs(directory / paths.LEADER_EPOCH)
+        return read_epochs(f"{directory}/{paths.LEADER_EPOCH}")
     except KafkatsError:
         return []
 

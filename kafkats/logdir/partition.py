@@ -17,7 +17,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,24 +96,20 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
     directory itself cannot be listed.
     """
     folder = path if isinstance(path, Path) else Path(path)
-    families: dict[int, dict[str, FileFacts]] = {}
+    families: dict[str, dict[str, FileFacts]] = {}
     others: list[FileFacts] = []
     findings: list[Finding] = []
     links: set[str] = set()
-    with errors.storage(folder, "listing the partition directory"):
-        ctime_ns = folder.stat().st_ctime_ns
-    with entries_of(folder) as entries:
+    with opened(folder) as handle, os.scandir(handle) as entries:
+        ctime_ns = os.fstat(handle).st_ctime_ns
         for entry in entries:
             facts = _regular(entry) or _look(entry, findings, links)
             if facts is None:
                 continue
             name = facts.name
             base, kind = name[:20], name[20:]
-            if kind in _KINDS and is_base(base):
-                number = int(base)
-                if number not in families:
-                    families[number] = {}
-                families[number][kind] = facts
+            if kind in _KINDS and (base in families or is_base(base)):
+                families.setdefault(base, {})[kind] = facts
                 continue
             parsed = paths.parse_segment_file(name)
             if parsed is None or name[20:21] != ".":
@@ -133,16 +129,15 @@ def scan_partition(path: str | os.PathLike[str]) -> PartitionDir:
 
 
 @contextmanager
-def entries_of(folder: Path) -> Generator[Iterator[os.DirEntry[str]]]:
-    """Yield the entries of a partition directory, which are looked up in it and not by their paths.
+def opened(folder: Path) -> Generator[int]:
+    """Yield a handle of a partition directory: its entries are looked up in it, not by their paths.
 
     Raises Vanished, or another StorageFailed, for any error of the system inside the `with`, too.
     """
     with errors.storage(folder, "listing the partition directory"):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with os.scandir(handle) as entries:
-                yield entries
+            yield handle
         finally:
             os.close(handle)
 
@@ -217,9 +212,19 @@ def refuse_unfinished_swaps(partition: PartitionDir) -> None:
 
 def file_facts(name: str, st: os.stat_result) -> FileFacts:
     """Return `st` as FileFacts."""
-    mode, inode, _, _, uid, gid, size, *_ = st
-    hole = max(size - 512 * st.st_blocks, 0)
-    return FileFacts(name, size, st.st_mtime_ns, st.st_ctime_ns, inode, mode, uid, gid, hole)
+    size = st.st_size
+    hole = size - 512 * st.st_blocks
+    return FileFacts(
+        name,
+        size,
+        st.st_mtime_ns,
+        st.st_ctime_ns,
+        st.st_ino,
+        st.st_mode,
+        st.st_uid,
+        st.st_gid,
+        hole if hole > 0 else 0,  # quicker than max
+    )
 
 
 def printable(name: str) -> str:
@@ -328,7 +333,7 @@ def _refusing(name: str) -> str:
 
 def _segments(
     folder: Path,
-    families: dict[int, dict[str, FileFacts]],
+    families: dict[str, dict[str, FileFacts]],
     links: set[str],
     others: list[FileFacts],
     findings: list[Finding],
@@ -339,7 +344,8 @@ def _segments(
     """
     has_log = any(paths.LOG in files for files in families.values())
     segments = []
-    for base, files in sorted(families.items()):
+    for digits, files in sorted(families.items()):
+        base = int(digits)
         if paths.LOG not in files and paths.segment_file(base) not in links:
             _look_again(folder, base, files, has_log, findings)
         if paths.LOG in files:

@@ -6,6 +6,7 @@ contents: a few bytes per partition, and one snapshot per roll.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,17 +14,17 @@ from typing import Final, NamedTuple
 from kafkats import errors, paths
 from kafkats.findings import Finding
 from kafkats.logdir.checkpoints import read_epochs
-from kafkats.logdir.partition import PARTITION_FILES, PartitionDir, entries_of, is_base
+from kafkats.logdir.partition import PARTITION_FILES, PartitionDir, is_base, opened
 from kafkats.logdir.properties import read_partition_metadata
 
 
-def _read_snapshot(path: Path) -> object:
+def _read_snapshot(path: str) -> object:
     from kafkats.logdir.snapshot import read_snapshot  # takes the codecs
 
     return read_snapshot(path)
 
 
-_READERS: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
+_READERS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     paths.LEADER_EPOCH: (read_epochs, "brokers from 1.1 on do not start with it"),
     paths.PARTITION_METADATA: (
         read_partition_metadata,
@@ -58,7 +59,7 @@ def list_small_files(directory: Path) -> SmallFiles:
     others: list[str] = []
     of_segments: list[str] = []
     logs: set[str] = set()
-    with entries_of(directory) as entries:
+    with opened(directory) as handle, os.scandir(handle) as entries:
         for entry in entries:
             name = entry.name
             if name.endswith(_INDEXES):
@@ -96,6 +97,8 @@ def small_files_of(partition: PartitionDir) -> SmallFiles:
 def _small_files(
     others: Iterable[str], of_segments: Sequence[str], logs: Collection[str]
 ) -> SmallFiles:
+    if not of_segments:
+        return SmallFiles(tuple(sorted(others)))
     beside = sorted(name for name in of_segments if name[:20] in logs)
     alone = sorted(set(of_segments) - set(beside))
     snapshots = (name for name in (*alone, *beside) if name.endswith(paths.SNAPSHOT))
@@ -109,7 +112,7 @@ def check_small_files(directory: Path, files: SmallFiles) -> tuple[Finding, ...]
     for name in files.names:
         read, consequence = _READERS[paths.SNAPSHOT if name.endswith(paths.SNAPSHOT) else name]
         try:
-            read(directory / name)
+            read(f"{directory}/{name}")
         except errors.Vanished:
             findings.append(Finding("vanished", name, "was listed, and was gone a moment later"))
         except errors.KafkatsError as e:

@@ -11,6 +11,7 @@ from kafkats.errors import CorruptFile, UsageError, exists, storage
 
 _MAX_BYTES: Final = 256 * 1024 * 1024
 """A larger file is not a checkpoint: one million partitions take 70 MB."""
+_AT_ONCE: Final = 4096
 _IRREGULAR: Final = "not a regular file"
 
 
@@ -49,8 +50,11 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
                 raise CorruptFile(_IRREGULAR, path=path)
             if facts.st_size > _MAX_BYTES:
                 raise CorruptFile(f"larger than {_MAX_BYTES} bytes", path=path)
+            data = os.read(fd, _AT_ONCE)
+            if len(data) == facts.st_size < _AT_ONCE:
+                return data
             with os.fdopen(fd, "rb", closefd=False) as f:
-                return f.read()  # with a number it takes that much memory first
+                return data + f.read()  # with a number it takes that much memory first
         finally:
             os.close(fd)
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkats import paths
 from kafkats.config.topics import topic_filter
@@ -37,8 +36,7 @@ from kafkats.plans.rows import PartitionKey, SegmentKey, SegmentRow
 _WIDEST_FIRST: Final = ("root", "partition", "segment")
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """One segment to look at, or with base_offset -1 a directory with findings from its names."""
 
     log_dir: str
@@ -222,7 +220,7 @@ def units_at(
     root: LogDir, name: str, names: RootNames, *, live: bool, tiered: bool
 ) -> Iterator[Unit]:
     """Yield the units of a partition directory in a root: one, if it cannot be listed."""
-    path = root.path / name
+    path = _directory(str(root.path), name)
     try:
         if name in names.linked:
             raise _linked(path)

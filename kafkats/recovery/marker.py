@@ -155,7 +155,7 @@ def _without_marker(unit: Unit, bases: Sequence[int]) -> Unit:
     first = first_recovered(bases, max(unit.claims.recovery_point, 0))
     recovery = unit.base_offset >= first
     claims = unit.claims._replace(clean=False)
-    return replace(unit, clean=False, claims=claims, recovery=recovery)
+    return unit._replace(clean=False, claims=claims, recovery=recovery)
 
 
 def _merged(seen: Seen, unmarked: Seen, log_dir: str) -> Seen:

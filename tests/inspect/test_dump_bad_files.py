@@ -182,18 +182,11 @@ def test_a_small_file_of_three_gib(tmp_path: Path) -> None:
 def test_reading_fails_half_way(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bad sector: opening succeeds, reading does not."""
 
-    class Unreadable:
-        def __enter__(self) -> Unreadable:
-            return self
+    def fails(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
 
-        def __exit__(self, *_: object) -> None:
-            return
-
-        def read(self, *_: object) -> bytes:
-            raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(os, "pread", Unreadable().read)
-    monkeypatch.setattr(os, "fdopen", lambda *_, **__: Unreadable())
+    monkeypatch.setattr(os, "pread", fails)
+    monkeypatch.setattr(os, "read", fails)
     with pytest.raises(StorageFailed) as caught:
         list(dump(file))
     assert caught.value.path == str(file)

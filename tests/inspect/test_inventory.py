@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -103,5 +102,5 @@ def test_a_torn_tail_beside_a_clean_marker_is_the_danger_that_it_is(golden: Gold
 
     units = list(list_units([golden("torn-append-4.3.1", "before")]))
     assert "torn-tail-marked-clean" in kinds(units)
-    unclean = kinds([replace(unit, clean=False) for unit in units])
+    unclean = kinds([unit._replace(clean=False) for unit in units])
     assert "torn-tail-marked-clean" not in unclean

@@ -6,7 +6,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +202,7 @@ def test_real_damage_beside_a_running_broker_is_found(
 
         def changing(unit: Unit) -> list[Unit]:
             (directory / f"{next(count):020d}.log.deleted").touch()
-            return [replace(one, high_watermark=next(count)) for one in again(unit)]
+            return [one._replace(high_watermark=next(count)) for one in again(unit)]
 
         monkeypatch.setattr(settling, "list_again", changing)
     found = bad(
@@ -223,7 +222,7 @@ def test_what_never_settles_is_transient(tmp_path: Path, monkeypatch: pytest.Mon
     unit = next(unit for unit in list_units([rolled(root)]) if unit.base_offset == 0)
     turn = iter(range(100))
     monkeypatch.setattr(
-        settling, "list_again", lambda one: [replace(one, next_base_offset=1000 + next(turn))]
+        settling, "list_again", lambda one: [one._replace(next_base_offset=1000 + next(turn))]
     )
 
     def look(_: Unit) -> tuple[None, list[Finding]]:
