@@ -7,6 +7,7 @@ holds no worker. The result and the changed files come back at the end; then the
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkats.detached.messages import Answer, Ask
-from kafkats.errors import StorageFailed
+from kafkats.errors import KafkatsError, StorageFailed
 from kafkats.plans.files import write_document
 from kafkats.request import Request
 from kafkats_airflow import deployment
@@ -26,6 +27,8 @@ from kafkats_airflow.jobs.hosts import Host, Unreached, host_at
 from kafkats_airflow.jobs.providers import hook_class
 from kafkats_airflow.jobs.sending import Parcel, parcel_of
 from kafkats_airflow.jobs.waiting import UNDER_WAY, HostTrigger
+
+_log: Final = logging.getLogger(__name__)
 
 PATIENCE_SECONDS: Final = 15.0
 """How long a worker waits itself: a wait in the triggerer takes some seconds more."""
@@ -135,7 +138,10 @@ class HostHome:
         if answer.result is not None:
             write_document(task.files.result, answer.result, "writing the result")
         task.tell()
-        self._asked(_ask(task.request, parcel, "forget"))
+        try:
+            self._asked(_ask(task.request, parcel, "forget"))
+        except KafkatsError as e:  # nothing is lost: a host removes old files itself
+            _log.warning("the host keeps the files of this request: %s", e)
         self._under_way = None
         return None if answer.result is not None else Told(answer)
 
