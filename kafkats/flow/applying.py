@@ -64,7 +64,7 @@ from kafkats.plans.run import (
     wrote_in,
 )
 from kafkats.plans.volumes import check_volumes, other_volumes, unidentified
-from kafkats.reserving.runs import changing
+from kafkats.reserving.runs import Held, changing
 
 _UNDOABLE: Final = pa.schema([("undoable", pa.bool_())])
 
@@ -134,14 +134,7 @@ def apply(
     `show` is called when the work is done, also where the report cannot be written: then it is all
     there is to know of it. Raises Refused and its children, StorageFailed, CorruptPlan.
     """
-    check_volumes(plan_folder, run.directories)
-    for log_dir in run.directories if run.place is not None else ():
-        work_area(log_dir, run.place)  # a run keeps its place: one that never fits would end it
-    unnamed = unidentified(plan_folder, run.directories)
-    with changing(run, folder, holder=holder, plan_folder=plan_folder) as held:
-        held.remarks += unnamed
-        open_run(run, plan_folder, folder)
-        held.record(folder)
+    with _begun(run, plan_folder, folder, holder) as held:
         start = partial(tell_run, run, "started", folder, by)
         with _applied(executor, plan, run, folder, start) as (actions, summary, keep):
             left = plan.blocked if operation(plan.operation).recovers else 0
@@ -157,6 +150,20 @@ def apply(
                         applied = applied._replace(proof=proof)
             finally:
                 show(applied)
+
+
+@contextmanager
+def _begun(run: Run, plan_folder: Path, folder: Path, holder: str) -> Generator[Held]:
+    """Reserve the log directories of an approved plan, and write the run's own files."""
+    check_volumes(plan_folder, run.directories)
+    for log_dir in run.directories if run.place is not None else ():
+        work_area(log_dir, run.place)  # a run keeps its place: one that never fits would end it
+    unnamed = unidentified(plan_folder, run.directories)
+    with changing(run, folder, holder=holder, plan_folder=plan_folder) as held:
+        held.remarks += unnamed
+        open_run(run, plan_folder, folder)
+        held.record(folder)
+        yield held
 
 
 class Approved(NamedTuple):
@@ -177,11 +184,7 @@ def apply_together(executor: Executor, approved: Sequence[Approved], *, holder: 
     works: list[PartitionWork] = []
     with ExitStack() as held:
         for one in approved:
-            check_volumes(one.plan_folder, one.run.directories)
-            changes = changing(one.run, one.folder, holder=holder, plan_folder=one.plan_folder)
-            reserved = held.enter_context(changes)
-            open_run(one.run, one.plan_folder, one.folder)
-            reserved.record(one.folder)
+            held.enter_context(_begun(one.run, one.plan_folder, one.folder, holder))
             works += partition_works(one.plan, one.run, one.folder)
         actions = _change(executor, approved[0].plan, works)
         for one in approved:
