@@ -53,7 +53,15 @@ from kafkats.paths import CLEAN_SHUTDOWN, LOCK, OFFSET_CHECKPOINTS
 from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import Plan
-from kafkats.plans.rows import ActionRow, Item, PartitionKey, grouped, item_rows, partition_of
+from kafkats.plans.rows import (
+    ActionRow,
+    Item,
+    PartitionKey,
+    grouped,
+    item_rows,
+    partition_of,
+    partitions_of,
+)
 from kafkats.plans.run import FINISHED, PartitionWork, Run, journal_of, run_of, stop_file
 from kafkats.result import ALREADY
 
@@ -410,10 +418,11 @@ def _hash(path: Path, like: str) -> str:
 
 
 class Tally:
-    """Counts over tables of a run's ACTIONS, whose number does not matter."""
+    """Counts over tables of a run's ACTIONS. The rows of a partition are in one of them."""
 
     def __init__(self) -> None:
-        self.files = self.written_bytes = 0
+        self.files = self.written_bytes = self.partitions = self.left = 0
+        """In the partitions `left` something was not done."""
         self.outcomes: Counter[str] = Counter()
         self.errors: set[str] = set()
         self.error_kinds: set[str] = set()
@@ -425,6 +434,8 @@ class Tally:
         whole = pc.not_equal(actions["action"], "truncate")  # of these only the tail is saved
         done = actions.filter(pc.and_(pc.equal(actions["outcome"], "done"), whole))
         self.files += actions.num_rows
+        self.partitions += len(partitions_of(actions))
+        self.left += len(partitions_of(actions.filter(pc.not_equal(actions["error"], ""))))
         self.written_bytes += pc.sum(pc.max_element_wise(done["after_bytes"], 0)).as_py() or 0
         errors = self.errors | set(actions["error"].unique().to_pylist()) - {""}
         self.errors = set(sorted(errors)[:_ERRORS])
@@ -439,10 +450,12 @@ def summarize(*tables: pa.Table) -> dict[str, Any]:
     return summary_of(tally)
 
 
-def summary_of(tally: Tally) -> dict[str, Any]:
-    """Return counts, bytes and the exit code of a run."""
+def summary_of(tally: Tally, failure: KafkatsError | None = None) -> dict[str, Any]:
+    """Return counts, bytes and the exit code of a run that has ended with `failure`, None if it
+    has reached every partition.
+    """
     outcomes = tally.outcomes
-    summary = {
+    summary: dict[str, Any] = {
         "files": tally.files,
         "outcomes": dict(sorted(outcomes.items())),
         "written_bytes": tally.written_bytes,
@@ -450,6 +463,10 @@ def summary_of(tally: Tally) -> dict[str, Any]:
         "error_kinds": sorted(tally.error_kinds),
         "exit_code": 3 if "refused" in outcomes else 2 if "failed" in outcomes else 0,
     }
-    if "already" in outcomes and set(outcomes) <= {"already", "nothing"}:
+    if failure is not None:
+        summary["errors"] = [str(failure), *summary["errors"]][:_ERRORS]
+        summary["error_kinds"] = sorted({type(failure).__name__, *tally.error_kinds})
+        summary["exit_code"] = max(summary["exit_code"], failure.exit_code)
+    elif "already" in outcomes and set(outcomes) <= {"already", "nothing"}:
         summary["note"] = ALREADY
     return summary

@@ -15,13 +15,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.clock import now_ms
-from kafkats.errors import CorruptPlan, Refused
+from kafkats.errors import CorruptPlan, KafkatsError, Refused
 from kafkats.execution.executor import Executor
 from kafkats.flow.apply import (
     Tally,
@@ -29,7 +29,6 @@ from kafkats.flow.apply import (
     partition_works,
     round_of,
     rounds,
-    summarize,
     summary_of,
     with_unfinished,
 )
@@ -47,7 +46,7 @@ from kafkats.flow.ending import (
 from kafkats.flow.steps import tell_run
 from kafkats.logdir.workarea import work_area
 from kafkats.operations import operation
-from kafkats.plans.attempt import attempt_in
+from kafkats.plans.attempt import attempt_in, finish_run
 from kafkats.plans.columns import batch_of
 from kafkats.plans.facts import ACTIONS
 from kafkats.plans.plan import ORDER, AnyPlan, Plan
@@ -57,7 +56,6 @@ from kafkats.plans.run import (
     PartitionWork,
     Run,
     directories,
-    finish_run,
     open_run,
     read_run,
     run_of,
@@ -70,14 +68,15 @@ _UNDOABLE: Final = pa.schema([("undoable", pa.bool_())])
 
 
 class Applied(NamedTuple):
-    """Tables with the rows of facts.ACTIONS, `summarize` of them, and remarks on the reservation of
-    the log directories.
+    """Tables with the rows of facts.ACTIONS, the counts and the summary of them, and remarks on the
+    reservation of the log directories.
 
     `proof` is None where nothing was proved. `left` is the number of blocked rows of a plan that
     has to be done as a whole.
     """
 
     actions: Iterable[pa.Table]
+    tally: Tally
     summary: dict[str, Any]
     remarks: Sequence[str]
     proof: Proof | None = None
@@ -131,16 +130,18 @@ def apply(
     """Do what an approved plan says, as its run in `folder`. With `prove` read what was written
     again.
 
-    `show` is called when the work is done, also where the report cannot be written: then it is all
-    there is to know of it. Raises Refused and its children, StorageFailed, CorruptPlan.
+    `show` is called when the work has ended, also with an error, or where the report cannot be
+    written: then it is all there is to know of it. Raises Refused and its children, StorageFailed,
+    CorruptPlan, and the errors of the executor.
     """
     with _begun(run, plan_folder, folder, holder) as held:
         start = partial(tell_run, run, "started", folder, by)
-        with _applied(executor, plan, run, folder, start) as (actions, summary, keep):
+        with _applied(executor, plan, run, folder, start) as changed:
             left = plan.blocked if operation(plan.operation).recovers else 0
-            applied = Applied(actions, summary, held.remarks, left=left)
+            summary = summary_of(changed.tally, changed.failure)
+            applied = Applied(changed.actions, changed.tally, summary, held.remarks, left=left)
             try:
-                keep(summary)
+                changed.keep(summary)
                 if not summary["exit_code"]:
                     tell_run(run, "finished", folder, by)
                     if prove:
@@ -150,6 +151,8 @@ def apply(
                         applied = applied._replace(proof=proof)
             finally:
                 show(applied)
+            if changed.failure is not None:
+                raise changed.failure
 
 
 @contextmanager
@@ -186,47 +189,85 @@ def apply_together(executor: Executor, approved: Sequence[Approved], *, holder: 
         for one in approved:
             held.enter_context(_begun(one.run, one.plan_folder, one.folder, holder))
             works += partition_works(one.plan, one.run, one.folder)
-        actions = _change(executor, approved[0].plan, works)
+        tables: list[pa.Table] = []
+        failure = _taken(_change(executor, approved[0].plan, works), tables.append)
+        actions = _together(tables)
         for one in approved:
             names = pa.array([*one.run.directories], pa.string())
-            own = actions.filter(pc.is_in(actions["log_dir"], names))
-            finish_run(one.folder, own, summarize(own))
+            own = Tally()
+            own.add(rows := actions.filter(pc.is_in(actions["log_dir"], names)))
+            finish_run(one.folder, rows, summary_of(own, failure))
+        if failure is not None:
+            raise failure
     return actions
 
 
-_Changed: TypeAlias = tuple[
-    Iterable[pa.Table], dict[str, Any], Callable[[Mapping[str, object]], None]
-]
-"""The rows of ACTIONS, their summary, and the function that writes the run's report."""
+class _Changed(NamedTuple):
+    """The rows of ACTIONS, what they count, the error that has ended the work before its end, and
+    the function that writes the run's report.
+    """
+
+    actions: Iterable[pa.Table]
+    tally: Tally
+    failure: KafkatsError | None
+    keep: Callable[[Mapping[str, object]], None]
 
 
 @contextmanager
 def _applied(
     executor: Executor, plan: AnyPlan, run: Run, folder: Path, start: Callable[[], None]
 ) -> Generator[_Changed]:
-    """Do what a plan says, after `start`. The rows of a plan in parts can be read in the body.
-
-    Such a plan was opened with `Pieces`.
+    """Do what a plan says, after `start`. The rows of a plan in parts can be read in the body. Such
+    a plan was opened with `Pieces`.
     """
+    tally = Tally()
     if isinstance(plan, Plan):
         works = partition_works(plan, run, folder)
         start()
-        actions = _change(executor, plan, works)
-        yield (actions,), summarize(actions), partial(finish_run, folder, actions)
-        return
-    start()
-    tally = Tally()
-    with attempt_in(folder) as attempt:
-        for piece in plan.pieces():
-            actions = _change(executor, plan, partition_works(piece, run, folder))
-            tally.add(actions)
-            attempt.add(actions)
-        attempt.end()
-        yield attempt, summary_of(tally), attempt.keep
+        tables: list[pa.Table] = []
+        failure = _taken(_change(executor, plan, works), tally.add, tables.append)
+        actions = _together(tables)
+        yield _Changed((actions,), tally, failure, partial(finish_run, folder, actions))
+    else:
+        start()
+        with attempt_in(folder) as attempt:
+            pieces = _change_pieces(executor, plan, run, folder)
+            failure = _taken(pieces, tally.add, attempt.add)
+            attempt.end()
+            yield _Changed(attempt, tally, failure, attempt.keep)
 
 
-def _change(executor: Executor, plan: AnyPlan, works: Sequence[PartitionWork]) -> pa.Table:
-    """Return sorted rows of ACTIONS."""
+def _taken(changed: Iterable[pa.Table], *takers: Callable[[pa.Table], None]) -> KafkatsError | None:
+    """Give tables to each of `takers` as they come, up to the first error. Return the error."""
+    try:
+        for table in changed:
+            for take in takers:
+                take(table)
+    except KafkatsError as e:
+        return e
+    return None
+
+
+def _together(tables: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([ACTIONS.empty_table(), *tables]).sort_by(ORDER)
+
+
+def _change_pieces(executor: Executor, plan: AnyPlan, run: Run, folder: Path) -> Iterator[pa.Table]:
+    """Do what the pieces of a plan say, as `_change`. Raises CorruptPlan for one that the run does
+    not name.
+    """
+    named = frozenset(directories(run))
+    for piece in plan.pieces():
+        works = partition_works(piece, run, folder)
+        if not named.issuperset(PartitionKey(one.log_dir, one.partition_dir) for one in works):
+            raise CorruptPlan("changed while its run began", path=folder)
+        yield from _change(executor, plan, works)
+
+
+def _change(
+    executor: Executor, plan: AnyPlan, works: Sequence[PartitionWork]
+) -> Iterator[pa.Table]:
+    """Yield sorted rows of ACTIONS for each of the rounds in which partitions are changed."""
     rows: list[pa.Table] = []
     for together in rounds(works):
         done = executor.map(
@@ -237,8 +278,8 @@ def _change(executor: Executor, plan: AnyPlan, works: Sequence[PartitionWork]) -
             size=lambda work: work.bytes,
             flushes=operation(plan.operation).flushes,
         )
-        rows.append(done)
-    return pa.concat_tables(rows or [ACTIONS.empty_table()]).sort_by(ORDER)
+        rows.append(done.sort_by(ORDER))
+        yield rows[-1]
 
 
 class Pieces:

@@ -35,7 +35,7 @@ from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Note
 from kafkats.logdir.staging import Change
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
-from kafkats.plans.facts import ACTIONS, read_in_pieces, read_table, write_table
+from kafkats.plans.facts import ACTIONS, read_in_pieces, read_table
 from kafkats.plans.files import make_folder, read_json, typed, write_json
 from kafkats.plans.plan import AnyPlan
 from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, grouped, partition_of
@@ -250,32 +250,6 @@ def begin_run(run: Run, folder: Path) -> None:
             )
     make_folder(folder, "the run")
     write_json(folder / "run.json", asdict(run) | {"format": FORMAT})
-
-
-def finish_run(folder: Path, actions: pa.Table, summary: Mapping[str, object]) -> None:
-    """Write the report. A repeated apply adds to the results of earlier ones and keeps them."""
-    rows: list[ActionRow] = actions.cast(ACTIONS).to_pylist()
-    if (earlier := _earlier(folder)) is not None:
-        done = {_file(row): row for row in earlier if row["outcome"] == "done"}
-        rows = [row if row["outcome"] == "done" else done.get(_file(row), row) for row in rows]
-    write_table(folder / "report.parquet", pa.Table.from_pylist(rows, schema=ACTIONS))
-    write_json(folder / "report.json", summary)
-
-
-def _earlier(folder: Path) -> list[ActionRow] | None:
-    """Return the rows of the existing report, None for a missing or damaged one.
-
-    The report is only for people: the journals record what was done.
-    """
-    try:
-        rows: list[ActionRow] = read_actions(folder).to_pylist()
-    except (CorruptPlan, StorageFailed):
-        return None
-    return rows
-
-
-def _file(row: ActionRow) -> tuple[str, str, str]:
-    return row["log_dir"], row["partition_dir"], row["file"]
 
 
 def read_run(folder: Path) -> Run:

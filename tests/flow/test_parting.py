@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kafkats.errors import WorkerLost
 from kafkats.execution.local import LocalExecutor
 from kafkats.flow import apply as apply_module
 from kafkats.flow import applying, parting, run
@@ -268,7 +269,7 @@ def test_a_large_plan_is_applied_resumed_proved_and_undone(
     assert all(path.exists() for path in lost)
     report = read_actions(tmp_path / "plan.run")
     assert set(report["outcome"].to_pylist()) == {"done"} and report.num_rows == len(lost)
-    assert not (tmp_path / "plan.run" / "attempt.parquet").exists()
+    assert not [*(tmp_path / "plan.run").glob("tmp*")]
 
     proof = ask(
         "verify",
@@ -286,6 +287,52 @@ def test_a_large_plan_is_applied_resumed_proved_and_undone(
     assert ask("apply", executor, plan=asked).exit_code == 0
     assert ask("purge", executor, runs=[{"folder": tmp_path / "again.run"}]).exit_code == 0
     assert all(path.exists() for path in lost)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_what_was_done_before_an_error_is_told_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: LocalExecutor, large: bool
+) -> None:
+    root = tmp_path / "disk" / "data"
+    root.mkdir(parents=True)
+    case("matrix-4.3.1-v2").unpack("data", root)
+    for path in root.glob("*/*.timeindex"):
+        path.unlink()
+    if large:
+        in_parts(monkeypatch, rows=20, segments=2)
+        monkeypatch.setattr(parts, "PIECE_ROWS", 10)
+    made = plan([root], tmp_path / "plan", executor)
+    assert made.plan is not None
+    asked = {"folder": tmp_path / "plan", "digest": made.plan.digest}
+
+    def breaks(number: int) -> Result:
+        """Apply, and lose the worker at the apply's stage of this number."""
+        numbers = iter(range(number))
+        original = executor.map
+
+        def at(stage: str, *args: Any, **named: Any) -> Any:
+            if stage == "apply" and next(numbers, None) is None:
+                raise WorkerLost("a worker is gone")
+            return original(stage, *args, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(executor, "map", at)
+            words = {"verb": "apply", "made_ms": 2_000_000_000_000, "plan": asked}
+            return run(Request.model_validate(words), executor)
+
+    first = breaks(int(large))
+    assert first.error is not None and first.error.kind == "WorkerLost" and first.exit_code == 2
+    (ran,) = first.runs
+    report = read_actions(tmp_path / "plan.run")
+    assert ran.files == report.num_rows and bool(ran.files) == large
+    assert ran.outcomes == ({"done": ran.files} if large else {}) and ran.proof is None
+    assert "a worker is gone" in ran.errors[0] and bool(ran.partitions) == large
+
+    assert ask("apply", executor, plan=asked).exit_code == 0
+    every = read_actions(tmp_path / "plan.run")
+    assert set(every["outcome"].to_pylist()) == {"done"} and every.num_rows > report.num_rows
+    assert breaks(0).exit_code == 2
+    assert read_actions(tmp_path / "plan.run").equals(every)
 
 
 def _failing_at(partition: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from kafkats import paths
+from kafkats.errors import DiskFull
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
-from kafkats.plans import attempt, facts
-from kafkats.plans.attempt import attempt_in
+from kafkats.plans import facts
+from kafkats.plans.attempt import Attempt, attempt_in, finish_run
 from kafkats.plans.facts import ACTIONS, read_in_pieces
 from kafkats.plans.run import places_by_outcome, read_actions, wrote_in
 
@@ -68,15 +70,46 @@ def test_a_damaged_report_is_replaced(tmp_path: Path) -> None:
 
 
 def test_an_error_while_rows_are_written_is_raised_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(attempt, "NAME", "none/attempt.parquet")
-    with attempt_in(tmp_path) as made:
+    with open("/dev/full", "r+b", buffering=0) as full:
+        made = Attempt(tmp_path, full)
         made.add(rows("done", 1))
         made.add(rows("done", 2))
+        made.end()
         assert list(made) == []
-        with pytest.raises(attempt.StorageFailed):
+        with pytest.raises(DiskFull):
             made.keep({})
+
+
+def test_an_apply_that_ends_early_keeps_what_it_has_not_reached(tmp_path: Path) -> None:
+    applied(tmp_path, rows("done", 1), rows("done", 2))
+    applied(tmp_path, rows("already", 1))
+    assert outcomes(tmp_path) == ["done"] * 2
+    applied(tmp_path)
+    assert outcomes(tmp_path) == ["done"] * 2
+    finish_run(tmp_path, rows("refused", 2), {})
+    finish_run(tmp_path, rows("refused"), {})
+    assert outcomes(tmp_path) == ["done"] * 2
+
+
+def test_two_applies_of_a_run_add_to_one_report(tmp_path: Path) -> None:
+    with attempt_in(tmp_path) as one, attempt_in(tmp_path) as other:
+        one.add(rows("done", 1, 2))
+        other.add(rows("already", 1, 2))
+        for made in (one, other):
+            made.end()
+            made.keep({})
+    assert outcomes(tmp_path) == ["done"] * 2
+
+
+def test_a_run_folder_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("run:1", os.fsdecode(b"run\xff")):
+        folder = Path(name)
+        folder.mkdir()
+        applied(folder, rows("done", 1))
+        assert outcomes(folder) == ["done"]
 
 
 def test_a_report_tells_its_places_piece_by_piece(

@@ -22,8 +22,9 @@ from kafkats.flow.looking import LogStages
 from kafkats.logdir.checkpoints import encode_offsets, read_offsets
 from kafkats.operations import OPERATIONS
 from kafkats.paths import PartitionName
+from kafkats.plans.attempt import finish_run
 from kafkats.plans.plan import Plan, make_plan, read_plan
-from kafkats.plans.run import begin_run, finish_run, run_of
+from kafkats.plans.run import begin_run, run_of
 from kafkats.plans.units import list_units
 from kafkats.recovery.look import RecoverOptions
 from kafkats.recovery.plan import look_and_plan

@@ -24,8 +24,9 @@ from kafkats.logdir.root import LogDir, RootNames, read_root
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.paths import PartitionName
 from kafkats.plans import units
+from kafkats.plans.attempt import finish_run
 from kafkats.plans.plan import Plan, make_plan
-from kafkats.plans.run import begin_run, finish_run, run_of
+from kafkats.plans.run import begin_run, run_of
 from kafkats.recovery import stage
 from kafkats.recovery.look import RecoverOptions
 from kafkats.recovery.plan import look_and_plan

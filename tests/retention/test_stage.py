@@ -18,9 +18,10 @@ from kafkats.flow import apply
 from kafkats.flow.apply import apply_partition, partition_works, summarize
 from kafkats.flow.ending import end_partition, undoable
 from kafkats.inspect.verify import VerifyOptions, verify_unit
+from kafkats.plans.attempt import finish_run
 from kafkats.plans.facts import ACTIONS, SEGMENTS
 from kafkats.plans.plan import Plan, make_plan
-from kafkats.plans.run import begin_run, directories, finish_run, read_run, run_of, wrote_in
+from kafkats.plans.run import begin_run, directories, read_run, run_of, wrote_in
 from kafkats.plans.units import list_units
 from kafkats.rebuild.plan import RebuildOptions, plan_rebuild
 from kafkats.retention.plan import RetainOptions, plan_retain

@@ -16,7 +16,6 @@ from kafkats.flow.full_disk import what_frees
 from kafkats.plans.options import Apply
 from kafkats.plans.parts import open_plan
 from kafkats.plans.plan import check_digest
-from kafkats.plans.rows import PartitionKey, partitions_of
 from kafkats.plans.run import run_folder_of, run_of
 from kafkats.result import Proved, Ran
 
@@ -78,15 +77,6 @@ def _ran(applied: Applied, folder: Path, digest: str) -> Ran:
         already="note" in summary,
         left=applied.left,
         proof=Proved.model_validate(proof.summary()) if proof else None,
-        **_partitions(applied.actions),
+        partitions=applied.tally.partitions,
+        left_partitions=applied.tally.left,
     )
-
-
-def _partitions(actions: Iterable[pa.Table]) -> dict[str, int]:
-    """Return how many partitions there are, and in how many of them something was not done."""
-    every: set[PartitionKey] = set()
-    left: set[PartitionKey] = set()
-    for rows in actions:
-        every |= partitions_of(rows)
-        left |= partitions_of(rows.filter(pc.not_equal(rows["error"], "")))
-    return {"partitions": len(every), "left_partitions": len(left)}
