@@ -28,7 +28,7 @@ from kafkats.plans.facts import Summary, write_table
 from kafkats.plans.files import write_bytes
 from kafkats.plans.parts import Part, part_of
 from kafkats.plans.plan import Plan
-from kafkats.plans.replacing import DECIDING
+from kafkats.plans.replacing import DECIDING, SEEN, is_scratch
 from kafkats.plans.rows import Options, Totals
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ DECIDED: Final = pa.schema([
 ])  # fmt: skip
 """One row of a group. A table is a `file`, or `data`: Parquet."""
 ITEMS_TABLE: Final = "items"
-_SEEN: Final = "driver"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +111,7 @@ def scratch_in(folder: Path) -> Generator[Path]:
     made = scratch.with_name(f".{scratch.name}")
     with storage(scratch, "writing what tasks hand over"):
         made.mkdir()
-        held = os.open(made / _SEEN, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        held = os.open(made / SEEN, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         with suppress(OSError):  # a file system without such locks: nothing is removed there
             fcntl.flock(held, fcntl.LOCK_EX)
@@ -129,7 +128,7 @@ def _clear(folder: Path) -> None:
         left = list(folder.glob(f"{DECIDING}*"))
     for path in left:
         with suppress(OSError):
-            if not is_flocked(path / _SEEN, fcntl.LOCK_EX):
+            if is_scratch(path) and not is_flocked(path / SEEN, fcntl.LOCK_EX):
                 shutil.rmtree(path)
 
 
@@ -163,7 +162,7 @@ def hand(
 
     Raises StorageFailed.
     """
-    shared = exists(scratch / _SEEN, "looking for the driver's folder") and os.access(
+    shared = exists(scratch / SEEN, "looking for the driver's folder") and os.access(
         scratch, os.W_OK
     )
     rows = []

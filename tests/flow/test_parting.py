@@ -211,7 +211,7 @@ def test_what_a_killed_planning_left_is_cleared(
     plan(roots, tmp_path / "plan", executor)
     shutil.copytree(tmp_path / "plan", tmp_path / "left")
     (tmp_path / "left" / "plan.json").unlink()
-    (tmp_path / "left" / "deciding-0").mkdir()
+    (tmp_path / "left" / "deciding-0123456789ab").mkdir()
     plan(roots, tmp_path / "left", executor)
     assert sorted(p.name for p in (tmp_path / "left").rglob("*")) == sorted(
         p.name for p in (tmp_path / "plan").rglob("*")
@@ -220,13 +220,18 @@ def test_what_a_killed_planning_left_is_cleared(
 
 def test_only_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
     """With --into a folder is that of several plans, and of processes that make them."""
-    (tmp_path / "deciding-0").mkdir()
-    (tmp_path / "deciding-0" / "driver").touch()
+    others = [tmp_path / name / "thesis" for name in ("deciding-factors", "deciding-cafe00cafe00")]
+    linked = tmp_path / "deciding-ba9876543210"
+    linked.symlink_to("deciding-factors")
+    for left in (*others, tmp_path / "deciding-0123456789ab" / "driver"):
+        left.parent.mkdir()
+        left.touch()
     with deciding.scratch_in(tmp_path) as ours:
-        assert [path.name for path in tmp_path.iterdir()] == [ours.name]
+        assert set(tmp_path.iterdir()) == {linked, ours, *(path.parent for path in others)}
         with deciding.scratch_in(tmp_path) as other:
             assert ours.exists() and other != ours
-    assert not list(tmp_path.iterdir())
+    assert set(tmp_path.iterdir()) == {linked, *(path.parent for path in others)}
+    assert all(path.exists() for path in others)
 
 
 def ask(verb: str, executor: Any, **fields: Any) -> Result:
