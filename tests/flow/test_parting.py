@@ -234,6 +234,36 @@ def test_only_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
     assert all(path.exists() for path in others)
 
 
+@pytest.mark.parametrize("rows", [20, 100_000], ids=["large", "small"])
+def test_a_table_that_changed_after_its_task_is_refused(
+    roots: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    executor: LocalExecutor,
+    rows: int,
+) -> None:
+    def tampered(*args: Any, **named: Any) -> pa.RecordBatch:
+        row = deciding.hand_over(*args, **named)
+        for path in args[-1].glob("items-*"):
+            table = pq.read_table(path)
+            pq.write_table(table.slice(0, table.num_rows - 1), path)
+        return row
+
+    in_parts(monkeypatch, rows=rows)
+    monkeypatch.setattr(parting, "hand_over", tampered)
+    asked = {
+        "verb": "plan",
+        "operation": "rebuild",
+        "made_ms": 2_000_000_000_000,
+        "log_dirs": [{"path": root} for root in roots],
+        "options": {"PlanFolder": {"output": tmp_path / "plan"}},
+    }
+    made = run(Request.model_validate(asked), executor)
+    assert made.exit_code == 2 and made.error is not None
+    assert made.error.kind == "CorruptPlan" and "after a task wrote it" in made.error.reason
+    assert not (tmp_path / "plan" / "plan.json").exists()
+
+
 def ask(verb: str, executor: Any, **fields: Any) -> Result:
     asked = {"verb": verb, "made_ms": 2_000_000_000_000, **fields}
     result = run(Request.model_validate(asked), executor)
