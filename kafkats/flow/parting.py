@@ -83,13 +83,13 @@ class InParts(NamedTuple):
     beyond: InParts | None = None
 
     def tables(self, name: str) -> Iterator[pa.Table]:
-        """Yield a table of each group that has it. Raises StorageFailed."""
+        """Yield a table of each group that has it. Raises CorruptPlan, StorageFailed."""
         for one in self.groups:
             if name in one.tables:
                 yield one.table(name)
 
     def write(self, folder: Path) -> AnyPlan:
-        """Write the plan into its folder. Raises as `write_plan`."""
+        """Write the plan into its folder. Raises as `write_plan`; CorruptPlan."""
         plan, names = self.plan, set[str]().union(*(one.tables for one in self.groups))
         names -= {ITEMS_TABLE, *_OF_REPORTS, *self.held}
         beside = {name: self.tables(name) for name in sorted(names)}
@@ -105,7 +105,7 @@ class InParts(NamedTuple):
         return placed
 
     def report(self, folder: Path) -> None:
-        """Write what was seen into the folder of a report. Raises StorageFailed."""
+        """Write what was seen into the folder of a report. Raises CorruptPlan, StorageFailed."""
         write_segments(folder, self.tables("segments"), self.seen)
         keep_holes(pa.concat_tables(self.tables("holes")), folder)
 
@@ -137,7 +137,11 @@ def large_groups(log_dirs: Sequence[str], topics: str, policy: Policy) -> list[D
 
 
 def decide_groups(executor: Executor, groups: Sequence[Directories], asked: Asked) -> InParts:
-    """Decide all groups. Raises as the operation's planning; NotPermitted, StorageFailed."""
+    """Decide all groups.
+
+    Raises as the operation's planning; CorruptPlan for a table that changed after its task,
+    NotPermitted, StorageFailed.
+    """
     parts = OPERATIONS[asked.operation].parts
     assert parts is not None
     if parts.by_ends(asked.given):

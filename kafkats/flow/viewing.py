@@ -115,6 +115,6 @@ def _seen(
 
 
 def tables_of(groups: Sequence[Viewed], name: str) -> Iterator[pa.Table]:
-    """Yield a table of each group. Raises StorageFailed."""
+    """Yield a table of each group. Raises CorruptPlan, StorageFailed."""
     for one in groups:
         yield one.table(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import io
 import json
 import os
@@ -21,14 +22,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from kafkats.errors import exists, storage
+from kafkats.errors import CorruptPlan, exists, storage
 from kafkats.logdir.flocks import is_flocked
 from kafkats.plans.columns import batch_of
-from kafkats.plans.facts import Summary, write_table
+from kafkats.plans.facts import Summary
 from kafkats.plans.files import write_bytes
 from kafkats.plans.parts import Part, part_of
 from kafkats.plans.plan import Plan
-from kafkats.plans.replacing import DECIDING
+from kafkats.plans.replacing import DECIDING, SEEN, is_scratch
 from kafkats.plans.rows import Options, Totals
 
 if TYPE_CHECKING:
@@ -45,9 +46,10 @@ DECIDED: Final = pa.schema([
         ("data", pa.large_binary()),
     ]))),
 ])  # fmt: skip
-"""One row of a group. A table is a `file`, or `data`: Parquet."""
+"""One row of a group. A table is a `file`, whose name ends with the sha256 of its bytes, or `data`:
+Parquet.
+"""
 ITEMS_TABLE: Final = "items"
-_SEEN: Final = "driver"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +62,12 @@ class Handed:
     tables: Mapping[str, Path | bytes]
 
     def table(self, name: str) -> pa.Table:
-        """Return a table. Raises StorageFailed."""
+        """Return a table. Raises CorruptPlan for another one than the task wrote, StorageFailed."""
         import pyarrow.parquet as pq  # small plans need none
 
         where = self.tables[name]
-        if isinstance(where, bytes):
-            return pq.ParquetFile(io.BytesIO(where)).read()
-        with storage(where, "reading what a task decided"), where.open("rb") as file:
-            return pq.ParquetFile(file).read()
+        data = where if isinstance(where, bytes) else _handed(where)
+        return pq.ParquetFile(io.BytesIO(data)).read()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ def scratch_in(folder: Path) -> Generator[Path]:
     made = scratch.with_name(f".{scratch.name}")
     with storage(scratch, "writing what tasks hand over"):
         made.mkdir()
-        held = os.open(made / _SEEN, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        held = os.open(made / SEEN, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         with suppress(OSError):  # a file system without such locks: nothing is removed there
             fcntl.flock(held, fcntl.LOCK_EX)
@@ -129,7 +129,7 @@ def _clear(folder: Path) -> None:
         left = list(folder.glob(f"{DECIDING}*"))
     for path in left:
         with suppress(OSError):
-            if not is_flocked(path / _SEEN, fcntl.LOCK_EX):
+            if is_scratch(path) and not is_flocked(path / SEEN, fcntl.LOCK_EX):
                 shutil.rmtree(path)
 
 
@@ -163,18 +163,16 @@ def hand(
 
     Raises StorageFailed.
     """
-    shared = exists(scratch / _SEEN, "looking for the driver's folder") and os.access(
+    shared = exists(scratch / SEEN, "looking for the driver's folder") and os.access(
         scratch, os.W_OK
     )
     rows = []
     for name, table in tables.items():
-        file, data = "", None
+        file, data = "", _packed(table)
         if shared:  # a task that runs twice at a time, as Spark may let it, writes two files
-            file = f"{name}-{number}-{uuid.uuid4().hex[:12]}.parquet"
-            write_table(scratch / file, table)
-        else:
-            data = _packed(table)
-        rows.append({"name": name, "file": file, "data": data})
+            file = f"{name}-{number}-{uuid.uuid4().hex[:12]}-{_sum_of(data)}.parquet"
+            write_bytes(scratch / file, data)
+        rows.append({"name": name, "file": file, "data": None if file else data})
     row = {"decided": json.dumps({"number": number, **fields}), "tables": rows}
     return batch_of([row], DECIDED)
 
@@ -185,6 +183,19 @@ def _packed(table: pa.Table) -> bytes:
     file = io.BytesIO()
     pq.write_table(table, file, compression="zstd")
     return file.getvalue()
+
+
+def _sum_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _handed(file: Path) -> bytes:
+    """Return what a task wrote into a file. Raises CorruptPlan for other bytes, StorageFailed."""
+    with storage(file, "reading what a task decided"):
+        data = file.read_bytes()
+    if not file.stem.endswith(f"-{_sum_of(data)}"):
+        raise CorruptPlan("was edited or damaged after a task wrote it: plan again", path=file)
+    return data
 
 
 def decided_in(rows: pa.Table, scratch: Path) -> Iterator[Decided]:
@@ -222,16 +233,20 @@ def _add(to: dict[str, Any], more: Mapping[str, Any]) -> None:
 
 
 def move_part(one: Decided, path: Path) -> None:
-    """Give the rows of a group their place in a plan's folder. Raises StorageFailed."""
+    """Give the rows of a group their place in a plan's folder.
+
+    Raises CorruptPlan for other rows than the task wrote, StorageFailed.
+    """
     rows = one.tables[ITEMS_TABLE]
     with storage(path, "writing the plan"):
         path.parent.mkdir(exist_ok=True)
         if isinstance(rows, Path):
+            data = _handed(rows)
             try:
                 rows.replace(path)
             except OSError as e:
                 if e.errno != errno.EXDEV:  # a second plan may be on another file system
                     raise
-                rows = rows.read_bytes()
+                rows = data
     if isinstance(rows, bytes):
         write_bytes(path, rows)

@@ -34,7 +34,14 @@ from kafkats.plans.columns import schema_of
 from kafkats.plans.facts import read_table, write_table, write_tables
 from kafkats.plans.files import make_folder, read_json, write_json
 from kafkats.plans.operation import Operation
-from kafkats.plans.replacing import DECIDING, ITEMS_FILE, keep_rows, remove_other_rows, table_file
+from kafkats.plans.replacing import (
+    ITEMS_FILE,
+    PARTS,
+    is_ours,
+    keep_rows,
+    remove_other_rows,
+    table_file,
+)
 from kafkats.plans.rows import (
     Header,
     Item,
@@ -289,12 +296,10 @@ def make_sealed(folder: Path, what: str) -> None:
     """
     make_folder(folder, f"the {what}")
     with storage(folder, f"writing the {what}"):
-        names = [path.name for path in folder.iterdir()]
-        known = f"{what}.json" in names or any(
-            name.lstrip(".").startswith(DECIDING) for name in names
-        )
-        if names and not known:
+        if any(folder.iterdir()) and not is_ours(folder, what):
             raise UsageError(f"exists and is no {what}", path=folder)
+        if (folder / PARTS).is_symlink():  # what it points to is not ours
+            raise UsageError(f"is a link, and no folder of a {what}", path=folder / PARTS)
 
 
 def read_sealed(

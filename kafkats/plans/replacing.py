@@ -21,6 +21,9 @@ PARTS: Final = "parts"
 """The folder of a plan's parts, each in a file that is named by its digest."""
 DECIDING: Final = "deciding-"
 """Beginning of the name of a folder beside `plan.json` while a large plan is decided."""
+SEEN: Final = "driver"
+"""The file in such a folder whose lock shows that its process is alive."""
+_SCRATCH: Final = re.compile(rf"\.?{DECIDING}[0-9a-f]{{12}}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
 """The errors of a file system that has no second names for files, such as a share."""
@@ -71,23 +74,47 @@ def _link(file: Path, name: Path) -> None:
         write_bytes(name, file.read_bytes())
 
 
-def _header(folder: Path) -> dict[str, Json]:
+def is_scratch(path: Path) -> bool:
+    """Return whether kafkats made this folder to decide a large plan in. Raises OSError."""
+    if not _SCRATCH.fullmatch(path.name) or not _is_folder(path):
+        return False
+    names = {one.name for one in path.iterdir()}
+    return SEEN in names or not names
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def is_ours(folder: Path, what: str) -> bool:
+    """Return whether a folder is of a plan or a certificate, `what`, of any format, or a large plan
+    was decided in it and not finished.
+
+    Raises OSError, StorageFailed.
+    """
+    if exists(folder / f"{what}.json", f"looking for an earlier {what}"):
+        return bool(_digest_in(folder, what))
+    return any(map(is_scratch, folder.iterdir()))
+
+
+def _header(file: Path) -> dict[str, Json]:
     try:
-        return read_json(folder / "plan.json")
+        return read_json(file)
     except CorruptPlan:
         return {}
 
 
-def _digest_in(folder: Path) -> str:
-    if not exists(folder / "plan.json", "looking for an earlier plan"):
+def _digest_in(folder: Path, what: str = "plan") -> str:
+    if not exists(folder / f"{what}.json", f"looking for an earlier {what}"):
         return ""
-    digest = str(_header(folder).get("digest"))
-    return digest if _DIGEST.fullmatch(digest) else ""
+    header = _header(folder / f"{what}.json")
+    digest = str(header.get("digest"))
+    return digest if "format" in header and _DIGEST.fullmatch(digest) else ""
 
 
 def remove_other_rows(folder: Path) -> None:
     """Remove rows that are not those of the folder's plan. Raises StorageFailed."""
-    parts = _header(folder).get("parts")
+    parts = _header(folder / "plan.json").get("parts")
     digests = (
         {part["digest"] for part in parts if isinstance(part, dict)}
         if isinstance(parts, list)
@@ -98,10 +125,11 @@ def remove_other_rows(folder: Path) -> None:
         others = [folder / name for name in names if _KEPT.fullmatch(name)]
         if digests is not None and ITEMS_FILE in names:
             others.append(folder / ITEMS_FILE)
-        if PARTS in names:
-            stored = (folder / PARTS).glob("*.parquet")
-            others += [path for path in stored if path.stem not in (digests or ())]
+        stored = folder / PARTS if _is_folder(folder / PARTS) else None
+        if stored is not None:
+            ours = (path for path in stored.glob("*.parquet") if _DIGEST.fullmatch(path.stem))
+            others += [path for path in ours if path.stem not in (digests or ())]
         for path in others:
             path.unlink(missing_ok=True)
-        if digests is None and PARTS in names and not any((folder / PARTS).iterdir()):
-            (folder / PARTS).rmdir()
+        if digests is None and stored is not None and not any(stored.iterdir()):
+            stored.rmdir()

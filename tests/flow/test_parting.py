@@ -212,7 +212,7 @@ def test_what_a_killed_planning_left_is_cleared(
     plan(roots, tmp_path / "plan", executor)
     shutil.copytree(tmp_path / "plan", tmp_path / "left")
     (tmp_path / "left" / "plan.json").unlink()
-    (tmp_path / "left" / "deciding-0").mkdir()
+    (tmp_path / "left" / "deciding-0123456789ab").mkdir()
     plan(roots, tmp_path / "left", executor)
     assert sorted(p.name for p in (tmp_path / "left").rglob("*")) == sorted(
         p.name for p in (tmp_path / "plan").rglob("*")
@@ -221,13 +221,48 @@ def test_what_a_killed_planning_left_is_cleared(
 
 def test_only_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
     """With --into a folder is that of several plans, and of processes that make them."""
-    (tmp_path / "deciding-0").mkdir()
-    (tmp_path / "deciding-0" / "driver").touch()
+    others = [tmp_path / name / "thesis" for name in ("deciding-factors", "deciding-cafe00cafe00")]
+    linked = tmp_path / "deciding-ba9876543210"
+    linked.symlink_to("deciding-factors")
+    for left in (*others, tmp_path / "deciding-0123456789ab" / "driver"):
+        left.parent.mkdir()
+        left.touch()
     with deciding.scratch_in(tmp_path) as ours:
-        assert [path.name for path in tmp_path.iterdir()] == [ours.name]
+        assert set(tmp_path.iterdir()) == {linked, ours, *(path.parent for path in others)}
         with deciding.scratch_in(tmp_path) as other:
             assert ours.exists() and other != ours
-    assert not list(tmp_path.iterdir())
+    assert set(tmp_path.iterdir()) == {linked, *(path.parent for path in others)}
+    assert all(path.exists() for path in others)
+
+
+@pytest.mark.parametrize("rows", [20, 100_000], ids=["large", "small"])
+def test_a_table_that_changed_after_its_task_is_refused(
+    roots: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    executor: LocalExecutor,
+    rows: int,
+) -> None:
+    def tampered(*args: Any, **named: Any) -> pa.RecordBatch:
+        row = deciding.hand_over(*args, **named)
+        for path in args[-1].glob("items-*"):
+            table = pq.read_table(path)
+            pq.write_table(table.slice(0, table.num_rows - 1), path)
+        return row
+
+    in_parts(monkeypatch, rows=rows)
+    monkeypatch.setattr(parting, "hand_over", tampered)
+    asked = {
+        "verb": "plan",
+        "operation": "rebuild",
+        "made_ms": 2_000_000_000_000,
+        "log_dirs": [{"path": root} for root in roots],
+        "options": {"PlanFolder": {"output": tmp_path / "plan"}},
+    }
+    made = run(Request.model_validate(asked), executor)
+    assert made.exit_code == 2 and made.error is not None
+    assert made.error.kind == "CorruptPlan" and "after a task wrote it" in made.error.reason
+    assert not (tmp_path / "plan" / "plan.json").exists()
 
 
 def ask(verb: str, executor: Any, **fields: Any) -> Result:

@@ -173,8 +173,9 @@ def test_a_killed_look_leaves_nothing_that_stays(
     roots: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_groups(monkeypatch)
-    left = tmp_path / "report" / "deciding-0"
+    left = tmp_path / "report" / "deciding-0123456789ab"
     left.mkdir(parents=True)
+    (left / "driver").touch()
     ask("inventory", roots[:1], tmp_path / "report")
     assert sorted(p.name for p in (tmp_path / "report").iterdir()) == [
         "report.json",

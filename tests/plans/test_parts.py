@@ -23,6 +23,7 @@ from kafkats.plans.parts import (
     rows_files,
 )
 from kafkats.plans.plan import ITEMS, Plan, digest_of, make_plan, make_sealed, write_plan
+from kafkats.plans.replacing import remove_other_rows
 from tests.builders.plan_parts import write_part
 from tests.builders.plans import TOTALS, rows_of
 
@@ -201,9 +202,47 @@ def _until(call: Any, left: Any) -> Any:
     return counted
 
 
-def test_a_folder_in_which_planning_was_killed_is_taken_again(tmp_path: Path) -> None:
-    (tmp_path / "plan" / "deciding-1").mkdir(parents=True)
-    make_sealed(tmp_path / "plan", "plan")
-    (tmp_path / "other" / "thesis").mkdir(parents=True)
-    with pytest.raises(UsageError, match="is no plan"):
-        make_sealed(tmp_path / "other", "plan")
+@pytest.mark.parametrize("left", [".deciding-0123456789ab", "deciding-0123456789ab/driver/"])
+def test_a_folder_in_which_planning_was_killed_is_taken_again(tmp_path: Path, left: str) -> None:
+    (tmp_path / left).mkdir(parents=True)
+    make_sealed(tmp_path, "plan")
+
+
+@pytest.mark.parametrize(
+    "mine",
+    [
+        {"thesis": ""},
+        {"deciding-factors/driver": ""},
+        {"deciding-0123456789ab/thesis.txt": ""},
+        {"deciding-0123456789ab/driver": "", "plan.json": '{"name": "my project"}'},
+        {"plan.json": '{"name": "my project"}', "items.parquet": "", "parts/engine.parquet": ""},
+        {"plan.json": "[" * 100_000},
+    ],
+)
+def test_a_folder_of_others_is_left_alone(tmp_path: Path, mine: dict[str, str]) -> None:
+    for name, text in mine.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match="exists and is no plan"):
+        small(tmp_path)
+    there = {
+        str(p.relative_to(tmp_path)): p.read_text() for p in tmp_path.rglob("*") if p.is_file()
+    }
+    assert there == mine
+
+
+@pytest.mark.parametrize("new", [small, large])
+def test_only_rows_of_plans_are_removed(tmp_path: Path, new: Any) -> None:
+    folder, mine = tmp_path / "plan", tmp_path / "plan" / "parts" / "mine.parquet"
+    other_large(folder)
+    mine.write_text("mine")
+    new(folder)
+    assert mine.exists()
+    lake = folder / "parts"
+    lake.rename(tmp_path / "lake")
+    lake.symlink_to(tmp_path / "lake")
+    there = {path.name for path in lake.iterdir()}
+    with pytest.raises(UsageError, match="is a link"):
+        new(folder)
+    remove_other_rows(folder)
+    assert {path.name for path in lake.iterdir()} == there
