@@ -308,8 +308,7 @@ def plan_of(run: Run, folder: Path) -> Path:
 
 
 def what_was_done(executor: Executor, run: Run, folder: Path) -> Done:
-    """By the journals; where there is none, by the run's report. Of a run that was undone nothing is
-    left.
+    """By the journals; where there is none, by the run's report. An undone run has nothing left.
 
     Raises CorruptPlan for journals that `run.json` does not name, KafkatsError where there are
     neither journals nor a report, and as `phase_of`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def test_a_run_whose_work_area_is_not_mounted(
 
 
 def test_the_work_area_is_there_before_a_change(scene: Scene, tmp_path: Path) -> None:
-    scene.lost.touch()  # it was missing in the plan
+    shutil.rmtree(scene.lost.parent)  # nothing is claimed
+    (scene.root / ".lock").unlink(missing_ok=True)
     assert scene.apply(**placed(tmp_path / "place")).exit_code
     result = scene.ask("undo", runs=[{"folder": scene.ran}])
     assert (result.exit_code, result.runs[0].files) == (0, 0)
