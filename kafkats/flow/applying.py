@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.clock import now_ms
-from kafkats.errors import CorruptPlan, KafkatsError, Refused
+from kafkats.errors import CorruptPlan, KafkatsError, Refused, exists
 from kafkats.execution.executor import Executor
 from kafkats.flow.apply import (
     Tally,
@@ -34,6 +34,7 @@ from kafkats.flow.apply import (
 )
 from kafkats.flow.ending import (
     ENDED,
+    bars,
     end_partition,
     marked_since,
     note_purged,
@@ -56,10 +57,10 @@ from kafkats.plans.run import (
     PartitionWork,
     Run,
     directories,
+    may_have_written,
     open_run,
     read_run,
     run_of,
-    wrote_in,
 )
 from kafkats.plans.volumes import check_volumes, other_volumes, unidentified
 from kafkats.reserving.runs import Held, changing
@@ -303,18 +304,19 @@ class Pieces:
 def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
     """Put back every file of a run, and tell its migration's ledger when all of it is undone.
 
-    On another volume than the run's nothing is locked, and its directories are refused. Raises
-    Refused where a run is undone as a whole and one directory has changed since.
+    On another volume than the run's, or without its work area, nothing is locked, and the
+    directories are refused. Raises Refused where a run is undone as a whole and one directory has
+    changed since.
     """
     run = read_run(folder)
-    others = other_volumes(folder, run.directories)
+    barred = bars(run, folder)
     unnamed = unidentified(folder, run.directories)
-    there = {name: dirs for name, dirs in run.directories.items() if name not in others}
+    there = {name: dirs for name, dirs in run.directories.items() if name not in barred}
     ours = replace(run, directories=there)
     with changing(ours, folder, holder=holder, going_back=True) as held:
-        wrote = frozenset(wrote_in(folder))
+        wrote = frozenset(may_have_written(run, folder))
         held.remarks += unnamed
-        ended = Ended(_undone(executor, run, wrote, others), held.remarks)
+        ended = Ended(_undone(executor, run, wrote, barred), held.remarks)
         if not ended.rows:
             held.remarks.append("the run changed nothing: there is nothing to undo")
         if not ended.exit_code:
@@ -324,16 +326,19 @@ def undo(executor: Executor, folder: Path, *, holder: str, by: str) -> Ended:
 
 
 def _undone(
-    executor: Executor, run: Run, wrote: frozenset[PartitionKey], others: Mapping[str, Refused]
+    executor: Executor,
+    run: Run,
+    wrote: frozenset[PartitionKey],
+    barred: Mapping[str, KafkatsError],
 ) -> Sequence[Mapping[str, Any]]:
-    """Return rows of ENDED, after the undo of each directory that is not on one of `others`."""
-    do = partial(_end_directory, run, "undo", others, wrote=wrote)
+    """Return rows of ENDED, after the undo of each directory that is not in one of `barred`."""
+    do = partial(_end_directory, run, "undo", barred, wrote=wrote)
     rows: list[Mapping[str, Any]] = []
     if not operation(run.operation).recovers:
         rows = over_directories(executor, "undo", run, do, ENDED, flushes=True).to_pylist()
         return rows
-    for refusal in others.values():
-        raise refusal
+    for error in barred.values():
+        raise error
     look = partial(_undoable_directory, run, wrote)
     can = over_directories(executor, "look for old files", run, look, _UNDOABLE)["undoable"]
     for where, may in zip(directories(run), can.to_pylist(), strict=True):
@@ -365,10 +370,15 @@ def undo_rounds(run: Run) -> Iterator[list[PartitionKey]]:
 def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
     """End a run's undo window; `abandon` ends an interrupted run, too, whose files then stay as
     they are. Directories on another volume than the run's are kept.
+
+    Those without what the run kept are refused, but for `abandon`, or after an earlier purge.
     """
     run = read_run(folder)
-    others = other_volumes(folder, run.directories)
-    do = partial(_end_directory, run, "purge", others, abandon=abandon)
+    operation(run.operation)  # one that is not known may keep other things
+    again = abandon or exists(folder / "purge.json", "looking for an earlier purge")
+    barred = other_volumes(folder, run.directories) if again else bars(run, folder)
+    wrote = frozenset() if again else frozenset(may_have_written(run, folder))
+    do = partial(_end_directory, run, "purge", barred, wrote=wrote, abandon=abandon)
     rows = over_directories(executor, "purge", run, do, ENDED, flushes=True).to_pylist()
     ended = Ended(rows, ())
     remark = "" if ended.exit_code else note_purged(folder, rows, now_ms=now_ms())
@@ -382,7 +392,7 @@ def closed(executor: Executor, folders: Iterable[Path]) -> bool:
     for folder in folders:
         run = read_run(folder)
         check_volumes(folder, run.directories)
-        do = partial(_undoable_directory, run, frozenset(wrote_in(folder)))
+        do = partial(_undoable_directory, run, frozenset(may_have_written(run, folder)))
         found = over_directories(executor, "look for old files", run, do, _UNDOABLE)
         if not all(found["undoable"].to_pylist()):
             return True
@@ -392,15 +402,15 @@ def closed(executor: Executor, folders: Iterable[Path]) -> bool:
 def _end_directory(
     run: Run,
     verb: Literal["undo", "purge"],
-    others: Mapping[str, Refused],
+    barred: Mapping[str, KafkatsError],
     where: PartitionKey,
     *,
     wrote: Collection[PartitionKey] = (),
     abandon: bool = False,
 ) -> pa.RecordBatch:
-    """Return the row of ENDED, a refusal on a volume of `others`."""
-    if (refusal := others.get(where[0])) is not None:
-        row = refused_end(*where, refusal)
+    """Return the row of ENDED, that of an error in a log directory of `barred`."""
+    if (error := barred.get(where[0])) is not None:
+        row = refused_end(*where, error)
     else:
         row = end_partition(run, verb, *where, wrote=where in wrote, abandon=abandon)
     return batch_of([row], ENDED)

@@ -14,7 +14,15 @@ from typing import Any, Final, Literal, NamedTuple
 import pyarrow as pa
 
 from kafkats import paths
-from kafkats.errors import DiskFull, KafkatsError, Refused, StorageFailed, exists, storage
+from kafkats.errors import (
+    CorruptPlan,
+    DiskFull,
+    KafkatsError,
+    Refused,
+    StorageFailed,
+    exists,
+    storage,
+)
 from kafkats.execution.executor import Executor
 from kafkats.logdir.changeset import purge, undo
 from kafkats.logdir.disk import DISK
@@ -22,12 +30,13 @@ from kafkats.logdir.journal import begun_at, read_journal
 from kafkats.logdir.resume_checks import check_way_back
 from kafkats.logdir.staging import kept_files
 from kafkats.logdir.swap import stands
-from kafkats.logdir.workarea import ROOT_FIRST, Site, site, work_area
+from kafkats.logdir.workarea import ROOT_FIRST, Site, runs_in, site, work_area
 from kafkats.plans.columns import schema_of
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.files import write_json
 from kafkats.plans.rows import PartitionKey
 from kafkats.plans.run import Run, directories, read_run
+from kafkats.plans.volumes import other_volumes
 
 
 class EndedRow(NamedTuple):
@@ -71,6 +80,38 @@ def over_directories(
     return executor.map(stage, where, do, schema, size=lambda _: 1, flushes=flushes)
 
 
+def bars(run: Run, folder: Path) -> dict[str, KafkatsError]:
+    """Return the log directories where a run cannot be ended, and why. Raises as `other_volumes`
+    otherwise.
+    """
+    found: dict[str, KafkatsError] = dict(other_volumes(folder, run.directories))
+    for log_dir in run.directories:
+        try:
+            if log_dir not in found:
+                check_area(run, log_dir)
+                check_journals(run, log_dir)
+        except KafkatsError as e:
+            found[log_dir] = e
+    return found
+
+
+def check_area(run: Run, log_dir: str) -> None:
+    """Raise KafkatsError if a run's work area is gone: it was made before anything was changed."""
+    path = work_area(log_dir, run.place).path
+    if not exists(path, "looking for the work area"):
+        lost = "this run's work area is missing, so its undo material is gone: is its disk mounted?"
+        raise KafkatsError(lost, path=path)
+
+
+def check_journals(run: Run, log_dir: str) -> None:
+    """Raise CorruptPlan if a run has a journal in a directory that its run.json does not name."""
+    area = work_area(log_dir, run.place)
+    with storage(area.path, "listing journals"):
+        for place in runs_in(area):
+            if place.run_id == run.run_id and place.partition not in run.directories[log_dir]:
+                raise CorruptPlan("run.json lacks this directory of the run", path=place.directory)
+
+
 def end_partition(
     run: Run,
     verb: Literal["undo", "purge"],
@@ -82,8 +123,8 @@ def end_partition(
 ) -> dict[str, Any]:
     """Undo or purge a run in one partition directory. Return a row of ENDED.
 
-    `wrote`: the run's report says that it wrote here, so an undo must find something. `abandon`
-    allows purge to end an interrupted run too, and leaves its files as they are.
+    `wrote`: the run's report says that it wrote here, so there must be a journal. `abandon` allows
+    purge to end an interrupted run too, and leaves its files as they are.
     """
     freed = 0
     try:
@@ -97,7 +138,7 @@ def end_partition(
             freed = before - kept_alone(place)
     except KafkatsError as e:
         return refused_end(log_dir, partition_dir, e)
-    if verb == "undo" and wrote and outcome.state == "nothing":
+    if wrote and outcome.state == "nothing":
         lost = KafkatsError("this run wrote here, but its undo material is gone")
         return refused_end(log_dir, partition_dir, lost)
     files = len(outcome.names)

@@ -3,8 +3,8 @@
 An apply proves its own files at its end (`prove_apply`), and verify or certify those of a plan or
 of runs. Runs are named from the earliest to the latest. Where a later one wrote the same file, the
 later one counts. What a run did is read from its journals beside the log directories, so a run
-whose report was never written is proved too; what was undone is left out. A run that is proved gets
-a `proof.json`.
+whose report was never written is proved too; what was undone is left out. A run that is proved, and
+has reached all of its directories, gets a `proof.json`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,17 @@ import pyarrow as pa
 
 from kafkats.config.policy import Policy
 from kafkats.config.settings import TopicSettings
-from kafkats.errors import CorruptPlan, KafkatsError
+from kafkats.counts import counted
+from kafkats.errors import CorruptPlan, KafkatsError, exists
 from kafkats.execution.executor import Executor
-from kafkats.flow.ending import ENDED_AS, note_proved, over_directories, phase_of
+from kafkats.flow.ending import (
+    ENDED_AS,
+    check_area,
+    check_journals,
+    note_proved,
+    over_directories,
+    phase_of,
+)
 from kafkats.flow.looking import Listing, LogStages
 from kafkats.generations import DEFAULT_RULE, RULES
 from kafkats.inspect.options import ProofOptions
@@ -57,11 +65,14 @@ Keep: TypeAlias = Callable[[pa.Table], None]
 
 
 class Done(NamedTuple):
-    """The directories that a run wrote in, and those where it was interrupted or undone."""
+    """The directories that a run wrote in, and those where it was interrupted or undone, or did not
+    do all, if anything.
+    """
 
     wrote: set[PartitionKey]
     interrupted: list[PartitionKey]
     undone: list[PartitionKey]
+    left: set[PartitionKey]
 
 
 def prove_written(
@@ -250,19 +261,23 @@ def _prove_run(
     run = read_run(folder)
     plan_folder = plan_of(run, folder)
     done = what_was_done(executor, run, folder)
-    proof = _NOTHING
+    proof, left = _NOTHING, 0
     for piece in open_plan(plan_folder).pieces():
         part = _part(piece, done.wrote, later.files, later.places)
         units = listing(partitions_of(part.items))
         one = prove(executor, part, plan_folder, units, options, later=later.places)
         keep(later.unseen(one.segments))
         proof = _and(proof, one)
+        left += len(_files(piece.items, done.left)) if done.left else 0
         if not first:
             later.add(piece, done.wrote, one.segments)
     half = [
         f"{Path(*where)}: {folder.name} was interrupted; apply it again, or undo it"
         for where in done.interrupted
     ]
+    if done.left:
+        missed = f"{counted(left, 'file')} in {counted(len(done.left), 'directory')}"
+        half.append(f"{folder.name}: {missed} not reached; apply it again, or undo it")
     if not proof.not_equal and not half:
         note_proved(folder, files=proof.files, undone=len(done.undone))
     later.places.update(done.wrote)
@@ -293,18 +308,27 @@ def plan_of(run: Run, folder: Path) -> Path:
 
 
 def what_was_done(executor: Executor, run: Run, folder: Path) -> Done:
-    """By the journals; where there is none, by the run's report."""
+    """By the journals; where there is none, by the run's report. An undone run has nothing left.
+
+    Raises CorruptPlan for journals that `run.json` does not name, KafkatsError where there are
+    neither journals nor a report, and as `phase_of`.
+    """
+    for log_dir in run.directories:
+        check_journals(run, log_dir)
     table = over_directories(executor, "read journals", run, partial(_ended_as, run), ENDED_AS)
     phases = {partition_of(row): row["phase"] for row in table.to_pylist()}
-    reported = _reported(folder)
+    unbegun = {where for where, phase in phases.items() if not phase}
+    left = unbegun - _reported(folder)
+    for log_dir in {where.log_dir for where in left}:
+        check_area(run, log_dir)
+    wrote = {where for where, phase in phases.items() if phase in {"done", "purged"}}
+    wrote |= unbegun - left
+    undone = not wrote and exists(folder / "undone.json", "looking whether the run was undone")
     return Done(
-        {
-            where
-            for where, phase in phases.items()
-            if phase in {"done", "purged"} or (not phase and where in reported)
-        },
+        wrote,
         [where for where, phase in phases.items() if phase in {"intent", "undo"}],
         [where for where, phase in phases.items() if phase == "undone"],
+        set() if undone else left,
     )
 
 

@@ -31,10 +31,11 @@ from kafkats.errors import (
     is_file,
     storage,
 )
+from kafkats.logdir.disk import DISK
 from kafkats.logdir.identity import FileIdentity
 from kafkats.logdir.journal import Note
 from kafkats.logdir.staging import Change
-from kafkats.logdir.workarea import ROOT, ROOT_FIRST
+from kafkats.logdir.workarea import ROOT, ROOT_FIRST, make_area, work_area
 from kafkats.plans.facts import ACTIONS, read_in_pieces, read_table
 from kafkats.plans.files import make_folder, read_json, typed, write_json
 from kafkats.plans.plan import AnyPlan
@@ -212,7 +213,14 @@ def journal_of(row: Item | ActionRow) -> PartitionKey:
 
 
 def open_run(run: Run, plan_folder: Path, folder: Path) -> None:
-    """Begin the run of an approved plan in `folder`. Raises as `begin_run`."""
+    """Begin the run of an approved plan in `folder`, after its work areas were made.
+
+    One that is missing later is lost, and with it what undoes the run. Raises as `begin_run` and
+    `work_area`.
+    """
+    for log_dir in run.directories:
+        with storage(log_dir, "making the work area"):
+            make_area(work_area(log_dir, run.place), DISK)
     begin_run(run, folder)
     write_volumes(folder, read_volumes(plan_folder))
     with storage(folder, "clearing the stop of an earlier attempt"):
@@ -260,8 +268,10 @@ def read_run(folder: Path) -> Run:
     if content.pop("format", None) != FORMAT:
         raise CorruptPlan(f"not a run of format {FORMAT}", path=folder)
     run = typed(content, TypeAdapter(Run), folder / "run.json")
+    if run.run_id != f"{run.operation}-{run.digest[:16]}":  # an approval names the digest
+        raise CorruptPlan(f"{run.run_id} is no run of the plan {run.digest}", path=folder)
     # undo would skip it and report success
-    for log_dir, partition in wrote_in(folder) - set(directories(run)):
+    for log_dir, partition in may_have_written(run, folder) - set(directories(run)):
         raise CorruptPlan(
             f"run.json lacks {Path(log_dir, partition)}, where the report says it wrote",
             path=folder,
@@ -285,12 +295,19 @@ def ended_ms(folder: Path) -> int:
 def wrote_in(folder: Path) -> set[PartitionKey]:
     """Return every (log dir, partition directory) that the run's report says was written.
 
-    The set is empty without a readable report.
+    The set is empty without a report, as after a kill. Raises CorruptPlan, StorageFailed.
     """
-    try:
-        return places_by_outcome(folder, lambda outcome: outcome in WROTE)
-    except (CorruptPlan, StorageFailed):
+    if not exists(folder / "report.parquet", "looking for the report"):
         return set()
+    return places_by_outcome(folder, lambda outcome: outcome in WROTE)
+
+
+def may_have_written(run: Run, folder: Path) -> set[PartitionKey]:
+    """Return where a run wrote by its report: everywhere if that cannot be read."""
+    try:
+        return wrote_in(folder)
+    except (CorruptPlan, StorageFailed):
+        return set(directories(run))
 
 
 def places_by_outcome(folder: Path, wanted: Callable[[str], bool]) -> set[PartitionKey]:

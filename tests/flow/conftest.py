@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,21 @@ class Scene:
     def apply(self, **fields: Any) -> Result:
         plan = {"folder": self.plan, "digest": self.digest}
         return self.ask("apply", **({"plan": plan, "by": "ada"} | fields))
+
+    def change_run(self, **fields: object) -> None:
+        """Write other fields into `run.json`."""
+        file = self.ran / "run.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+    def lose_journals(self) -> None:
+        """Remove what the run kept in its default work area."""
+        for runs in (self.root.parent / ".kafkats" / "data").glob("*/runs"):
+            shutil.rmtree(runs)
+
+    def lose_report(self) -> None:
+        """Remove what a killed run has not written."""
+        for report in self.ran.glob("report.*"):
+            report.unlink()
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from kafkats import paths
-from kafkats.errors import DiskFull
+from kafkats.errors import CorruptPlan, DiskFull
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST
 from kafkats.plans import facts
 from kafkats.plans.attempt import Attempt, attempt_in, finish_run
 from kafkats.plans.facts import ACTIONS, read_in_pieces
-from kafkats.plans.run import places_by_outcome, read_actions, wrote_in
+from kafkats.plans.run import Run, may_have_written, places_by_outcome, read_actions, wrote_in
 
 
 def rows(outcome: str, *numbers: int, **more: str) -> pa.Table:
@@ -64,7 +64,10 @@ def test_a_piece_in_which_all_is_blocked_is_passed_over(tmp_path: Path) -> None:
 def test_a_damaged_report_is_replaced(tmp_path: Path) -> None:
     applied(tmp_path, rows("done", 1))
     (tmp_path / "report.parquet").write_bytes(b"PAR1")
-    assert wrote_in(tmp_path) == set()
+    with pytest.raises(CorruptPlan):
+        wrote_in(tmp_path)
+    run = Run("rebuild", "", "", {"/data": ["t-1", "t-2"]})
+    assert may_have_written(run, tmp_path) == {("/data", "t-1"), ("/data", "t-2")}
     applied(tmp_path, rows("already", 1))
     assert outcomes(tmp_path) == ["already"] and wrote_in(tmp_path) == {("/data", "t-1")}
 

@@ -103,7 +103,7 @@ def change(
         folder / "run.json",
         {
             "operation": "rebuild",
-            "run_id": digest[:8],
+            "run_id": f"rebuild-{digest[:16]}",
             "digest": digest,
             "format": 1,
             "directories": {},

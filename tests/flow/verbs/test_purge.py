@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from kafkats.plans.run import ended_ms
 from tests.flow.conftest import Scene
 
@@ -27,3 +29,21 @@ def test_a_run_is_purged_when_it_is_due(scene: Scene) -> None:
     undone = scene.ask("undo", runs=runs)
     assert undone.exit_code == 3 and undone.runs[0].errors
     assert scene.lost.is_file()
+
+
+def test_what_is_purged_or_abandoned_needs_no_work_area(scene: Scene) -> None:
+    scene.apply()
+    runs = [{"folder": scene.ran}]
+    for abandon in (True, False):
+        shutil.rmtree(scene.root.parent / ".kafkats")
+        result = scene.ask("purge", runs=runs, options={"Purge": {"abandon": abandon}})
+        assert (result.exit_code, result.runs[0].errors) == (0, [])
+        (scene.root.parent / ".kafkats").mkdir()
+
+
+def test_an_operation_that_is_not_known(scene: Scene) -> None:
+    scene.apply()
+    scene.change_run(operation="renew", run_id=f"renew-{scene.digest[:16]}")
+    result = scene.ask("purge", runs=[{"folder": scene.ran}])
+    assert result.error is not None and result.error.kind == "CorruptPlan"
+    assert not (scene.ran / "purge.json").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,42 @@ def test_a_run_is_proved_until_its_file_has_changed(scene: Scene) -> None:
         "verify", log_dirs=asked["log_dirs"], options={"ProofOptions": {"of_plan": scene.plan}}
     )
     assert of_plan.exit_code == 1 and read_plan(scene.plan).digest == scene.digest
+
+
+def test_a_run_is_not_proved_before_it_has_reached_all(scene: Scene) -> None:
+    """As after a kill before the first change, until it is undone."""
+    scene.apply(options={"Apply": {"prove": False}})
+    scene.lost.unlink()
+    scene.lose_report()
+    scene.lose_journals()
+    asked = {
+        "log_dirs": [{"path": scene.root}],
+        "options": {"ProofOptions": {"of_run": [scene.ran]}},
+    }
+    half = scene.ask("verify", **asked)
+    assert half.exit_code == 1 and half.proof is not None
+    assert half.proof.not_equal == [
+        "plan.run: 1 file in 1 directory not reached; apply it again, or undo it"
+    ]
+    assert not (scene.ran / "proof.json").exists()
+    scene.ask("undo", runs=[{"folder": scene.ran}])
+    assert scene.ask("verify", **asked).exit_code == 0
+
+
+@pytest.mark.parametrize("lost", ["work area", "directory in run.json"])
+def test_a_run_of_which_not_all_is_known_is_not_proved(scene: Scene, lost: str) -> None:
+    scene.apply(options={"Apply": {"prove": False}})
+    scene.lose_report()
+    if lost == "work area":
+        shutil.rmtree(scene.root.parent / ".kafkats")
+    else:
+        scene.change_run(directories={str(scene.root): []})
+    result = scene.ask(
+        "verify",
+        log_dirs=[{"path": scene.root}],
+        options={"ProofOptions": {"of_run": [scene.ran]}},
+    )
+    assert result.exit_code == 2 and not (scene.ran / "proof.json").exists()
 
 
 @pytest.mark.parametrize(
