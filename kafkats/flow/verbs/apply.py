@@ -13,9 +13,10 @@ from kafkats.errors import DiskFull, UsageError
 from kafkats.flow.applying import Applied, Pieces, apply
 from kafkats.flow.dispatch import Work, seen
 from kafkats.flow.full_disk import what_frees
+from kafkats.operations import OPERATIONS
 from kafkats.plans.options import Apply
 from kafkats.plans.parts import open_plan
-from kafkats.plans.plan import check_digest
+from kafkats.plans.plan import check_digest, check_totals
 from kafkats.plans.rows import PartitionKey, partitions_of
 from kafkats.plans.run import run_folder_of, run_of
 from kafkats.result import Proved, Ran
@@ -28,6 +29,7 @@ def perform(work: Work) -> None:
         raise UsageError("apply needs a plan and its digest")
     folder = request.plan.folder
     plan = open_plan(folder, Pieces())
+    check_totals(plan, folder, OPERATIONS.get(plan.operation))
     check_digest(plan, request.plan.digest)
     done.approval = work.deployment.check_approval(request.record, [plan.digest])
     work.deployment.check_guards(plan)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafkats.flow import applying
+from kafkats.plans.plan import make_plan, read_plan, write_plan
 from tests.flow.conftest import Scene
 
 
@@ -48,6 +50,16 @@ def test_no_plan(scene: Scene, fields: dict[str, object], kind: str, said: str) 
     result = scene.apply(**fields)
     assert result.error is not None and result.error.kind == kind and said in result.error.reason
     assert (result.ended, result.runs, scene.lost.exists()) == ("failed", [], False)
+
+
+def test_totals_that_are_no_numbers_are_refused(scene: Scene) -> None:
+    made = read_plan(scene.plan)
+    totals: Any = made.header["totals"] | {"write_bytes": "x"}
+    again = make_plan("rebuild", made.header["options"], totals, made.items)
+    write_plan(again, scene.plan)
+    result = scene.apply(plan={"folder": scene.plan, "digest": again.digest})
+    assert result.error is not None and "its totals are not" in result.error.reason
+    assert (result.error.kind, scene.lost.exists()) == ("CorruptPlan", False)
 
 
 def test_another_digest_is_refused(scene: Scene) -> None:
