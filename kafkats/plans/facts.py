@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats import paths
-from kafkats.errors import CorruptPlan, storage
+from kafkats.errors import CorruptPlan, is_file, storage
 from kafkats.findings import DEFECTS, SEVERITIES, Finding, worst
 from kafkats.logdir.identity import FileRow
 from kafkats.logdir.partition import UNFINISHED, unfinished_swaps
@@ -262,7 +262,7 @@ def opened(path: Path) -> Generator[ParquetFile]:
     """
     import pyarrow.parquet as pq
 
-    if not path.is_file():
+    if not is_file(path, "reading"):
         raise CorruptPlan("is missing", path=path)
     try:
         with storage(path, "reading"), path.open("rb") as file:
@@ -271,11 +271,19 @@ def opened(path: Path) -> Generator[ParquetFile]:
         raise CorruptPlan(f"not a readable table: {e}", path=path) from e
 
 
-def read_table(path: Path, schema: pa.Schema, *, later: Sequence[str] = ()) -> pa.Table:
+def read_table(
+    path: Path, schema: pa.Schema, *, later: Sequence[str] = (), rows: int | None = None
+) -> pa.Table:
     """Read a table that `write_table` wrote. `later` are text columns that earlier versions did not
-    write: they are empty then. Raises CorruptPlan for other files, StorageFailed.
+    write: they are empty then. Raises CorruptPlan for other files, and for a table that has not as
+    many rows as it is to have; StorageFailed.
     """
     with opened(path) as source:
+        if rows not in (None, source.metadata.num_rows):  # a small file may stand for very many
+            raise CorruptPlan(
+                f"has {source.metadata.num_rows} rows, not {rows}: it was edited or damaged",
+                path=path,
+            )
         # Threads of Arrow may hold the file a little longer; a process that ends then aborts.
         table = source.read(use_threads=source.metadata.num_rows > _ROWS_FOR_THREADS)
         return _as(table, schema, later)

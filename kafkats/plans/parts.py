@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import ConfigDict, TypeAdapter
 
 from kafkats.errors import CorruptPlan, is_file, storage
@@ -25,6 +26,7 @@ from kafkats.plans.facts import read_table, write_tables
 from kafkats.plans.files import read_json, typed, write_json
 from kafkats.plans.plan import (
     ITEMS,
+    ORDER,
     AnyPlan,
     Plan,
     check_complete,
@@ -120,18 +122,32 @@ class PlanInParts(AnyPlan):
 
     def _read(self, part: Part) -> pa.Table:
         path = part_file(self.folder, part.digest)
-        items = read_table(path, ITEMS)
+        items = read_table(path, ITEMS, rows=part.rows)
         if not items.num_rows or part_of(items) != part:
             raise CorruptPlan(
                 "the digest does not match: the part was edited or damaged", path=path
             )
         check_complete(items, path)
+        if not _is_sorted(items, part.log_dir):
+            raise CorruptPlan("its rows are not sorted, or not of one log directory", path=path)
         return items
 
     @property
     def blocked(self) -> int:
         """The number of blocked rows, as the totals have it."""
         return self.header["totals"]["blocked"]
+
+
+def _is_sorted(items: pa.Table, log_dir: str) -> bool:
+    """Return whether the rows are in ORDER, all of this log directory. None lacks a value."""
+    rows = items.select([name for name, _ in ORDER[1:]])
+    before, after = rows.slice(0, rows.num_rows - 1), rows.slice(1)
+    *others, last = zip(after.columns, before.columns, strict=True)
+    follows = pc.greater_equal(*last)
+    for pair in reversed(others):
+        follows = pc.or_(pc.greater(*pair), pc.and_(pc.equal(*pair), follows))
+    every = pc.all(follows, min_count=0), pc.all(pc.equal(items["log_dir"], log_dir))
+    return all(one.as_py() for one in every)
 
 
 def plan_in_parts(
@@ -168,15 +184,32 @@ def open_plan(folder: Path, check: Callable[[Plan], None] | None = None) -> AnyP
     """Open the plan in a folder. Each of its rows was read once, and the digest is right.
 
     `check` gets each piece of a plan in parts meanwhile, so that nobody has to read it for that.
-    Raises CorruptPlan when it is incomplete, of another format, or was edited; StorageFailed.
+    Raises CorruptPlan when it is incomplete, of another format, or was edited, and when its totals
+    count other rows than it has; StorageFailed.
     """
-    plan = _in_parts(folder)
-    if plan is None:
-        return read_plan(folder)
+    plan = listed_plan(folder)
+    if not isinstance(plan, PlanInParts):
+        return plan
+    blocked = 0
     for piece in plan.pieces():
+        blocked += piece.blocked
         if check is not None:
             check(piece)
+    files = sum(part.rows for part in plan.parts) - blocked
+    totals = plan.header["totals"]
+    if (totals.get("files"), totals["blocked"]) != (files, blocked):
+        raise CorruptPlan(
+            f"its totals are not those of {files} files, {blocked} blocked", path=folder
+        )
     return plan
+
+
+def listed_plan(folder: Path) -> AnyPlan:
+    """Open the plan in a folder. Its digest is right, and of a plan in parts no row was read.
+
+    Raises as `open_plan`.
+    """
+    return _in_parts(folder) or read_plan(folder)
 
 
 def _in_parts(folder: Path) -> PlanInParts | None:

@@ -22,22 +22,23 @@ from markdown_it import MarkdownIt
 
 from kafkats.counts import size_text
 from kafkats.plans.facts import write_table
-from kafkats.plans.plan import read_plan
+from kafkats.plans.plan import ITEMS, make_plan, read_plan, write_plan
 from tests.builders.findings import finding, segments
 from tests.dags.runs import DAMAGED, rebuild, report, retain
 
-SHOWN, OTHER = "ab" * 32, "cd" * 32
+TOTALS: Any = {
+    "files": 1, "segments": 1, "write_bytes": 8, "freed_bytes": 8, "blocked": 0, "not_repaired": {},
+}  # fmt: skip
+PLAN = make_plan("rebuild", {}, TOTALS, ITEMS.empty_table())
+SHOWN, OTHER = PLAN.digest, "cd" * 32
 ADA = {"id": "7", "name": "Ada"}
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Any:
     """A task of a DAG run, of which one plan is on disk."""
-    (folder := tmp_path / "dag" / "run" / "plan").mkdir(parents=True)
-    totals = {"files": 1, "write_bytes": 8, "blocked": 0, "not_repaired": {}}
-    header = {"operation": "rebuild", "options": {}, "totals": totals, "digest": SHOWN}
-    (folder / "plan.json").write_text(json.dumps(header))
-    plan = {"plan": str(folder), "digest": SHOWN, "totals": totals, "log_dirs": ["/v"]}
+    write_plan(PLAN, folder := tmp_path / "dag" / "run" / "plan")
+    plan = {"plan": str(folder), "digest": SHOWN, "totals": TOTALS, "log_dirs": ["/v"]}
     ti = SimpleNamespace(
         id="1", xcom_pull=lambda task_ids: [{"plan": plan}], xcom_push=lambda *_: None
     )
@@ -197,9 +198,6 @@ def test_a_retention_that_no_guard_stops_asks_a_person_unless_it_is_scheduled(
     """Who triggers it by hand reads in the form that a person is asked before anything is deleted."""
     [work] = context["ti"].xcom_pull(task_ids="changes")
     plan = work["plan"]
-    header = json.loads(Path(plan["plan"], "plan.json").read_text())
-    header["totals"] |= {"segments": 1, "freed_bytes": 8}
-    Path(plan["plan"], "plan.json").write_text(json.dumps(header))
     context["ti"].xcom_pull = lambda task_ids: [plan]
     context["params"] |= {"need_approval": need_approval, "dry_run": False}
     context["dag_run"] = SimpleNamespace(run_type=run_type)

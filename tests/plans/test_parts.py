@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafkats.errors import CorruptPlan, UsageError
+from kafkats.errors import CorruptPlan, StorageFailed, UsageError
 from kafkats.plans import files, parts
-from kafkats.plans.facts import read_table
+from kafkats.plans.facts import read_table, write_table
 from kafkats.plans.parts import (
     PlanInParts,
     commit_plan,
@@ -24,14 +24,19 @@ from kafkats.plans.parts import (
 )
 from kafkats.plans.plan import ITEMS, Plan, digest_of, make_plan, make_sealed, write_plan
 from kafkats.plans.replacing import remove_other_rows
+from kafkats.plans.rows import Totals
 from tests.builders.plan_parts import write_part
 from tests.builders.plans import TOTALS, rows_of
 
 
-def write(folder: Path, tables: list[pa.Table], **options: Any) -> PlanInParts:
+def write(
+    folder: Path, tables: list[pa.Table], false: Totals | None = None, **options: Any
+) -> PlanInParts:
+    """A plan whose digest covers whatever its rows and totals say."""
     make_sealed(folder, "plan")
     written = [write_part(folder, rows) for rows in tables]
-    plan = plan_in_parts("rebuild", options, TOTALS, written, folder)
+    totals: Totals = {**TOTALS, "files": sum(part.rows for part in written), **(false or {})}
+    plan = plan_in_parts("rebuild", options, totals, written, folder)
     commit_plan(plan)
     return plan
 
@@ -119,6 +124,50 @@ def test_a_partition_in_two_parts_is_refused(tmp_path: Path, numbers: tuple[int,
     (folder / "plan.json").write_text(json.dumps(header))
     with pytest.raises(CorruptPlan, match="two parts"):
         open_plan(folder)
+
+
+def test_rows_that_hide_in_another_part_are_refused(tmp_path: Path) -> None:
+    """A partition in two parts would be changed by half, as its second work finds it done."""
+    first, second = rows_of(0), rows_of(1)
+    elsewhere = first.set_column(
+        0, ITEMS.field(0), pa.array(["/data"] * 5 + ["/b"] + ["/data"] * 4)
+    )
+    among = pa.concat_tables([first.slice(0, 5), second.slice(0, 1), first.slice(5)])
+    for name, hidden in {"among": among, "elsewhere": elsewhere}.items():
+        write(tmp_path / name, [hidden, second.slice(1)])
+        with pytest.raises(CorruptPlan, match="not sorted"):
+            open_plan(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "false", [{"files": 19}, {"blocked": 1}, {"blocked": "x"}, {"blocked": None}]
+)
+def test_totals_of_other_rows_are_refused(tmp_path: Path, false: Any) -> None:
+    write(tmp_path, [rows_of(0), rows_of(1)], false)
+    with pytest.raises(CorruptPlan, match="its totals are not"):
+        open_plan(tmp_path)
+
+
+def test_a_part_of_more_rows_is_not_read(tmp_path: Path) -> None:
+    plan = write(tmp_path, [rows_of(0)])
+    [path] = rows_files(tmp_path)
+    write_table(path, pa.concat_tables([rows_of(0)] * 1000))
+    with pytest.raises(CorruptPlan, match="has 10000 rows, not 10"):
+        list(plan.pieces())
+
+
+def test_parts_that_may_not_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, [rows_of(0)])
+    real = Path.is_file
+
+    def is_file(path: Path) -> bool:
+        if path.parent.name == "parts":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "is_file", is_file)
+    with pytest.raises(StorageFailed, match="Permission denied"):
+        open_plan(tmp_path)
 
 
 class Killed(BaseException):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,8 +13,10 @@ from kafkats_airflow.approvals.questions import _items
 from kafkats_airflow.reading.files import Unreadable
 from kafkats_airflow.ui.reading import plan_rows
 
+from kafkats.errors import CorruptPlan
+from kafkats.plans.facts import read_table, write_table
 from kafkats.plans.parts import commit_plan, open_plan, plan_in_parts, rows_files
-from kafkats.plans.plan import make_plan, write_plan
+from kafkats.plans.plan import ITEMS, make_plan, write_plan
 from kafkats.request import Request
 from tests.builders.plan_parts import write_part
 from tests.builders.plans import TOTALS, rows_of
@@ -65,6 +68,20 @@ def test_a_part_that_is_missing_is_shown_as_such(
     missing.unlink()
     found = plan_rows.table_of(both[1])
     assert isinstance(found, Unreadable) and found.path == missing
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_rows_of_another_digest_are_not_shown(both: tuple[Path, Path], number: int) -> None:
+    folder = both[number]
+    path = rows_files(folder)[-1]
+    rows = read_table(path, ITEMS)
+    harmless = pa.array(["harmless.timeindex"] * rows.num_rows)
+    write_table(path, rows.set_column(rows.schema.get_field_index("file"), "file", harmless))
+    found = plan_rows.table_of(folder)
+    assert isinstance(found, Unreadable) and "the digest does not match" in found.why
+    plan: Any = {"plan": str(folder), "digest": "", "log_dirs": [], "totals": {}}
+    with pytest.raises(CorruptPlan, match="the digest does not match"):
+        list(_items(plan, "rebuild"))
 
 
 def test_a_question_shows_the_same_first_rows(both: tuple[Path, Path]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkats.config.options import Vouched, WorkArea
-from kafkats.errors import DiskFull, UsageError
+from kafkats.errors import CorruptPlan, DiskFull, UsageError
 from kafkats.flow.applying import Applied, Pieces, apply
 from kafkats.flow.dispatch import Work, seen
 from kafkats.flow.full_disk import what_frees
+from kafkats.operations import OPERATIONS
 from kafkats.plans.options import Apply
 from kafkats.plans.parts import open_plan
-from kafkats.plans.plan import check_digest
+from kafkats.plans.plan import check_digest, check_totals
 from kafkats.plans.run import run_folder_of, run_of
 from kafkats.result import Proved, Ran
 
@@ -27,11 +29,13 @@ def perform(work: Work) -> None:
         raise UsageError("apply needs a plan and its digest")
     folder = request.plan.folder
     plan = open_plan(folder, Pieces())
+    check_totals(plan, folder, OPERATIONS.get(plan.operation))
     check_digest(plan, request.plan.digest)
     done.approval = work.deployment.check_approval(request.record, [plan.digest])
     work.deployment.check_guards(plan)
     options, place = request.of(Apply), request.of(WorkArea).place
     run = run_of(plan, place=place, owner_stopped=request.of(Vouched).owner_stopped)
+    _check_apart(folder, run.directories)
     run_folder = options.run_folder or run_folder_of(folder)
     done.log_dirs = seen(run.directories)
 
@@ -52,6 +56,16 @@ def perform(work: Work) -> None:
         prove=options.prove is not False,
         show=show,
     )
+
+
+def _check_apart(folder: Path, log_dirs: Iterable[str]) -> None:
+    """Raise CorruptPlan where two names are those of one log directory.
+
+    One of two works on a partition would find it done.
+    """
+    names = [one for one in log_dirs if "\0" not in one]  # others are refused where they are used
+    if len({*map(os.path.realpath, names)}) < len(names):
+        raise CorruptPlan("it gives a log directory two names", path=folder)
 
 
 def _on_full_disks(actions: Iterable[pa.Table], place: Path | None) -> list[str]:

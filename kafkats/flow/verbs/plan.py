@@ -14,7 +14,7 @@ from kafkats import paths
 from kafkats.config.given import Given
 from kafkats.config.options import Dialect, Topics, WorkArea
 from kafkats.config.policy import Policy
-from kafkats.errors import UsageError
+from kafkats.errors import UsageError, exists
 from kafkats.flow import certifying, looking
 from kafkats.flow.apply import refuse_unpermitted
 from kafkats.flow.applying import closed
@@ -31,14 +31,14 @@ from kafkats.plans.deciding import scratch_in
 from kafkats.plans.dialects import units_in
 from kafkats.plans.directories import Directories
 from kafkats.plans.disks import keep_disks
-from kafkats.plans.facts import ACTIONS
+from kafkats.plans.facts import ACTIONS, read_in_pieces
 from kafkats.plans.files import make_folder
 from kafkats.plans.holes import holes_of, keep_holes
 from kafkats.plans.operation import Decide, Planned
 from kafkats.plans.options import PlanFolder
 from kafkats.plans.plan import AnyPlan, make_sealed, sum_of, write_plan
 from kafkats.plans.rows import partition_of
-from kafkats.plans.run import WROTE, read_actions, read_run
+from kafkats.plans.run import WROTE, read_run
 from kafkats.plans.units import Unit, topics_of
 from kafkats.plans.volumes import note_volumes
 from kafkats.reserving.plans import Planning, planning
@@ -135,11 +135,15 @@ def _undo_instead(under_way: _Planning, units: Sequence[Unit]) -> Collection[str
 
 def _undone_totals(folders: Sequence[Path]) -> dict[str, Any]:
     """Return the totals of what an undo puts back. Raises CorruptPlan, StorageFailed."""
-    reports = [read_actions(folder) for folder in folders if (folder / "report.parquet").exists()]
-    rows = pa.concat_tables([ACTIONS.empty_table(), *reports])
-    written = rows.filter(pc.is_in(rows["outcome"], pa.array(WROTE)))
-    size = sum_of(pc.max_element_wise(written["before_bytes"], 0))
-    return {"files": written.num_rows, "blocked": 0, "write_bytes": size, "losses": {}}
+    schema = pa.schema([ACTIONS.field(name) for name in ("outcome", "before_bytes")])
+    reports = [folder / "report.parquet" for folder in folders]
+    files = size = 0
+    for path in reports:
+        for rows in read_in_pieces(path, schema) if exists(path, "reading") else ():
+            written = rows.filter(pc.is_in(rows["outcome"], pa.array(WROTE)))
+            files += written.num_rows
+            size += sum_of(pc.max_element_wise(written["before_bytes"], 0))
+    return {"files": files, "blocked": 0, "write_bytes": size, "losses": {}}
 
 
 def _plan_whole(under_way: _Planning, units: Sequence[Unit], decide: Decide) -> _Made:

@@ -226,27 +226,23 @@ def digests_of(plans: Iterable[PlanResult]) -> list[str]:
 def from_disk(context: Context, plan: PlanResult) -> PlanResult:
     """Return the plan with totals and digest from its files: people see what would be applied.
 
-    Raises Refused for a plan of another DAG run, Changed if its digest differs, CorruptPlan,
-    StorageFailed.
+    Raises Refused for a plan of another DAG run, Changed if its digest differs, CorruptPlan for
+    files that it is not the digest of, StorageFailed.
     """
-    from kafkats.plans.files import read_json
-    from kafkats.plans.plan import is_header
+    from kafkats.plans.parts import listed_plan
 
     if plan.get("undo"):
         return plan  # the RUNs' own digests count
     folder = inside(context, Path(plan["plan"]))
-    if not (folder / "plan.json").is_file():
-        raise CorruptPlan("no plan here: plan.json is missing", path=folder)
-    header = read_json(folder / "plan.json")
-    if header.get("digest") != plan["digest"]:
+    found = listed_plan(folder)
+    if found.digest != plan["digest"]:
         raise Changed(
             f"the plan that was made had digest {plan['digest'][:16]}; clear the run to make a new"
             " plan",
             path=folder,
         )
-    if not is_header(header):
-        raise CorruptPlan("plan.json lacks operation, options or totals", path=folder)
-    return {**plan, "totals": header["totals"]}
+    totals: Any = found.header["totals"]
+    return {**plan, "totals": totals}
 
 
 def inside(context: Context, path: Path) -> Path:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from airflow.sdk import Context
 
 from kafkats.counts import counted, size_text
-from kafkats.errors import CorruptPlan, KafkatsError, storage
+from kafkats.errors import KafkatsError
 from kafkats.operations import OPERATIONS
 from kafkats.recovery.words import UNMARKED
 from kafkats.text import of_row
@@ -278,29 +278,18 @@ def _rows(shown: Sequence[PlanResult], asked: Question) -> str:
 def _items(plan: PlanResult, operation: str) -> Iterator[Item]:
     """Yield the rows of a plan that change a file, without those that follow their segment's .log.
 
-    Reads no more of the table than is asked for. Raises CorruptPlan, StorageFailed.
+    Reads no more parts of a plan than are asked for. Raises CorruptPlan, also for rows that do not
+    match their digest; StorageFailed.
     """
-    from kafkats.plans.parts import rows_files
-
-    follows = OPERATIONS[operation].leaves_out if operation in OPERATIONS else None
-    for path in rows_files(Path(plan["plan"])):
-        for item in _items_in(path):
-            if item["action"] != "blocked" and not (follows and follows(item["file"])):
-                yield item
-
-
-def _items_in(path: Path) -> Iterator[Item]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
+    from kafkats.plans.parts import listed_plan
     from kafkats.plans.rows import item_rows
 
-    try:
-        with storage(path, "reading"), path.open("rb") as file:
-            for batch in parquet.ParquetFile(file).iter_batches(1024, columns=list(_COLUMNS)):
-                yield from item_rows(pa.Table.from_batches([batch]))
-    except (pa.ArrowException, KeyError) as e:
-        raise CorruptPlan(f"not a readable table: {e}", path=path) from e
+    follows = OPERATIONS[operation].leaves_out if operation in OPERATIONS else None
+    for piece in listed_plan(Path(plan["plan"])).pieces():
+        for batch in piece.items.select(_COLUMNS).to_batches(1024):
+            for item in item_rows(batch):
+                if item["action"] != "blocked" and not (follows and follows(item["file"])):
+                    yield item
 
 
 def _row(item: Item) -> list[str]:

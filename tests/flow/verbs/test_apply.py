@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kafkats.flow import applying
+from kafkats.plans.plan import ITEMS, make_plan, read_plan, write_plan
 from tests.flow.conftest import Scene
 
 
@@ -48,6 +51,33 @@ def test_no_plan(scene: Scene, fields: dict[str, object], kind: str, said: str) 
     result = scene.apply(**fields)
     assert result.error is not None and result.error.kind == kind and said in result.error.reason
     assert (result.ended, result.runs, scene.lost.exists()) == ("failed", [], False)
+
+
+def test_totals_that_are_no_numbers_are_refused(scene: Scene) -> None:
+    made = read_plan(scene.plan)
+    totals: Any = made.header["totals"] | {"write_bytes": "x"}
+    again = make_plan("rebuild", made.header["options"], totals, made.items)
+    write_plan(again, scene.plan)
+    result = scene.apply(plan={"folder": scene.plan, "digest": again.digest})
+    assert result.error is not None and "its totals are not" in result.error.reason
+    assert (result.error.kind, scene.lost.exists()) == ("CorruptPlan", False)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_two_names_of_a_log_directory_are_refused(
+    scene: Scene, tmp_path: Path, linked: bool
+) -> None:
+    """The second file would never be built: the partition is done by the first."""
+    made = read_plan(scene.plan)
+    (tmp_path / "link").symlink_to(scene.root)
+    name = str(tmp_path / "link") if linked else f"{scene.root.parent}/./data"
+    items = made.items.set_column(0, ITEMS.field(0), pa.array([name]))
+    both = pa.concat_tables([made.items, items])
+    again = make_plan("rebuild", made.header["options"], made.header["totals"], both)
+    write_plan(again, scene.plan)
+    result = scene.apply(plan={"folder": scene.plan, "digest": again.digest})
+    assert result.error is not None and "two names" in result.error.reason
+    assert (result.exit_code, scene.lost.exists()) == (2, False)
 
 
 def test_another_digest_is_refused(scene: Scene) -> None:

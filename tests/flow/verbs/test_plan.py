@@ -7,12 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kafkats.clock import now_ms
 from kafkats.config.policy import Policy
 from kafkats.config.reading import read_policy
+from kafkats.flow.verbs.plan import _undone_totals
 from kafkats.logdir.reservation import read_reservation, reservation_area, reserve
+from kafkats.plans.facts import ACTIONS, write_table
 from kafkats.plans.plan import read_plan
 from kafkats.request import PolicyContent
 from kafkats.result import Result
@@ -108,3 +111,18 @@ def test_the_first_glob_counts_also_after_json_has_sorted_its_keys() -> None:
     read = content.policy()
     assert read == policy and list(read.topics) == list(topics)
     assert read.settings("z-1").given() == {"retention_ms": 1}
+
+
+def test_the_totals_of_an_undo_are_summed_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report of a whole broker does not fit into the memory of a driver."""
+    written = {"outcome": "done", "before_bytes": 3}
+    rows = [written, written | {"before_bytes": -1}, {"outcome": "nothing", "before_bytes": 5}]
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        report = pa.Table.from_pylist(rows, schema=ACTIONS)
+        write_table(tmp_path / name / "report.parquet", report)
+    monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", None)
+    totals = _undone_totals([tmp_path / name for name in ("one", "none", "other")])
+    assert (totals["files"], totals["write_bytes"], totals["blocked"]) == (4, 6, 0)

@@ -72,7 +72,10 @@ _last: dict[str, tuple[object, pa.Table]] = {}
 
 
 def table_of(folder: Path) -> pa.Table | Unreadable:
-    """Return the rows of a plan's folder. The last plan that was asked for is kept."""
+    """Return the rows of a plan's folder. The last plan that was asked for is kept.
+
+    They are those of its digest: what a person approves is what is shown.
+    """
     from kafkats.plans.parts import rows_files
 
     try:
@@ -90,8 +93,9 @@ def table_of(folder: Path) -> pa.Table | Unreadable:
         if kept is not None and kept[0] == states:
             return kept[1]
         table = _read_all(paths)
-        if isinstance(table, Unreadable):
-            return table
+        wrong = table if isinstance(table, Unreadable) else _edited(folder)
+        if wrong is not None:
+            return wrong
         _last.clear()
         _last[os.fspath(folder)] = (states, table)
         _give_back()
@@ -109,6 +113,20 @@ def _read_all(paths: Sequence[Path]) -> pa.Table | Unreadable:
         except CorruptPlan as e:
             return Unreadable(path, e.reason)
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables).unify_dictionaries()
+
+
+def _edited(folder: Path) -> Unreadable | None:
+    """Return why the rows of a plan are not those of its digest, None if they are.
+
+    The size of its files is known: all is read here, piece by piece.
+    """
+    from kafkats.plans.parts import open_plan
+
+    try:
+        open_plan(folder)
+    except KafkatsError as e:
+        return Unreadable(Path(e.path or folder), e.reason)
+    return None
 
 
 def _give_back() -> None:
