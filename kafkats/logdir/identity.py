@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypedDict
 
 from kafkats import paths
 from kafkats.errors import BadInput, NotPermitted, UsageError, storage
+from kafkats.logdir.mounts import refuse_read_only
 from kafkats.logdir.partition import FileFacts
 
 # Hashes and signatures of the content are valid for the old bytes only, so they are not copied.
@@ -135,11 +136,12 @@ def model_of(directory: Path, name: str, existing: set[str]) -> str:
 def permitted(directory: Path, names: Iterable[str]) -> None:
     """Check at plan time that this user may replace or add the files `names`, with all attributes.
 
-    Raises NotPermitted, UsageError, StorageFailed.
+    Raises ReadOnly, NotPermitted, UsageError, StorageFailed.
     """
     with storage(directory, "list the directory"):
         existing = {path.name for path in directory.iterdir()}
     if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
+        refuse_read_only(directory)
         remedy = _run_as(directory.stat().st_uid)
         raise NotPermitted(f"this user may not write to the directory{remedy}", path=directory)
     for name in names:
