@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypedDict
 
 from kafkats import paths
-from kafkats.errors import BadInput, NotPermitted, UsageError, storage
+from kafkats.errors import (
+    BadInput,
+    KafkatsError,
+    NotPermitted,
+    ReadOnly,
+    UsageError,
+    storage,
+)
 from kafkats.logdir.mounts import refuse_read_only
 from kafkats.logdir.partition import FileFacts
 
@@ -154,6 +161,16 @@ def permitted(directory: Path, names: Iterable[str]) -> None:
                 + _run_as(wanted.uid),
                 path=model,
             )
+
+
+def refuse_unread(error: KafkatsError, root: Path) -> None:
+    """Raise NotPermitted for a read in the log directory `root` that only this user may not do.
+
+    Its owner and root read as a broker does: what fails for them, fails for the broker.
+    """
+    owner = root.stat().st_uid
+    if isinstance(error, ReadOnly) and os.geteuid() not in (0, owner):
+        raise NotPermitted(error.reason + _run_as(owner), path=error.path) from error
 
 
 def _run_as(owner: int) -> str:
