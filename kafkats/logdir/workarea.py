@@ -267,6 +267,8 @@ def _default(home: Path) -> Path:
 
 
 def _placed(home: Path, place: Path) -> Path:
+    if not place.exists():
+        raise UsageError("the place for the work area does not exist", path=place)
     if not place.is_dir():
         raise UsageError("the place for the work area is not a directory", path=place)
     if place.is_relative_to(home) or any((place / name).exists() for name in _OF_A_ROOT):

@@ -82,3 +82,16 @@ def test_a_plan_that_changes_nothing_says_what_helps_its_blocked_rows(
     assert "0 files to change" in out
     assert "; restore it from a replica, or plan with --accept-loss offsets" in out
     assert out.splitlines()[-1].startswith("nothing to apply; next: restore the blocked partitions")
+
+
+def test_a_plan_named_as_a_run_and_a_run_named_as_a_plan_are_told(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "up"
+    next(root.glob("*-ct-0/*.timeindex")).write_bytes(b"x" * 24)
+    assert run(capsys, "plan", "rebuild", root, "-o", made)[0] == 0
+    assert "; this is a plan that has no run" in run(capsys, "undo", made)[2]
+    assert run(capsys, "apply", made, "--digest", "any")[0] == 0
+    assert f"; this is a run: its plan is {made}" in run(capsys, "show", f"{made}.run")[2]
+    for verb in ("undo", "purge"):
+        assert f"; this is a plan; its run is {made}.run" in run(capsys, verb, made)[2]
