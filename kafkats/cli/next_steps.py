@@ -29,8 +29,9 @@ class Defects(NamedTuple):
 
     Each list has the order in which they were found. `recovering` are log directories with defects
     in segments that their next start recovers, `cut` those with a torn tail that no start recovers.
-    `unclean` are those with any log that their next start recovers. `corrupt` are partition directories with a corrupt log that no recovery reads. `rebuilds`: a
-    rebuild would write something that no recovery rebuilds.
+    `unclean` are those with any log that their next start recovers. `corrupt` are partition
+    directories with a corrupt log that no recovery reads. `rebuilds`: a rebuild would write
+    something that no recovery rebuilds.
     """
 
     kinds: tuple[str, ...] = ()

@@ -253,9 +253,7 @@ def _missing(partition: Partition, decision: Decision) -> Blocked | None:
         )
     for finding in found:
         if finding.kind == "missing-records":
-            return Blocked(
-                finding.file, f"records are missing: {finding.reason}; {MISSING_CURE}"
-            )
+            return Blocked(finding.file, f"records are missing: {finding.reason}; {MISSING_CURE}")
     return None
 
 

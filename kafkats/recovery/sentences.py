@@ -136,7 +136,7 @@ def _of_zookeeper(start: BrokerStart) -> Iterator[str]:
 
 
 def _is_of_zookeeper(start: BrokerStart) -> bool:
-    """Return whether the release knows no ZooKeeper, and a log directory is of a cluster with it."""
+    """Return whether a log directory is of a cluster with ZooKeeper, which the release lacks."""
     old = any(root.meta is not None and root.meta.version == 0 for root in start.roots)
     return old and start.rule.name == "4.0"
 

@@ -76,9 +76,7 @@ def test_a_plan_that_changes_nothing_says_what_helps_its_blocked_rows(
     log = max(root.glob("none-ct-0/*.log"))
     os.truncate(log, log.stat().st_size - 5)
     (root / ".kafka_cleanshutdown").unlink()
-    _, out, _ = run(
-        capsys, "plan", "recover", root, "--topics", "none-ct", "-o", tmp_path / "plan"
-    )
+    _, out, _ = run(capsys, "plan", "recover", root, "--topics", "none-ct", "-o", tmp_path / "plan")
     assert "0 files to change" in out
     assert "; restore it from a replica, or plan with --accept-loss offsets" in out
     assert out.splitlines()[-1].startswith("nothing to apply; next: restore the blocked partitions")
