@@ -29,8 +29,9 @@ class Defects(NamedTuple):
 
     Each list has the order in which they were found. `recovering` are log directories with defects
     in segments that their next start recovers, `cut` those with a torn tail that no start recovers.
-    `corrupt` are partition directories with a corrupt log that no recovery reads. `rebuilds`: a
-    rebuild would write something that no recovery rebuilds.
+    `unclean` are those with any log that their next start recovers. `corrupt` are partition
+    directories with a corrupt log that no recovery reads. `rebuilds`: a rebuild would write
+    something that no recovery rebuilds.
     """
 
     kinds: tuple[str, ...] = ()
@@ -38,6 +39,7 @@ class Defects(NamedTuple):
     cut: tuple[str, ...] = ()
     corrupt: tuple[str, ...] = ()
     rebuilds: bool = False
+    unclean: tuple[str, ...] = ()
 
     def after(self, before: Defects) -> Defects:
         """Return these, and before them those of other partitions."""
@@ -47,46 +49,52 @@ class Defects(NamedTuple):
             tuple(dict.fromkeys((*before.cut, *self.cut))),
             tuple(dict.fromkeys((*before.corrupt, *self.corrupt))),
             before.rebuilds or self.rebuilds,
+            tuple(dict.fromkeys((*before.unclean, *self.unclean))),
         )
 
 
 def defects_in(segments: pa.Table, findings: Sequence[LocatedFinding]) -> Defects:
     """Return the defects in facts.SEGMENTS of whole partitions, and their findings."""
+    from kafkats.plans.facts import damaged, unflushed
+
     kinds = dict.fromkeys(one["kind"] for one in findings if one["severity"] in DEFECTS)
+    lacking = _with(findings, _LACKING)
     cut = (one["log_dir"] for one in findings if one["kind"] == "torn-tail-marked-clean")
     return Defects(
         tuple(kinds),
-        tuple(_recovering(segments, _with(findings, _LACKING))),
+        tuple(_recovering(damaged(segments), lacking)),
         tuple(dict.fromkeys(cut)),
         tuple(_corrupt(segments, _with(findings, ("torn-tail-marked-clean",)))),
         _to_rebuild(segments, _with(findings, _EVIDENCE)),
+        tuple(_recovering(segments.filter(unflushed(segments)), lacking)),
     )
 
 
 def after_verify(defects: Defects, named: Sequence[Path], rebuild: Sequence[str]) -> list[str]:
-    """Return the next steps after a verify; none without a defect.
+    """Return the next steps after a verify; none without a defect and after a clean stop.
 
     `named` are the paths that were verified, `rebuild` the options with which a plan of a rebuild
     looks at them in the same way. Segments that the next start recovers need a recovery: it cuts
     their logs, and rebuilds their indexes.
     """
-    kinds, recovering, cut, corrupt, rebuilds = defects
+    kinds, recovering, cut, corrupt, rebuilds, unclean = defects
     paths = list(map(str, named))
     if "unknown-magic" in kinds:
         return [f"next: {_plan('recover', *paths, '--mend-magic')}"]
-    roots = [_as_named(root, named) for root in dict.fromkeys([*recovering, *cut])]
+    mends = bool(recovering or cut or rebuilds)
+    roots = [_as_named(root, named) for root in dict.fromkeys([*recovering, *cut, *unclean])]
     steps = [_plan("recover", *roots)] if roots else []
     if rebuilds:
         steps.append(_plan("rebuild", *paths, *rebuild))
     left = [kind for kind in kinds if kind not in _LACKING]
-    if not steps and left:
+    if not mends and left:
         steps.append(f"kafkats help findings, which says what to do about {', '.join(left)}")
     return [
         *(
-            f"{root} was not stopped cleanly: its next start recovers such logs"
-            for root in recovering
+            f"{root} was not stopped cleanly: its next start recovers logs"
+            for root in dict.fromkeys([*recovering, *unclean])
         ),
-        *_left_corrupt(corrupt if roots or rebuilds else ()),
+        *_left_corrupt(corrupt if mends else ()),
         *(f"{'then' if n else 'next'}: {step}" for n, step in enumerate(steps)),
     ]
 
@@ -116,12 +124,10 @@ def _with(findings: Sequence[LocatedFinding], kinds: Sequence[str]) -> set[tuple
 
 
 def _recovering(segments: pa.Table, but: set[tuple[str, str]]) -> list[str]:
-    """Return the log directories with defects in segments that their next start recovers."""
+    """Return the log directories with segments that their next start recovers."""
     import pyarrow.compute as pc
 
-    from kafkats.plans.facts import damaged
-
-    rows = damaged(segments).filter(pc.field("recovery"))
+    rows = segments.filter(pc.field("recovery"))
     return list(dict.fromkeys(root for root, name in _places(rows) if (root, name) not in but))
 
 

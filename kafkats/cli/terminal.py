@@ -153,6 +153,11 @@ def plan_sentences(made: AnyPlan, folder: Path, room: Sequence[Room] = ()) -> li
         sentences.append(
             f"to do it: kafkats apply {quote(str(folder))} --digest {made.digest[:12]}"
         )
+    elif totals["blocked"]:
+        sentences.append(
+            "nothing to apply; next: restore the blocked partitions from a replica, or do what"
+            " their rows say"
+        )
     return sentences
 
 

@@ -18,7 +18,7 @@ import socket
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from kafkats import __version__, clock, deployment
 from kafkats.detached import files, keeping, parcels
@@ -179,9 +179,18 @@ class Bounded(io.RawIOBase):
         return len(piece)
 
 
+_USAGE: Final = (
+    "kafkats-host [BYTES]: answers one request on its standard input. Airflow calls it over ssh,"
+    " or in a pod; for work by hand there is kafkats."
+)
+
+
 def main() -> int:
     """Answer the message on standard input. Whatever is printed meanwhile is not an answer."""
     words = sys.argv[1:]
+    if words[:1] in (["--help"], ["-h"]):
+        print(_USAGE)
+        return 0
     if words[:1] == ["wait"]:
         try:
             return keeping.main(words[1:])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from kafkats.errors import UsageError, exists, is_file
 from kafkats.flow.viewing import Viewed, tables_of
 from kafkats.inspect.options import ProofOptions
 from kafkats.plans.facts import (
@@ -21,10 +22,31 @@ from kafkats.plans.facts import (
 )
 from kafkats.plans.files import make_folder, write_json
 from kafkats.plans.proof import Proof
+from kafkats.plans.run import read_run, run_folder_of
 from kafkats.result import Proved, Ran, Result
+from kafkats.text import Flag
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
+
+_ENDS: Final = ("undone.json", "purge.json")
+"""Files in the folder of a run that is over."""
+
+
+def refuse_to_replace(plan: Path, digest: str) -> None:
+    """Check that a plan with `digest` replaces no other one whose run can still be undone.
+
+    Raises UsageError, CorruptPlan, StorageFailed.
+    """
+    run = run_folder_of(plan)
+    if not is_file(run / "run.json", "looking for the run") or read_run(run).digest == digest:
+        return
+    if not any(exists(run / name, "looking for the run's end") for name in _ENDS):
+        raise UsageError(
+            f"is the run of the plan that is here: name another place than {plan} with ",
+            Flag("-o", "output"),
+            path=run,
+        )
 
 
 def keep_proof(proof: Proof, written: ProofOptions, done: Result) -> None:

@@ -263,8 +263,8 @@ def _in_context(unit: Unit, check: SegmentCheck, rule: Rule) -> Iterator[Finding
                 kind=MARKED_CLEAN,
                 reason=f"{finding.reason}; the broker's next start does not cut it: it can set"
                 f" the log end back to {unit.base_offset} and give out offsets again, or append"
-                " behind it, where no reader finds the records: remove"
-                f" {paths.CLEAN_SHUTDOWN} before it starts",
+                " behind it, where no reader finds the records; kafkats plan recover cuts it, and"
+                f" removes {paths.CLEAN_SHUTDOWN} if it is not true: do not remove it yourself",
             )
         else:
             yield finding

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypedDict
 
 from kafkats import paths
-from kafkats.errors import BadInput, NotPermitted, UsageError, storage
+from kafkats.errors import (
+    BadInput,
+    KafkatsError,
+    NotPermitted,
+    ReadOnly,
+    UsageError,
+    storage,
+)
+from kafkats.logdir.mounts import refuse_read_only
 from kafkats.logdir.partition import FileFacts
 
 # Hashes and signatures of the content are valid for the old bytes only, so they are not copied.
@@ -135,11 +143,12 @@ def model_of(directory: Path, name: str, existing: set[str]) -> str:
 def permitted(directory: Path, names: Iterable[str]) -> None:
     """Check at plan time that this user may replace or add the files `names`, with all attributes.
 
-    Raises NotPermitted, UsageError, StorageFailed.
+    Raises ReadOnly, NotPermitted, UsageError, StorageFailed.
     """
     with storage(directory, "list the directory"):
         existing = {path.name for path in directory.iterdir()}
     if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
+        refuse_read_only(directory)
         remedy = _run_as(directory.stat().st_uid)
         raise NotPermitted(f"this user may not write to the directory{remedy}", path=directory)
     for name in names:
@@ -152,6 +161,16 @@ def permitted(directory: Path, names: Iterable[str]) -> None:
                 + _run_as(wanted.uid),
                 path=model,
             )
+
+
+def refuse_unread(error: KafkatsError, root: Path) -> None:
+    """Raise NotPermitted for a read in the log directory `root` that only this user may not do.
+
+    Its owner and root read as a broker does: what fails for them, fails for the broker.
+    """
+    owner = root.stat().st_uid
+    if isinstance(error, ReadOnly) and os.geteuid() not in (0, owner):
+        raise NotPermitted(error.reason + _run_as(owner), path=error.path) from error
 
 
 def _run_as(owner: int) -> str:

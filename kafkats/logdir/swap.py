@@ -144,7 +144,10 @@ def check_standing(place: Site, steps: Sequence[Step], disk: Disk, *, finished: 
             or (is_cut(step) and may_come_back(step, live))
         ):
             continue
-        raise Changed("not as the run left it; left alone", path=place.directory / step.name)
+        raise Changed(
+            "not as the run left it; left alone: keep it and purge the run, or plan again",
+            path=place.directory / step.name,
+        )
 
 
 def drive(

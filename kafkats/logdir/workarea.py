@@ -34,7 +34,7 @@ from typing import Final, NamedTuple
 from kafkats import paths
 from kafkats.errors import NotPermitted, Refused, UsageError, storage
 from kafkats.logdir.disk import Disk
-from kafkats.logdir.mounts import mount_of
+from kafkats.logdir.mounts import mount_of, refuse_read_only
 from kafkats.text import Flag, Text
 
 ROOT: Final = "."
@@ -260,12 +260,15 @@ def _default(home: Path) -> Path:
             path=home,
         )
     path = _beside(home)
+    refuse_read_only(home)
     if not os.access(existing(path), os.W_OK | os.X_OK, effective_ids=True):
         raise NotPermitted("may not write there: " + way_out, path=existing(path))
     return path
 
 
 def _placed(home: Path, place: Path) -> Path:
+    if not place.exists():
+        raise UsageError("the place for the work area does not exist", path=place)
     if not place.is_dir():
         raise UsageError("the place for the work area is not a directory", path=place)
     if place.is_relative_to(home) or any((place / name).exists() for name in _OF_A_ROOT):

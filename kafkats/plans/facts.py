@@ -140,9 +140,16 @@ def damaged(segments: pa.Table) -> pa.Table:
 
 
 def telling(segments: pa.Table) -> pa.Table:
-    """Return the rows with findings, and those of segments whose indexes a rebuild would write."""
+    """Return the rows with findings, and those of segments that a plan would write anew."""
     built = [pc.is_in(segments[name], pa.array(REBUILT)) for name in ("offset_index", "time_index")]
-    return segments.filter(pc.or_(pc.not_equal(segments["worst"], ""), pc.or_(*built)))
+    planned = pc.or_(pc.or_(*built), unflushed(segments))
+    return segments.filter(pc.or_(pc.not_equal(segments["worst"], ""), planned))
+
+
+def unflushed(segments: pa.Table) -> pa.ChunkedArray:
+    """Return which rows are of segments with records that a broker's next start recovers."""
+    filled = pc.greater(pc.struct_field(segments["log"], "size"), 0)
+    return pc.fill_null(pc.and_(segments["recovery"], filled), False)
 
 
 def all_findings(segments: pa.Table) -> list[LocatedFinding]:

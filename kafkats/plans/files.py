@@ -16,7 +16,7 @@ from typing import IO, Final, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from kafkats.config.faults import faults
-from kafkats.errors import CorruptFile, CorruptPlan, UsageError, storage
+from kafkats.errors import CorruptFile, CorruptPlan, UsageError, is_file, storage
 from kafkats.logdir import strict_json
 from kafkats.logdir.disk import DISK
 from kafkats.logdir.outputs import refuse_inside
@@ -176,6 +176,22 @@ def _open_kept(path: str, flags: int) -> int:
         raise UsageError("a pipe that nobody reads, or a socket", path=path) from None
     os.set_blocking(fd, True)
     return fd
+
+
+def taken_for(folder: Path) -> str:
+    """Return what a folder is that was named as a run or as a plan, "" if it is neither.
+
+    The words go behind those about the file that is missing. Raises StorageFailed.
+    """
+    name = folder.name.removesuffix(".run")
+    if is_file(folder / "run.json", "looking for a run"):
+        plan = folder.with_name(name)
+        return "; this is a run" + (f": its plan is {plan}" if plan != folder else "")
+    if not is_file(folder / "plan.json", "looking for a plan"):
+        return ""
+    run = folder.with_name(f"{name}.run")
+    applied = is_file(run / "run.json", "looking for its run")
+    return f"; this is a plan; its run is {run}" if applied else "; this is a plan that has no run"
 
 
 def read_json(path: Path) -> dict[str, Json]:

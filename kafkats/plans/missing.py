@@ -103,6 +103,9 @@ GAP_CURE: Final = (
 )
 
 
+MISSING_CURE: Final = f"restore it from a replica, or {PLAN_WITHOUT_OFFSETS}"
+
+
 def gaps(segments: pa.Table, accepted: Collection[str] = ()) -> Missing:
     """Return partitions of facts.SEGMENTS of which an unclean stop lost records between segments.
 
@@ -140,7 +143,7 @@ def _unlisted(segments: pa.Table, rule: str) -> Iterator[Item]:
 
 
 def _reason(finding: FindingRow) -> str:
-    return f"records are missing: {finding['reason']}"
+    return f"records are missing: {finding['reason']}; {MISSING_CURE}"
 
 
 def blocked_row(segment: SegmentRow, file: str, reason: str, rule: str) -> Item:

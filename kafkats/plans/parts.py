@@ -23,7 +23,7 @@ from kafkats.logdir.disk import DISK
 from kafkats.logdir.workarea import ROOT
 from kafkats.plans.canonical_json import json_lines
 from kafkats.plans.facts import read_table, write_tables
-from kafkats.plans.files import read_json, typed, write_json
+from kafkats.plans.files import read_json, taken_for, typed, write_json
 from kafkats.plans.plan import (
     ITEMS,
     ORDER,
@@ -216,7 +216,7 @@ def _in_parts(folder: Path) -> PlanInParts | None:
     """Return the plan in a folder if it is in parts. Its list of parts is checked, not its rows."""
     path = folder / "plan.json"
     if not is_file(path, "looking for the plan"):
-        raise CorruptPlan(f"no plan here: {path.name} is missing", path=folder)
+        raise CorruptPlan(f"no plan here: {path.name} is missing{taken_for(folder)}", path=folder)
     header = read_json(path)
     if header.get("format") != FORMAT:
         return None

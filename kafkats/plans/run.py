@@ -37,7 +37,7 @@ from kafkats.logdir.journal import Note
 from kafkats.logdir.staging import Change
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST, make_area, work_area
 from kafkats.plans.facts import ACTIONS, read_in_pieces, read_table
-from kafkats.plans.files import make_folder, read_json, typed, write_json
+from kafkats.plans.files import make_folder, read_json, taken_for, typed, write_json
 from kafkats.plans.plan import AnyPlan
 from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, grouped, partition_of
 from kafkats.plans.volumes import read_volumes, write_volumes
@@ -263,7 +263,7 @@ def begin_run(run: Run, folder: Path) -> None:
 def read_run(folder: Path) -> Run:
     """Read `run.json`. Raises CorruptPlan when the folder is no run, StorageFailed."""
     if not is_file(folder / "run.json", "looking for the run"):
-        raise CorruptPlan("no run here: run.json is missing", path=folder)
+        raise CorruptPlan(f"no run here: run.json is missing{taken_for(folder)}", path=folder)
     content = read_json(folder / "run.json")
     if content.pop("format", None) != FORMAT:
         raise CorruptPlan(f"not a run of format {FORMAT}", path=folder)

@@ -23,7 +23,7 @@ from kafkats.evidence.looking import epochs_of, was_compacted
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.partition import PartitionDir, scan_partition
 from kafkats.plans.columns import batch_of
-from kafkats.plans.missing import GAP_CURE, Accepting, blocked_row
+from kafkats.plans.missing import GAP_CURE, MISSING_CURE, Accepting, blocked_row
 from kafkats.plans.plan import ITEMS
 from kafkats.plans.rows import Item, PartitionKey, SegmentRow
 from kafkats.recovery.ahead import recoveries
@@ -253,7 +253,7 @@ def _missing(partition: Partition, decision: Decision) -> Blocked | None:
         )
     for finding in found:
         if finding.kind == "missing-records":
-            return Blocked(finding.file, f"records are missing: {finding.reason}")
+            return Blocked(finding.file, f"records are missing: {finding.reason}; {MISSING_CURE}")
     return None
 
 

@@ -28,6 +28,7 @@ from kafkats.formats.framing import MAGIC_AT
 from kafkats.generations import INDEX_INTERVAL_BYTES
 from kafkats.logdir.checkpoints import EpochStart
 from kafkats.logdir.epochs import after, assigned_anew, until
+from kafkats.logdir.identity import refuse_unread
 from kafkats.logdir.partition import PartitionDir
 from kafkats.logdir.snapshot import read_snapshot
 from kafkats.recovery.checkpoints import EPOCHS, read_failure
@@ -102,6 +103,7 @@ def predict(
         outcome: Outcome = "unknown" if _UNDECIDED in e.words or "overflow" in e.words else "stops"
         return replace(known, outcome=outcome, words=e.words)
     except KafkatsError as e:
+        refuse_unread(e, partition.path.parent)
         return replace(known, outcome="offline", words=f"{e.path}: {e.reason}")
 
 

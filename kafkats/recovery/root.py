@@ -2,6 +2,7 @@
 
     names              a directory that is not named like a partition stops it
     .lock              held by another process: it stops
+                       on a read-only file system: the log directory goes offline
     meta.properties    not readable, see `meta_properties`
                        a link into a directory that is not there: the log directory goes offline
     checkpoints        unreadable: they count as empty, or the log directory goes offline
@@ -14,15 +15,18 @@ Source: LogManager.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from kafkats import paths
-from kafkats.errors import BadInput, Vanished, storage
+from kafkats.errors import BadInput, ReadOnly, Vanished, storage
 from kafkats.evidence.root import gone_findings, is_stale
+from kafkats.logdir.identity import refuse_unread
 from kafkats.logdir.lock import lock_state
+from kafkats.logdir.mounts import READ_ONLY, is_read_only
 from kafkats.logdir.properties import read_clean_shutdown
 from kafkats.logdir.root import LogDir, RootNames, list_root, present_in, read_root
 from kafkats.recovery.checkpoints import OFFSETS, Failure, read_failure
@@ -49,13 +53,24 @@ class Looked(NamedTuple):
 
 
 def look_at_root(path: Path, rule: StartRule) -> Looked:
-    """Return one log directory by itself. Raises Vanished, StorageFailed."""
+    """Return one log directory by itself.
+
+    Raises NotPermitted for what only this user may not read, Vanished, StorageFailed.
+    """
     names = list_root(path)
     root = read_root(path, names)
+    _refuse_unread(root)
     lock = lock_state(path).state
     busy = lock == "shared"
     start = _start_of(path, root, names, rule, live=lock == "held", busy=busy)
     return Looked(root, names, start, busy, is_stale(path, names))
+
+
+def _refuse_unread(root: LogDir) -> None:
+    for finding in root.findings:
+        file = root.path / finding.file
+        if finding.kind == "unreadable" and not os.access(file, os.R_OK, effective_ids=True):
+            refuse_unread(ReadOnly(finding.reason, path=file), root.path)
 
 
 def _start_of(
@@ -99,6 +114,8 @@ def _unread_properties(path: Path, names: RootNames, rule: StartRule) -> Unread 
 def _failed_disk(path: Path, rule: StartRule) -> str:
     """Return the words for a lock that cannot be made or a marker that cannot be deleted, or ""."""
     lock, marker = path / paths.LOCK, path / paths.CLEAN_SHUTDOWN
+    if is_read_only(path):
+        return f"Disk error while locking directory {path}: {READ_ONLY}"
     if _leads_nowhere(lock) and not lock.resolve().parent.exists():
         return f"Disk error while locking directory {path}"
     if rule.marker_goes_first and _entries_in(marker):

@@ -121,8 +121,7 @@ def _lines(
 
 def _of_zookeeper(start: BrokerStart) -> Iterator[str]:
     """Yield the warning about a release without ZooKeeper on directories of a cluster with it."""
-    old = [root for root in start.roots if root.meta is not None and root.meta.version == 0]
-    if start.rule.name != "4.0" or not old:
+    if not _is_of_zookeeper(start):
         return
     without = sum(bool(p.set_aside) for p in start.partitions)
     strays = (
@@ -134,6 +133,12 @@ def _of_zookeeper(start: BrokerStart) -> Iterator[str]:
         f" which 4.0 and later do not know{strays if without else ''}. Migrate the cluster to KRaft"
         " first, with 3.9."
     )
+
+
+def _is_of_zookeeper(start: BrokerStart) -> bool:
+    """Return whether a log directory is of a cluster with ZooKeeper, which the release lacks."""
+    old = any(root.meta is not None and root.meta.version == 0 for root in start.roots)
+    return old and start.rule.name == "4.0"
 
 
 def _outages(start: BrokerStart, recovery_rate: int | None, read_seconds: float) -> Iterator[str]:
@@ -165,7 +170,9 @@ def _next(start: BrokerStart) -> Iterator[str]:
     if any(root.live for root in start.roots):
         return
     log_dirs = " ".join(shlex.quote(root.log_dir) for root in start.roots)
-    if start.outcome == "stops":
+    if _is_of_zookeeper(start):
+        yield f"{_NEXT}kafkats help kafka-4; do not start {start.kafka} here"
+    elif start.outcome == "stops":
         yield f"{_NEXT}mend what stops the broker, and predict again"
     elif any(one.log_bytes for p in start.partitions if not _lacks(p) for one in p.recovered):
         if any(p.cut_bytes > sum(_zeros(p)) for p in start.partitions):

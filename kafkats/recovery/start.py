@@ -12,6 +12,7 @@ from kafkats import paths
 from kafkats.errors import KafkatsError, UsageError
 from kafkats.evidence.claims import Claims, claims_of, is_tiered
 from kafkats.generations import INDEX_INTERVAL_BYTES
+from kafkats.logdir.identity import refuse_unread
 from kafkats.logdir.location import is_empty_root, locate
 from kafkats.logdir.partition import scan_at_rest
 from kafkats.logdir.root import LogDir
@@ -85,7 +86,7 @@ def predict_start(
     without a topic id are in any case. Reads what the broker would read, and writes nothing. Where
     the names alone stop the broker, its partitions are predicted all the same.
     Raises UsageError for an unknown release and for anything but a log.dirs root, Refused for logs
-    of a dialect, StorageFailed.
+    of a dialect, NotPermitted for what only this user may not read, StorageFailed.
     """
     rule = start_rule(kafka)
     looked = with_missing([look_at_root(path, rule) for path in _roots(log_dirs)])
@@ -183,12 +184,13 @@ def start_rows(unit: StartUnit) -> pa.RecordBatch:
 def predict_unit(unit: StartUnit) -> PartitionStart:
     """Predict one partition directory. An unreadable one takes its log directory offline.
 
-    Raises Refused for logs of a dialect.
+    Raises Refused for logs of a dialect, NotPermitted for what only this user may not read.
     """
     log_dir, rule = str(unit.root.path), START_RULES[unit.rule]
     try:
         partition = scan_at_rest(unit.root.path / unit.partition_dir, live=unit.live)
     except KafkatsError as e:
+        refuse_unread(e, unit.root.path)
         return PartitionStart(log_dir, unit.partition_dir, "offline", e.reason)
     refuse_enriched(partition.path, listed(partition))
     claims: Claims = claims_of(partition, unit.root, live=unit.live, tiered=unit.tiered)
@@ -203,6 +205,7 @@ def _with_topic_id(start: PartitionStart, directory: Path, rule: StartRule) -> P
     try:
         found = read_topic_id(directory, rule)
     except KafkatsError as e:
+        refuse_unread(e, directory.parent)
         found = failed(rule, f"{e.path}: {e.reason}")
     if start.outcome != "loads" or found.outcome == "loads":
         return replace(start, topic_id=found.value)

@@ -90,6 +90,7 @@ UNCLEAN: Final = "was not stopped cleanly"
         (sound, []),
         (lost_index, [f"next: {REBUILD}"]),
         (torn, [f"next: {RECOVER}"]),
+        (killed, [f"next: {RECOVER}"]),
         (killed_torn, [f"next: {RECOVER}"]),
         (killed_lost_index, [f"next: {RECOVER}"]),
         (killed_with_older_damage, [f"next: {RECOVER}", f"then: {REBUILD}"]),
@@ -107,7 +108,7 @@ def test_after_verify(
     code, out, _ = run(capsys, "verify", root, "--topics", "none-ct")
     steps = [line for line in out.splitlines() if line.startswith(("next: ", "then: "))]
     told = [one.format(root=root) for one in expected]
-    assert (steps, code) == (told, int(bool(expected)))
+    assert (steps, code) == (told, int(bool(expected) and state is not killed))
     assert (UNCLEAN in out) == (state.__name__.startswith("killed"))
 
 
@@ -119,6 +120,25 @@ def test_no_step_promises_to_mend_what_no_recovery_reads(
     assert UNCLEAN in out and f"next: kafkats plan recover {root} -o PLAN" in out
     left = f"corrupt where no recovery reads: {root}/crc-old-segment-0; no plan mends that"
     assert left in out
+
+
+def test_nobody_is_told_to_remove_the_marker(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torn(root)
+    out = run(capsys, "verify", root, "--topics", "none-ct")[1]
+    assert "kafkats plan recover cuts it, and removes .kafka_cleanshutdown if it is not true" in out
+    assert "do not remove it yourself" in out
+
+
+def test_other_partitions_are_recovered_where_records_are_missing_in_one(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torn(root)
+    (root / paths.CLEAN_SHUTDOWN).unlink()
+    lines = run(capsys, "verify", root)[1].splitlines()
+    assert f"next: {RECOVER.format(root=root)}" in lines
+    assert lines[-1].startswith("then: kafkats help findings")
 
 
 def test_the_step_after_a_kill_makes_the_directory_sound(

@@ -235,6 +235,7 @@ def test_a_release_without_zookeeper_on_a_cluster_with_it_is_warned_of_first(
     _, lines, _ = _run([str(root), "--kafka", "4.3"], capsys)
     assert lines[0].startswith("Do NOT start 4.3 here: meta.properties is of a cluster with")
     assert "set aside as -stray" in _unwrapped(lines[:4])
+    assert lines[-1] == "next: kafkats help kafka-4; do not start 4.3 here"
     _, lines, _ = _run([str(root), "--kafka", "2.8"], capsys)
     assert lines[0].startswith("This broker (2.8)")
 

@@ -232,3 +232,11 @@ def test_words_that_are_no_number_of_bytes_are_one_sentence(
     assert main() == 2
     said = f"kafkats-host: not a number of bytes: {' '.join(words)}\n"
     assert capsys.readouterr() == ("", said)
+
+
+def test_help_says_who_calls_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["kafkats-host", "--help"])
+    assert main() == 0
+    assert capsys.readouterr().out.startswith("kafkats-host [BYTES]: answers one request")

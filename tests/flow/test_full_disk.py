@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
@@ -99,3 +100,24 @@ def test_an_apply_says_it_once_for_all_partitions_without_room(
     assert (code, out.count("nothing was begun") > 1) == (2, True)
     assert out.count(f"{root}: 0 B free on its disk. Every file is whole") == 1
     assert run(capsys, "apply", tmp_path / "plan", "--digest", "any")[0] == 0
+
+
+@mounts
+def test_a_read_only_disk_is_no_question_of_rights(
+    disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, plan = disk / "data", tmp_path / "plan"
+    (root / INDEX).write_bytes(b"x" * 24)
+    assert run(capsys, "plan", "rebuild", root, "-o", plan)[0] == 0
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    for words in (
+        ("apply", plan, "--digest", "any"),
+        ("plan", "rebuild", root, "-o", tmp_path / "second"),
+    ):
+        code, _, err = run(capsys, *words)
+        assert (code, "file system is read-only" in err, "see dmesg" in err) == (2, True, True)
+        assert "a broker takes this log directory offline" in err
+    code, out, _ = run(capsys, "preflight", root, "--kafka", "4.3")
+    said = " ".join(out.split())
+    assert (code, "will not start" in said, "file system is read-only" in said) == (1, True, True)
+    assert "next: mend what stops the broker" in out

@@ -84,7 +84,7 @@ def test_unfit_arguments(tmp_path: Path) -> None:
         work_area(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="not a directory"):
         work_area(folder(area) / "leader-epoch-checkpoint")
-    with pytest.raises(UsageError, match="not a directory"):
+    with pytest.raises(UsageError, match="work area does not exist"):
         work_area(area.root, tmp_path / "nowhere")
 
 

@@ -223,6 +223,9 @@ MOUNTINFO = """\
 33 22 254:2 / /over rw - cifs //x rw
 34 22 254:3 / /over rw - btrfs /dev/vdc rw
 35 22 254:0 /mnt/disk\\0401 /container rw - ext4 /dev/vda rw
+36 22 254:4 / /mine ro - ext4 /dev/vdd rw
+37 22 254:5 / /broken ro - ext4 /dev/vde ro,errors=remount-ro
+38 22 254:6 / /newer rw - ext4 /dev/vdf rw,emergency_ro
 nonsense
 """
 
@@ -247,3 +250,15 @@ def test_mounts(tmp_path: Path, path: str, kind: str, network: bool) -> None:
     assert (mount.kind, mount.is_network) == (kind, network)
     assert mount.root == ("/mnt/disk 1" if path.startswith("/container") else "/")
     assert mount_of(path, tmp_path / "gone") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "read_only"),
+    [("/data", False), ("/mine", False), ("/broken/data", True), ("/newer", True)],
+)
+def test_a_file_system_that_is_read_only_for_a_broker_too(
+    tmp_path: Path, path: str, read_only: bool
+) -> None:
+    (tmp_path / "mountinfo").write_text(MOUNTINFO)
+    mount = mount_of(path, tmp_path / "mountinfo")
+    assert mount is not None and mount.read_only == read_only

@@ -100,7 +100,7 @@ def test_a_broker_appends_after_the_migration(root: Path, tmp_path: Path) -> Non
     again = kafkats("apply", plan, "--digest", "any")
     assert again.code == 3 and "has changed since; make a new plan" in again.said
     ended = kafkats("undo", tmp_path / "plan.run")
-    assert ended.code == 3 and "not as the run left it; left alone" in ended.said
+    assert ended.code == 3 and "left alone: keep it and purge the run" in ended.said
     assert contents(root)["t-0"] == now["t-0"], "what was appended is not lost"
 
 

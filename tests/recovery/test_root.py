@@ -6,17 +6,19 @@ import json
 import os
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from kafkats import paths
-from kafkats.errors import BadInput, UsageError
+from kafkats.errors import BadInput, NotPermitted, UsageError
 from kafkats.execution.local import LocalExecutor
 from kafkats.recovery.facts import BrokerStart
 from kafkats.recovery.meta_properties import Expected
 from kafkats.recovery.sentences import loses, sentences
 from kafkats.recovery.start import predict_start
 from kafkats.recovery.strays import Cluster, read_cluster
+from tests.crash.real import fork
 from tests.golden import Unpacked, case
 
 _RELEASES = ("0.10.2.2", "1.1.1", "2.8.2", "3.9.1", "4.1.0", "4.3.1")
@@ -744,3 +746,26 @@ def _set(root: Path, values: dict[str, str | None]) -> None:
     kept = [ln for ln in file.read_text().splitlines() if ln.partition("=")[0] not in values]
     kept += [f"{key}={value}" for key, value in values.items() if value is not None]
     file.write_text("\n".join(kept) + "\n")
+
+
+@pytest.mark.root("becomes another user")
+@pytest.mark.parametrize(
+    "name", ["none-ct-0", "none-ct-0/00000000000000000118.index", "meta.properties"]
+)
+def test_what_only_this_user_may_not_read_is_nothing_that_a_broker_says(name: str) -> None:
+    with TemporaryDirectory() as base:
+        os.chmod(base, 0o755)
+        root = Path(base, "data")
+        root.mkdir()
+        case("matrix-4.3.1-v2").unpack("data", root)
+        for path in (root, *root.rglob("*")):
+            os.chown(path, 4321, 4321)
+        (root / name).chmod(0o700)
+        assert _predicted([root], "4.3").outcome == "loads"
+
+        def as_another() -> None:
+            os.setresuid(1234, 1234, 1234)
+            with pytest.raises(NotPermitted, match="run the command as user 4321, the owner, or"):
+                _predicted([root], "4.3")
+
+        assert os.waitpid(fork(as_another), 0)[1] == 0

@@ -20,7 +20,7 @@ from kafkats.flow.apply import refuse_unpermitted
 from kafkats.flow.applying import closed
 from kafkats.flow.certifying import keep_census, keep_certificate
 from kafkats.flow.dispatch import Work, goes_on, seen
-from kafkats.flow.keeping import keep_segments
+from kafkats.flow.keeping import keep_segments, refuse_to_replace
 from kafkats.flow.parting import Asked, InParts, decide_groups, groups_of
 from kafkats.flow.steps import check_step
 from kafkats.flow.verbs.census import keep_census_of
@@ -264,6 +264,7 @@ def _made(plan: AnyPlan, folder: Path) -> PlanMade:
 def _folder_of(plan: AnyPlan, asked: PlanFolder, beside: Path | None) -> Path:
     """Return the folder for a plan, or for one `beside` it; with --into it ends with the digest."""
     if asked.output is not None:
+        refuse_to_replace(beside or asked.output, plan.digest)
         return beside or asked.output
     named = beside or Path(asked.into or "", "plan")
     return named.with_name(f"{named.name}-{plan.digest[:16]}")
