@@ -31,6 +31,7 @@ from kafkats.config.options import MissingRecords
 from kafkats.config.policy import Guard, Policy
 from kafkats.execution.local import LocalExecutor
 from kafkats.flow import applying, parting
+from kafkats.flow.apply import summary_of
 from kafkats.generations import INDEX_INTERVAL_BYTES, SEGMENT_INDEX_BYTES
 from kafkats.plans.deciding import hand_over, scratch_in
 from kafkats.plans.depths import DEPTHS
@@ -187,7 +188,7 @@ def apply(folder: Path) -> None:
         LocalExecutor(1) as executor,
         applying._applied(executor, made, run_of(made), folder, lambda: None) as changed,
     ):
-        changed[2](changed[1])
+        changed.keep(summary_of(changed.tally))
 
 
 def main() -> None:
