@@ -442,12 +442,11 @@ class Tally:
         self.error_kinds |= set(actions["kind"].unique().to_pylist()) - {"", None}
 
 
-def summarize(*tables: pa.Table) -> dict[str, Any]:
-    """Return counts, bytes and the exit code of a run's ACTIONS."""
+def summarize(actions: pa.Table, failure: KafkatsError | None = None) -> dict[str, Any]:
+    """Return `summary_of` rows of ACTIONS."""
     tally = Tally()
-    for table in tables:
-        tally.add(table)
-    return summary_of(tally)
+    tally.add(actions)
+    return summary_of(tally, failure)
 
 
 def summary_of(tally: Tally, failure: KafkatsError | None = None) -> dict[str, Any]:

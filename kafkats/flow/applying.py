@@ -29,6 +29,7 @@ from kafkats.flow.apply import (
     partition_works,
     round_of,
     rounds,
+    summarize,
     summary_of,
     with_unfinished,
 )
@@ -195,9 +196,8 @@ def apply_together(executor: Executor, approved: Sequence[Approved], *, holder: 
         actions = _together(tables)
         for one in approved:
             names = pa.array([*one.run.directories], pa.string())
-            own = Tally()
-            own.add(rows := actions.filter(pc.is_in(actions["log_dir"], names)))
-            finish_run(one.folder, rows, summary_of(own, failure))
+            own = actions.filter(pc.is_in(actions["log_dir"], names))
+            finish_run(one.folder, own, summarize(own, failure))
         if failure is not None:
             raise failure
     return actions
