@@ -183,7 +183,7 @@ def _looked(words: Words) -> _Found:
     owner = Owner(asked.cluster_id or None, _first(asked.node_id, config.node_id))
     kafka = asked.release or _release(words)
     try:
-        start_rule(kafka)
+        start_rule(kafka or NEWEST)
         record = _outputs(asked.record, place, config.directories)
     except UsageError as e:
         return {"mistyped": str(e)}
@@ -250,7 +250,7 @@ def _config(words: Words) -> BrokerConfig | None:
 
 
 def _release(words: Words) -> str:
-    """Return the release of the installation, the newest known one if it is not found."""
+    """Return the release of the installation, "" if it is not found."""
     file = words.given.of(ServerProperties).server_properties
     home = os.environ.get("KAFKA_HOME")
     places = [Path(one) for one in (*words.command[:1], home, file) if one]
@@ -261,7 +261,7 @@ def _release(words: Words) -> str:
     if not release:
         about = {"found": found, "taken": NEWEST, "remedy": "name it with --kafka"}
         tell("release-not-found", {"level": "warning", **about})
-    return release or NEWEST
+    return release
 
 
 def _due(before: Before, place: Path | None) -> bool:

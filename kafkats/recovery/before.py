@@ -14,9 +14,11 @@ from kafkats import paths
 from kafkats.errors import StorageFailed, Vanished, storage
 from kafkats.logdir.location import is_empty_root
 from kafkats.recovery.holding import Disk, Held, Noted, Owner, Root, holds
+from kafkats.recovery.meta_properties import never_migrated
 from kafkats.recovery.noted import disk_of, read_noted, records
 from kafkats.recovery.root import Looked, look_at_root, with_missing
 from kafkats.recovery.rules import start_rule
+from kafkats.releases import NEWEST
 
 _State: TypeAlias = Literal["there", "empty", "absent", "unread"]
 
@@ -87,13 +89,13 @@ def look_before(
     place: Path | None = None,
     record: Path | None = None,
 ) -> Before:
-    """Look at the log directories of a broker of release `kafka`.
+    """Look at the log directories of a broker of release `kafka`, "" if it is not known.
 
     `place` is that of the work areas, `record` a folder with a further record. Two paths of one
     directory count once. A directory that cannot be read keeps none of the others from being
     looked at. Raises UsageError for an unknown release, StorageFailed.
     """
-    rule = start_rule(kafka)
+    rule = start_rule(kafka or NEWEST)
     states: dict[str, _State] = {}
     disks: dict[str, Disk | None] = {}
     found: list[Looked] = []
@@ -112,8 +114,11 @@ def look_before(
         f"{start.log_dir}: goes offline: {word}" for start in offline for word in start.words
     ]
     by_path = {one.start.log_dir: one for one in looked}
+    foreign = never_migrated([one.start for one in looked], rule) if kafka else []
+    foreign_dirs = {start.log_dir for start in foreign}
     roots = tuple(
-        _root(path, state, disks.get(path), by_path.get(path)) for path, state in states.items()
+        _root(path, state, disks.get(path), by_path.get(path), foreign=path in foreign_dirs)
+        for path, state in states.items()
     )
     noted = read_noted(records(states, place, record))
     held = tuple(holds(roots, owner, noted))
@@ -141,7 +146,9 @@ def _state(path: str) -> _State:
         return "absent"
 
 
-def _root(path: str, state: _State, disk: Disk | None, looked: Looked | None) -> Root:
+def _root(
+    path: str, state: _State, disk: Disk | None, looked: Looked | None, *, foreign: bool
+) -> Root:
     if looked is None:
         return Root(path, state, disk=disk)
     names, meta = looked.names, looked.start.meta
@@ -156,5 +163,12 @@ def _root(path: str, state: _State, disk: Disk | None, looked: Looked | None) ->
         has_checkpoints=bool(names.files & {*paths.OFFSET_CHECKPOINTS}),
         missing=looked.start.missing,
         metadata_only=names.metadata_only,
+        set_aside=_whole(names.loaded) if foreign else 0,
         disk=disk,
     )
+
+
+def _whole(names: Sequence[str]) -> int:
+    """Return how many partition directories a broker neither moves nor deletes."""
+    parsed = map(paths.parse_partition, names)
+    return sum(name is not None and not name.state for name in parsed)

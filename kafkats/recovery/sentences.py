@@ -12,6 +12,7 @@ from typing import Final
 from kafkats import paths
 from kafkats.counts import counted, size_text
 from kafkats.recovery.facts import BrokerStart, PartitionStart, Recovered, RootStart, Why
+from kafkats.recovery.meta_properties import of_zookeeper
 from kafkats.recovery.rates import measured_rate
 from kafkats.recovery.words import BELOW
 
@@ -121,8 +122,7 @@ def _lines(
 
 def _of_zookeeper(start: BrokerStart) -> Iterator[str]:
     """Yield the warning about a release without ZooKeeper on directories of a cluster with it."""
-    old = [root for root in start.roots if root.meta is not None and root.meta.version == 0]
-    if start.rule.name != "4.0" or not old:
+    if not of_zookeeper(start.roots, start.rule):
         return
     without = sum(bool(p.set_aside) for p in start.partitions)
     strays = (

@@ -480,6 +480,37 @@ def test_a_child_that_hangs_is_ended_in_time(
     assert (code, told[-1]["error"]) == (0, "the time was up")
 
 
+def test_4_0_holds_on_the_partitions_of_a_cluster_with_zookeeper(
+    golden: Unpacked, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(golden("matrix-2.8.2-v1", "data"), root := tmp_path / "data")
+    code, told = recover(capfd, root, "--kafka", "4.0")
+    assert (code, [one["event"] for one in told]) == (3, ["finding", "hold"])
+    assert told[0]["kind"] == "sets-aside" and "8 partitions" in told[0]["reason"]
+    assert recover(capfd, root, "--kafka", "3.9")[0] == 0
+    code, told = recover(capfd, root)
+    assert (code, told[0]["event"]) == (0, "release-not-found")
+
+
+@pytest.mark.parametrize("state", ["migrating", "migrated", "without partitions"])
+def test_4_0_starts_where_it_keeps_the_partitions(
+    golden: Unpacked, tmp_path: Path, capfd: pytest.CaptureFixture[str], state: str
+) -> None:
+    shutil.copytree(golden("matrix-2.8.2-v1", "data"), root := tmp_path / "data")
+    if state == "migrating":
+        (root / paths.CLUSTER_METADATA).mkdir()
+    if state == "migrated":
+        meta = root / paths.META_PROPERTIES
+        text = meta.read_text().replace("version=0", "version=1").replace("broker.id", "node.id")
+        meta.write_text(text)
+    if state == "without partitions":
+        for path in root.glob("*-*/"):
+            shutil.rmtree(path)
+        for name in paths.OFFSET_CHECKPOINTS:
+            (root / name).write_text("0\n0\n")
+    assert recover(capfd, root, "--kafka", "4.3")[0] == 0
+
+
 def test_a_release_that_is_not_found_is_told(
     clean: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

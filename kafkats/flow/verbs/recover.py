@@ -49,8 +49,8 @@ class _Standing:
         self.hold = hold_words(self.asked.hold)
         self.began = time.monotonic()
         self.until = self.began + self.asked.within / 1000
-        self.kafka = self.asked.release or NEWEST
-        self.rule: StartRule = start_rule(self.kafka)
+        self.kafka = self.asked.release
+        self.rule: StartRule = start_rule(self.kafka or NEWEST)
         self.place = work.request.of(WorkArea).place
         self.owner_stopped = work.request.of(Vouched).owner_stopped
         self.paths = [one.path for one in work.request.log_dirs]
@@ -197,7 +197,7 @@ def _words(one: _Standing, before: Before, recovered: Recovered) -> list[str]:
         return before.stopping
     expected = Expected(one.asked.cluster_id, one.asked.node_id)
     try:
-        start = predict_start(one.work.executor, there, one.kafka, expected=expected)
+        start = predict_start(one.work.executor, there, one.kafka or NEWEST, expected=expected)
     except KafkatsError as e:
         one.tell("not-predicted", level="warning", error=str(e))
         return before.stopping
