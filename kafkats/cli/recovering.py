@@ -1,7 +1,7 @@
 """recover: run before a broker's start, alone or as the process that becomes the broker.
 
 After a clean stop it reads names and small files only, and imports nothing that reads logs: it
-ends within half a second. Otherwise, and where --hold names will-not-start, there is work
+ends within half a second. Otherwise, and where --hold names a finding of the logs, there is work
 (`kafkats.flow.verbs.recover`). A child process looks, another one works, and the start goes on
 whatever becomes of them.
 """
@@ -199,9 +199,9 @@ def _looked(words: Words) -> _Found:
     hold = hold_words(asked.hold)
     if held := of_kinds(before.held, hold):
         return _found(before, held, before.held)
-    # what already stops the broker holds the start without a prediction
-    predicts = "will-not-start" in hold and not before.stopping
-    if before.live or before.unclean or before.busy or predicts or _due(before, place):
+    # what already stops the broker holds the start without a look at the logs
+    asks = not {"will-not-start", "loses-records"}.isdisjoint(hold) and not before.stopping
+    if before.live or before.unclean or before.busy or asks or _due(before, place):
         return {
             "log_dirs": config.directories,
             "release": kafka,

@@ -37,7 +37,7 @@ from kafkats.plans.run import Run, directories, run_of, stop_file
 from kafkats.plans.units import Unit
 from kafkats.recovery.copying import place_of
 from kafkats.recovery.cutting import HARMLESS, cut_tails
-from kafkats.recovery.ends import judge_ends
+from kafkats.recovery.ends import Judged, judge_ends, judge_last_segments
 from kafkats.recovery.kept_runs import KeptRun, keep, kept_runs, new_run
 from kafkats.recovery.loads import loads_of
 from kafkats.recovery.look import RecoverOptions
@@ -133,10 +133,7 @@ def recover_logs(executor: Executor, job: Job) -> Recovered:
     with ExitStack() as held:
         for log_dir in job.log_dirs:
             held.enter_context(hold_shared(log_dir, job.owner_stopped))
-        units: dict[PartitionKey, list[Unit]] = {}
-        for unit in units_in(job.log_dirs, "*", policy=job.policy, none_is_fine=True):
-            if unit.partition_dir:
-                units.setdefault(unit.key.partition, []).append(unit)
+        units = _units(job.log_dirs, job.policy)
         loads = loads_of(unit for own in units.values() for unit in own)
         choice = choose(loads, job.rate, job.machine)
         _tell_choice(job, loads, choice)
@@ -152,6 +149,26 @@ def recover_logs(executor: Executor, job: Job) -> Recovered:
         if found.untold:
             job.tell("not-judged", level="warning", partitions=len(found.untold))
     return found
+
+
+def judge_stopped(
+    executor: Executor, log_dirs: Sequence[str], policy: Policy, until: float
+) -> Judged:
+    """Judge what a start loses where the broker has stopped cleanly, up to `until`.
+
+    Raises Refused for logs of a dialect and for copies, StorageFailed.
+    """
+    units, stages = _units(log_dirs, policy), LogStages(executor)
+    until -= _STOP_SECONDS
+    return judge_last_segments(stages, units, judge_ends(stages, units, until), until)
+
+
+def _units(log_dirs: Sequence[str], policy: Policy) -> dict[PartitionKey, list[Unit]]:
+    units: dict[PartitionKey, list[Unit]] = {}
+    for unit in units_in(log_dirs, "*", policy=policy, none_is_fine=True):
+        if unit.partition_dir:
+            units.setdefault(unit.key.partition, []).append(unit)
+    return units
 
 
 def _tell_choice(job: Job, loads: Sequence[Load], choice: Choice) -> None:

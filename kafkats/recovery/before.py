@@ -54,6 +54,15 @@ class Before(NamedTuple):
         ]
 
     @property
+    def stopped(self) -> list[str]:
+        """Return the log directories with partitions that a broker takes as they are."""
+        return [
+            one.start.log_dir
+            for one in self.looked
+            if one.start.clean and one.names.loaded and one.start.outcome == "loads"
+        ]
+
+    @property
     def clean(self) -> bool:
         """Return whether the broker has stopped cleanly in all log directories that are there.
 

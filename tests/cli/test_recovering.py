@@ -405,6 +405,16 @@ def test_a_start_that_is_to_be_predicted_is_also_after_a_clean_stop(
     assert "not-a-number" in told[1]["reason"]
 
 
+def test_losses_that_are_to_hold_are_looked_for_after_a_clean_stop(
+    clean: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = max((clean / "untouched-0").glob("*.log"))
+    log.write_bytes(log.read_bytes()[:-50])
+    assert recover(capfd, clean, "--kafka", "4.3")[0] == 0
+    code, told = recover(capfd, clean, "--kafka", "4.3", "--hold", "default,loses-records")
+    assert (code, told[-2]["kind"], told[-1]["event"]) == (3, "loses-records", "hold")
+
+
 def test_a_new_broker_starts_though_nothing_is_there_to_predict(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

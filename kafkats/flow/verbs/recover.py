@@ -13,7 +13,7 @@ from kafkats.errors import KafkatsError
 from kafkats.execution.processors import processors
 from kafkats.flow.dispatch import Work, seen
 from kafkats.flow.kept_recoveries import finish, purge_due
-from kafkats.flow.recovering import Job, Recovered, recover_logs
+from kafkats.flow.recovering import Job, Recovered, judge_stopped, recover_logs
 from kafkats.flow.waiting import alone
 from kafkats.logdir.acting import as_owner
 from kafkats.plans.rows import PartitionKey
@@ -81,6 +81,8 @@ def perform(work: Work) -> None:
     recovered = Recovered()
     if not of_kinds(held, one.hold):
         before, recovered = _recovered(one, before)
+        if one.judges and not before.live:
+            recovered.lost.update(_lost_of_stopped(one, before))
         held += _held_by(one, before, recovered)
         for failure in note(before.roots, before.noted, one.place, one.asked.record):
             one.tell("not-noted", level="warning", error=failure)
@@ -119,6 +121,21 @@ def _recovered(one: _Standing, before: Before) -> tuple[Before, Recovered]:
         if one.judges:
             one.tell("not-judged", level="warning", partitions=len(left))
         return before, Recovered(left=left, left_bytes=_unclean_bytes(one, before))
+
+
+def _lost_of_stopped(one: _Standing, before: Before) -> dict[PartitionKey, str]:
+    """Return the records that a start loses where the broker has stopped cleanly, and which."""
+    if not before.stopped:
+        return {}
+    policy = one.work.request.settings()
+    try:
+        judged = judge_stopped(one.work.executor, before.stopped, policy, one.until)
+    except KafkatsError as e:
+        one.tell("not-judged", level="warning", log_dirs=before.stopped, error=str(e))
+        return {}
+    if judged.untold:
+        one.tell("not-judged", level="warning", partitions=len(judged.untold))
+    return judged.lost
 
 
 def _unclean(before: Before) -> Iterator[PartitionKey]:

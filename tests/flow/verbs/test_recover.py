@@ -389,6 +389,27 @@ def test_losses_of_partitions_that_are_left_hold_too(
     assert recover(root, hold=["none"]).exit_code == 0
 
 
+@pytest.mark.parametrize(("cut", "lacks"), [(50, "offset 159 is"), (2000, "offsets 149 to 159 are")])
+def test_losses_after_a_clean_stop_hold_where_they_are_named(
+    golden: Unpacked, tmp_path: Path, cut: int, lacks: str
+) -> None:
+    """The end of a log that ends in its last batch does not tell it: the last segment is read."""
+    shutil.copytree(golden("matrix-4.3.1-v2", "data"), root := tmp_path / "disk" / "data")
+    (root / paths.CLEAN_SHUTDOWN).touch()
+    show = Events()
+    assert recover(root, hold=["loses-records"], show=show).exit_code == 0
+    log = root / "snappy-lat-0" / paths.segment_file(111)
+    log.write_bytes(log.read_bytes()[:-cut])
+    result = recover(root, hold=["loses-records"], show=show)
+    assert result.exit_code == 3 and result.found is not None
+    [finding] = result.found["findings"]
+    assert Path(finding["log_dir"]).name == "snappy-lat-0" and lacks in finding["reason"]
+    assert "not-judged" not in show.names()
+    assert recover(root).exit_code == 0
+    recover(root, hold=["loses-records"], within=1, show=show)
+    assert (show.told[-1]["event"], show.told[-1]["partitions"]) == ("not-judged", 10)
+
+
 def test_partitions_that_could_not_be_judged_are_told(killed: Path) -> None:
     show = Events()
     recover(killed, hold=["loses-records"], within=1, show=show)
