@@ -42,7 +42,7 @@ from kafkats.recovery.server_properties import (
     known_release,
     read_server_properties,
 )
-from kafkats.releases import NEWEST
+from kafkats.releases import NEWEST, release_of
 
 if TYPE_CHECKING:
     from kafkats.request import Request
@@ -181,7 +181,7 @@ def _looked(words: Words) -> _Found:
         tell("log-dirs-not-set", {"level": "warning", "taken": taken})
     asked, place = words.asked, words.given.of(WorkArea).place
     owner = Owner(asked.cluster_id or None, _first(asked.node_id, config.node_id))
-    kafka = asked.release or _release(words)
+    kafka = _release(words)
     try:
         start_rule(kafka or NEWEST)
         record = _outputs(asked.record, place, config.directories)
@@ -250,14 +250,19 @@ def _config(words: Words) -> BrokerConfig | None:
 
 
 def _release(words: Words) -> str:
-    """Return the release of the installation, "" if it is not found."""
+    """Return the given release, else that of the installation, "" if it is not found."""
+    given = words.asked.release
     file = words.given.of(ServerProperties).server_properties
     home = os.environ.get("KAFKA_HOME")
-    places = [Path(one) for one in (*words.command[:1], home, file) if one]
+    scripts = [word for word in words.command[:1] if "/" in word]
     found = ""
     with suppress(KafkatsError):
-        found = installed_release(place for place in places if place.is_absolute())
+        found = installed_release(Path(one) for one in (*scripts, home, file) if one)
     release = known_release(found)
+    if given and release and release_of(given) != release_of(release):
+        tell("release-differs", {"level": "warning", "given": given, "found": found})
+    if given:
+        return given
     if not release:
         about = {"found": found, "taken": NEWEST, "remedy": "name it with --kafka"}
         tell("release-not-found", {"level": "warning", **about})

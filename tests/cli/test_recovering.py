@@ -163,6 +163,35 @@ def test_server_properties_name_the_directories_and_the_node(
     assert (code, [one["event"] for one in told]) == (3, ["finding", "hold"])
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--server-properties", "config/server.properties"],
+        ["--server-properties", "config/server.properties", "--", "bin/start"],
+        ["{clean}", "--", "bin/start"],
+    ],
+)
+def test_an_installation_is_found_beside_relative_paths(
+    clean: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "server.properties").write_text(f"log.dirs={clean}\n")
+    (tmp_path / "libs").mkdir()
+    (tmp_path / "libs" / "kafka_2.13-4.1.2.jar").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(recovering, "_become", lambda _: 0)
+    words = [word.format(clean=clean) for word in words]
+    assert [one["event"] for one in recover(capfd, *words)[1]] == ["start"]
+    told = recover(capfd, "--kafka", "3.9", *words)[1]
+    assert [one["event"] for one in told] == ["release-differs", "start"]
+    assert (told[0]["level"], told[0]["given"], told[0]["found"]) == ("warning", "3.9", "4.1.2")
+    assert [one["event"] for one in recover(capfd, "--kafka", "4.1", *words)[1]] == ["start"]
+
+
 def test_a_start_command_overrides_the_node_and_the_directories(
     clean: Path, tmp_path: Path
 ) -> None:
