@@ -143,6 +143,7 @@ def recover_logs(executor: Executor, job: Job) -> Recovered:
             found.lost, found.untold = judge_ends(LogStages(executor), units, until)
             choice = with_here(choice, found.untold)
         found.leave(choice.left, "the broker is as quick")
+        found.left.update(_not_listed(units))
         began = time.monotonic()
         _Slices(executor, job, areas, units, found).work(choice)
         found.ours_seconds = time.monotonic() - began
@@ -161,6 +162,12 @@ def judge_stopped(
     units, stages = _units(log_dirs, policy), LogStages(executor)
     until -= _STOP_SECONDS
     return judge_last_segments(stages, units, judge_ends(stages, units, until), until)
+
+
+def _not_listed(units: Mapping[PartitionKey, Sequence[Unit]]) -> dict[PartitionKey, str]:
+    """Return why partitions could not be listed: links, or directories that cannot be read."""
+    whys = ((key, unit) for key, own in units.items() for unit in own if unit.claims is None)
+    return {key: unit.findings[0].reason for key, unit in whys}
 
 
 def _units(log_dirs: Sequence[str], policy: Policy) -> dict[PartitionKey, list[Unit]]:

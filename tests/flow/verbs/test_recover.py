@@ -187,6 +187,16 @@ def test_blocked_partitions_stay_as_they_are(killed: Path) -> None:
     assert not changed & left
 
 
+def test_a_linked_partition_is_left_to_the_broker(killed: Path, tmp_path: Path) -> None:
+    shutil.move(killed / "few-bytes-0", tmp_path / "few-bytes-0")
+    (killed / "few-bytes-0").symlink_to(tmp_path / "few-bytes-0")
+    found = recover(killed).found
+    assert found is not None
+    assert found["recovered"] + found["left"] == found["partitions"] == len(PARTITIONS)
+    whys = {row["partition_dir"]: row["why"] for row in found["left_partitions"]}
+    assert "symbolic link" in whys["few-bytes-0"]
+
+
 def test_without_time_all_is_left_to_the_broker(killed: Path) -> None:
     before = logs(killed)
     result = recover(killed, within=1)
