@@ -190,10 +190,11 @@ def _looked(words: Words) -> _Found:
     before = look_before(config.directories, kafka, owner, place=place, record=record)
     for failure in before.failures:
         tell("unread-directory", {"level": "error", "error": failure})
+    found = {one.log_dir for one in before.held}
     for root in before.roots:
-        if root.state in ("absent", "empty"):
+        if root.state in ("absent", "empty") and root.log_dir not in found:
             tell("nothing-there", {"level": "warning", "log_dir": root.log_dir, "is": root.state})
-    for log_dir, one in not_named(before.roots, before.noted):
+    for log_dir, one in not_named(before.roots, before.noted, before.named):
         fields = {"log_dir": log_dir, "partitions": one.partitions, "record": one.record}
         tell("not-named", {"level": "warning", **fields})
     hold = hold_words(asked.hold)
@@ -294,7 +295,8 @@ def _told(found: _Found | None) -> int:
     for one in findings:
         tell("finding", {"level": "error" if one["holds"] else "warning", **one})
     hold = any(one["holds"] for one in findings)
-    tell("hold" if hold else "start", found)
+    level = "error" if hold else "warning" if found.get("failed") else "info"
+    tell("hold" if hold else "start", {"level": level, **found})
     return HOLD if hold else 0
 
 

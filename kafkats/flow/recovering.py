@@ -96,7 +96,7 @@ class Job(NamedTuple):
 class Recovered:
     """The result by partition: `done`; `left` to the broker, and `lost` records, with why.
 
-    Of those `untold` nothing says whether they lose records.
+    Of those `untold` nothing says whether they lose records. `failed`: an error of ours left some.
     """
 
     done: set[PartitionKey] = field(default_factory=set)
@@ -106,6 +106,7 @@ class Recovered:
     runs: list[str] = field(default_factory=list)
     copied_bytes: int = 0
     left_bytes: int = 0
+    failed: bool = False
     alone_seconds: float = 0.0
     ours_seconds: float = 0.0
 
@@ -239,6 +240,7 @@ class _Slices(NamedTuple):
         try:
             self._recover(loads, number)
         except KafkatsError as e:
+            self.found.failed = True
             self.found.leave([one for one in loads if one.where not in self.found.done], str(e))
             self.job.tell("failed", level="warning", error=str(e), kind=type(e).__name__)
         return time.monotonic() - began

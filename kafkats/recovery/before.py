@@ -29,7 +29,7 @@ class Before(NamedTuple):
     `looked` are those that are there and not empty. `failures` say which cannot be read, such as
     one on a disk that fails, and which the broker leaves out. `busy` are log directories that
     another process of kafkats changes: a broker cannot start there, and what it would do is not
-    known.
+    known. `named` are the given paths, and where they lead.
     """
 
     roots: tuple[Root, ...]
@@ -38,6 +38,7 @@ class Before(NamedTuple):
     held: tuple[Held, ...]
     failures: tuple[str, ...] = ()
     busy: tuple[str, ...] = ()
+    named: frozenset[str] = frozenset()
 
     @property
     def live(self) -> list[str]:
@@ -123,16 +124,19 @@ def look_before(
         f"{start.log_dir}: goes offline: {word}" for start in offline for word in start.words
     ]
     by_path = {one.start.log_dir: one for one in looked}
-    foreign = never_migrated([one.start for one in looked], rule) if kafka else []
-    foreign_dirs = {start.log_dir for start in foreign}
+    starts = [one.start for one in looked] if kafka else []
+    foreign = {start.log_dir for start in never_migrated(starts, rule)}
     roots = tuple(
-        _root(path, state, disks.get(path), by_path.get(path), foreign=path in foreign_dirs)
+        _root(path, state, disks.get(path), by_path.get(path), foreign=path in foreign)
         for path, state in states.items()
     )
     noted = read_noted(records(states, place, record))
     held = tuple(holds(roots, owner, noted))
     busy = tuple(one.start.log_dir for one in looked if one.busy)
-    return Before(roots, tuple(looked), noted, held, tuple(failures), busy)
+    named = frozenset(
+        one for path in log_dirs for one in (str(path.absolute()), os.path.realpath(path))
+    )
+    return Before(roots, tuple(looked), noted, held, tuple(failures), busy, named)
 
 
 def _distinct(log_dirs: Sequence[Path]) -> list[str]:

@@ -117,13 +117,13 @@ def holds(roots: Sequence[Root], owner: Owner, noted: Mapping[str, Sequence[Note
 
 
 def not_named(
-    roots: Sequence[Root], noted: Mapping[str, Sequence[Noted]]
+    roots: Sequence[Root], noted: Mapping[str, Sequence[Noted]], named: Collection[str]
 ) -> list[tuple[str, Noted]]:
     """Return this broker's log directories with partitions that a record names and nobody else.
 
-    They hold no start: a disk may be taken out of log.dirs.
+    `named` are the paths of the others, by whatever links. These hold no start: a disk may be taken
+    out of log.dirs.
     """
-    named = {root.log_dir for root in roots}
     own = {(root.cluster, root.node) for root in roots if root.node is not None}
     return [
         (log_dir, one)

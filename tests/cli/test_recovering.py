@@ -131,7 +131,7 @@ def test_a_finding_holds_the_start_and_the_command(clean: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "")
     finding, hold = lines(done.stderr)
     assert (finding["kind"], finding["holds"], finding["level"]) == ("other-broker", True, "error")
-    assert hold["event"] == "hold"
+    assert (hold["event"], hold["level"]) == ("hold", "error")
     done = process(
         clean, "--kafka", "4.3", "--node-id", 99, "--hold", "none", "--", "echo", "started"
     )
@@ -149,6 +149,29 @@ def test_a_log_directory_that_the_command_no_longer_names_is_told(
     assert (code, told[0]["event"], told[0]["log_dir"]) == (0, "not-named", str(other))
     assert told[0]["partitions"] == 2
     assert [one["event"] for one in recover(capfd, clean, *words)[1]] == ["start"]
+
+
+def test_a_log_directory_that_is_named_twice_is_named(
+    clean: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (link := tmp_path / "link").symlink_to(clean)
+    words = ("--kafka", "4.3", "--record", tmp_path / "record")
+    recover(capfd, clean, *words)
+    for named in ([link, clean], [link]):
+        assert [one["event"] for one in recover(capfd, *named, *words)[1]] == ["start"]
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_lost_log_directory_is_told_once(
+    clean: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], is_empty: bool
+) -> None:
+    words = ("--kafka", "4.3", "--record", tmp_path / "record")
+    recover(capfd, clean, *words)
+    shutil.rmtree(clean)
+    if is_empty:
+        clean.mkdir()
+    code, told = recover(capfd, clean, *words)
+    assert (code, [one["event"] for one in told]) == (3, ["finding", "hold"])
 
 
 def test_server_properties_name_the_directories_and_the_node(
@@ -254,6 +277,7 @@ def test_a_missing_work_area_lets_the_broker_start(
     code, told = recover(capfd, killed, "--kafka", "4.3", "--work-area", tmp_path / "none")
     assert (code, [one["event"] for one in told][:2]) == (0, ["left-to-the-broker", "not-noted"])
     assert (told[0]["level"], told[-1]["recovered"], told[-1]["left"]) == ("error", 0, 2)
+    assert (told[-1]["event"], told[-1]["level"], told[-1]["failed"]) == ("start", "warning", True)
 
 
 def test_a_user_who_may_not_write_beside_the_log_directory_is_told_of_an_option(

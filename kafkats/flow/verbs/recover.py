@@ -120,7 +120,8 @@ def _recovered(one: _Standing, before: Before) -> tuple[Before, Recovered]:
         left = dict.fromkeys(_unclean(before), str(e))
         if one.judges:
             one.tell("not-judged", level="warning", partitions=len(left))
-        return before, Recovered(left=left, left_bytes=_unclean_bytes(one, before))
+        size = _unclean_bytes(one, before)
+        return before, Recovered(left=left, left_bytes=size, failed=bool(left))
 
 
 def _lost_of_stopped(one: _Standing, before: Before) -> dict[PartitionKey, str]:
@@ -234,6 +235,7 @@ def _found(
         "partitions": sum(root.partitions for root in before.roots),
         "recovered": len(recovered.done),
         "left": len(recovered.left),
+        "failed": recovered.failed,
         "left_partitions": [
             {"log_dir": where.log_dir, "partition_dir": where.partition_dir, "why": why}
             for where, why in left[:_NAMED]

@@ -468,7 +468,7 @@ def test_one_slice_that_fails_leaves_its_partitions_to_the_broker(
     result = recover(killed, show=show)
     assert result.found is not None
     assert (result.exit_code, result.found["recovered"], logs(killed)) == (0, 0, before)
-    assert "failed" in show.names()
+    assert "failed" in show.names() and result.found["failed"]
 
 
 def test_time_that_is_up_credits_what_is_finished(
