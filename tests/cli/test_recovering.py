@@ -191,7 +191,7 @@ def test_server_properties_name_the_directories_and_the_node(
     [
         ["--server-properties", "config/server.properties"],
         ["--server-properties", "config/server.properties", "--", "bin/start"],
-        ["{clean}", "--", "bin/start"],
+        ["LOG_DIR", "--", "bin/start"],
     ],
 )
 def test_an_installation_is_found_beside_relative_paths(
@@ -207,7 +207,7 @@ def test_an_installation_is_found_beside_relative_paths(
     (tmp_path / "libs" / "kafka_2.13-4.1.2.jar").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(recovering, "_become", lambda _: 0)
-    words = [word.format(clean=clean) for word in words]
+    words = [word.replace("LOG_DIR", str(clean)) for word in words]
     assert [one["event"] for one in recover(capfd, *words)[1]] == ["start"]
     told = recover(capfd, "--kafka", "3.9", *words)[1]
     assert [one["event"] for one in told] == ["release-differs", "start"]

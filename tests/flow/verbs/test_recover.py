@@ -399,7 +399,9 @@ def test_losses_of_partitions_that_are_left_hold_too(
     assert recover(root, hold=["none"]).exit_code == 0
 
 
-@pytest.mark.parametrize(("cut", "lacks"), [(50, "offset 159 is"), (2000, "offsets 149 to 159 are")])
+@pytest.mark.parametrize(
+    ("cut", "lacks"), [(50, "offset 159 is"), (2000, "offsets 149 to 159 are")]
+)
 def test_losses_after_a_clean_stop_hold_where_they_are_named(
     golden: Unpacked, tmp_path: Path, cut: int, lacks: str
 ) -> None:
