@@ -1,7 +1,7 @@
 """recover: run before a broker's start, alone or as the process that becomes the broker.
 
 After a clean stop it reads names and small files only, and imports nothing that reads logs: it
-ends within half a second. Otherwise, and where --hold names will-not-start, there is work
+ends within half a second. Otherwise, and where --hold names a finding of the logs, there is work
 (`kafkats.flow.verbs.recover`). A child process looks, another one works, and the start goes on
 whatever becomes of them.
 """
@@ -42,7 +42,7 @@ from kafkats.recovery.server_properties import (
     known_release,
     read_server_properties,
 )
-from kafkats.releases import NEWEST
+from kafkats.releases import NEWEST, release_of
 
 if TYPE_CHECKING:
     from kafkats.request import Request
@@ -181,27 +181,28 @@ def _looked(words: Words) -> _Found:
         tell("log-dirs-not-set", {"level": "warning", "taken": taken})
     asked, place = words.asked, words.given.of(WorkArea).place
     owner = Owner(asked.cluster_id or None, _first(asked.node_id, config.node_id))
-    kafka = asked.release or _release(words)
+    kafka = _release(words)
     try:
-        start_rule(kafka)
+        start_rule(kafka or NEWEST)
         record = _outputs(asked.record, place, config.directories)
     except UsageError as e:
         return {"mistyped": str(e)}
     before = look_before(config.directories, kafka, owner, place=place, record=record)
     for failure in before.failures:
         tell("unread-directory", {"level": "error", "error": failure})
+    found = {one.log_dir for one in before.held}
     for root in before.roots:
-        if root.state in ("absent", "empty"):
+        if root.state in ("absent", "empty") and root.log_dir not in found:
             tell("nothing-there", {"level": "warning", "log_dir": root.log_dir, "is": root.state})
-    for log_dir, one in not_named(before.roots, before.noted):
+    for log_dir, one in not_named(before.roots, before.noted, before.named):
         fields = {"log_dir": log_dir, "partitions": one.partitions, "record": one.record}
         tell("not-named", {"level": "warning", **fields})
     hold = hold_words(asked.hold)
     if held := of_kinds(before.held, hold):
         return _found(before, held, before.held)
-    # what already stops the broker holds the start without a prediction
-    predicts = "will-not-start" in hold and not before.stopping
-    if before.live or before.unclean or before.busy or predicts or _due(before, place):
+    # what already stops the broker holds the start without a look at the logs
+    asks = not {"will-not-start", "loses-records"}.isdisjoint(hold) and not before.stopping
+    if before.live or before.unclean or before.busy or asks or _due(before, place):
         return {
             "log_dirs": config.directories,
             "release": kafka,
@@ -250,18 +251,23 @@ def _config(words: Words) -> BrokerConfig | None:
 
 
 def _release(words: Words) -> str:
-    """Return the release of the installation, the newest known one if it is not found."""
+    """Return the given release, else that of the installation, "" if it is not found."""
+    given = words.asked.release
     file = words.given.of(ServerProperties).server_properties
     home = os.environ.get("KAFKA_HOME")
-    places = [Path(one) for one in (*words.command[:1], home, file) if one]
+    scripts = [word for word in words.command[:1] if "/" in word]
     found = ""
     with suppress(KafkatsError):
-        found = installed_release(place for place in places if place.is_absolute())
+        found = installed_release(Path(one) for one in (*scripts, home, file) if one)
     release = known_release(found)
+    if given and release and release_of(given) != release_of(release):
+        tell("release-differs", {"level": "warning", "given": given, "found": found})
+    if given:
+        return given
     if not release:
         about = {"found": found, "taken": NEWEST, "remedy": "name it with --kafka"}
         tell("release-not-found", {"level": "warning", **about})
-    return release or NEWEST
+    return release
 
 
 def _due(before: Before, place: Path | None) -> bool:
@@ -289,7 +295,8 @@ def _told(found: _Found | None) -> int:
     for one in findings:
         tell("finding", {"level": "error" if one["holds"] else "warning", **one})
     hold = any(one["holds"] for one in findings)
-    tell("hold" if hold else "start", found)
+    level = "error" if hold else "warning" if found.get("failed") else "info"
+    tell("hold" if hold else "start", {"level": level, **found})
     return HOLD if hold else 0
 
 

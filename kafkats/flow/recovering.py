@@ -37,7 +37,7 @@ from kafkats.plans.run import Run, directories, run_of, stop_file
 from kafkats.plans.units import Unit
 from kafkats.recovery.copying import place_of
 from kafkats.recovery.cutting import HARMLESS, cut_tails
-from kafkats.recovery.ends import judge_ends
+from kafkats.recovery.ends import Judged, judge_ends, judge_last_segments
 from kafkats.recovery.kept_runs import KeptRun, keep, kept_runs, new_run
 from kafkats.recovery.loads import loads_of
 from kafkats.recovery.look import RecoverOptions
@@ -96,7 +96,7 @@ class Job(NamedTuple):
 class Recovered:
     """The result by partition: `done`; `left` to the broker, and `lost` records, with why.
 
-    Of those `untold` nothing says whether they lose records.
+    Of those `untold` nothing says whether they lose records. `failed`: an error of ours left some.
     """
 
     done: set[PartitionKey] = field(default_factory=set)
@@ -106,6 +106,7 @@ class Recovered:
     runs: list[str] = field(default_factory=list)
     copied_bytes: int = 0
     left_bytes: int = 0
+    failed: bool = False
     alone_seconds: float = 0.0
     ours_seconds: float = 0.0
 
@@ -133,10 +134,7 @@ def recover_logs(executor: Executor, job: Job) -> Recovered:
     with ExitStack() as held:
         for log_dir in job.log_dirs:
             held.enter_context(hold_shared(log_dir, job.owner_stopped))
-        units: dict[PartitionKey, list[Unit]] = {}
-        for unit in units_in(job.log_dirs, "*", policy=job.policy, none_is_fine=True):
-            if unit.partition_dir:
-                units.setdefault(unit.key.partition, []).append(unit)
+        units = _units(job.log_dirs, job.policy)
         loads = loads_of(unit for own in units.values() for unit in own)
         choice = choose(loads, job.rate, job.machine)
         _tell_choice(job, loads, choice)
@@ -146,12 +144,39 @@ def recover_logs(executor: Executor, job: Job) -> Recovered:
             found.lost, found.untold = judge_ends(LogStages(executor), units, until)
             choice = with_here(choice, found.untold)
         found.leave(choice.left, "the broker is as quick")
+        found.left.update(_not_listed(units))
         began = time.monotonic()
         _Slices(executor, job, areas, units, found).work(choice)
         found.ours_seconds = time.monotonic() - began
         if found.untold:
             job.tell("not-judged", level="warning", partitions=len(found.untold))
     return found
+
+
+def judge_stopped(
+    executor: Executor, log_dirs: Sequence[str], policy: Policy, until: float
+) -> Judged:
+    """Judge what a start loses where the broker has stopped cleanly, up to `until`.
+
+    Raises Refused for logs of a dialect and for copies, StorageFailed.
+    """
+    units, stages = _units(log_dirs, policy), LogStages(executor)
+    until -= _STOP_SECONDS
+    return judge_last_segments(stages, units, judge_ends(stages, units, until), until)
+
+
+def _not_listed(units: Mapping[PartitionKey, Sequence[Unit]]) -> dict[PartitionKey, str]:
+    """Return why partitions could not be listed: links, or directories that cannot be read."""
+    whys = ((key, unit) for key, own in units.items() for unit in own if unit.claims is None)
+    return {key: unit.findings[0].reason for key, unit in whys}
+
+
+def _units(log_dirs: Sequence[str], policy: Policy) -> dict[PartitionKey, list[Unit]]:
+    units: dict[PartitionKey, list[Unit]] = {}
+    for unit in units_in(log_dirs, "*", policy=policy, none_is_fine=True):
+        if unit.partition_dir:
+            units.setdefault(unit.key.partition, []).append(unit)
+    return units
 
 
 def _tell_choice(job: Job, loads: Sequence[Load], choice: Choice) -> None:
@@ -215,6 +240,7 @@ class _Slices(NamedTuple):
         try:
             self._recover(loads, number)
         except KafkatsError as e:
+            self.found.failed = True
             self.found.leave([one for one in loads if one.where not in self.found.done], str(e))
             self.job.tell("failed", level="warning", error=str(e), kind=type(e).__name__)
         return time.monotonic() - began

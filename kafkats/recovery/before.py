@@ -14,9 +14,11 @@ from kafkats import paths
 from kafkats.errors import StorageFailed, Vanished, storage
 from kafkats.logdir.location import is_empty_root
 from kafkats.recovery.holding import Disk, Held, Noted, Owner, Root, holds
+from kafkats.recovery.meta_properties import never_migrated
 from kafkats.recovery.noted import disk_of, read_noted, records
 from kafkats.recovery.root import Looked, look_at_root, with_missing
 from kafkats.recovery.rules import start_rule
+from kafkats.releases import NEWEST
 
 _State: TypeAlias = Literal["there", "empty", "absent", "unread"]
 
@@ -27,7 +29,7 @@ class Before(NamedTuple):
     `looked` are those that are there and not empty. `failures` say which cannot be read, such as
     one on a disk that fails, and which the broker leaves out. `busy` are log directories that
     another process of kafkats changes: a broker cannot start there, and what it would do is not
-    known.
+    known. `named` are the given paths, and where they lead.
     """
 
     roots: tuple[Root, ...]
@@ -36,6 +38,7 @@ class Before(NamedTuple):
     held: tuple[Held, ...]
     failures: tuple[str, ...] = ()
     busy: tuple[str, ...] = ()
+    named: frozenset[str] = frozenset()
 
     @property
     def live(self) -> list[str]:
@@ -49,6 +52,15 @@ class Before(NamedTuple):
             one.start.log_dir
             for one in self.looked
             if not one.start.clean and one.names.loaded and one.start.outcome == "loads"
+        ]
+
+    @property
+    def stopped(self) -> list[str]:
+        """Return the log directories with partitions that a broker takes as they are."""
+        return [
+            one.start.log_dir
+            for one in self.looked
+            if one.start.clean and one.names.loaded and one.start.outcome == "loads"
         ]
 
     @property
@@ -87,13 +99,13 @@ def look_before(
     place: Path | None = None,
     record: Path | None = None,
 ) -> Before:
-    """Look at the log directories of a broker of release `kafka`.
+    """Look at the log directories of a broker of release `kafka`, "" if it is not known.
 
     `place` is that of the work areas, `record` a folder with a further record. Two paths of one
     directory count once. A directory that cannot be read keeps none of the others from being
     looked at. Raises UsageError for an unknown release, StorageFailed.
     """
-    rule = start_rule(kafka)
+    rule = start_rule(kafka or NEWEST)
     states: dict[str, _State] = {}
     disks: dict[str, Disk | None] = {}
     found: list[Looked] = []
@@ -112,13 +124,19 @@ def look_before(
         f"{start.log_dir}: goes offline: {word}" for start in offline for word in start.words
     ]
     by_path = {one.start.log_dir: one for one in looked}
+    starts = [one.start for one in looked] if kafka else []
+    foreign = {start.log_dir for start in never_migrated(starts, rule)}
     roots = tuple(
-        _root(path, state, disks.get(path), by_path.get(path)) for path, state in states.items()
+        _root(path, state, disks.get(path), by_path.get(path), foreign=path in foreign)
+        for path, state in states.items()
     )
     noted = read_noted(records(states, place, record))
     held = tuple(holds(roots, owner, noted))
     busy = tuple(one.start.log_dir for one in looked if one.busy)
-    return Before(roots, tuple(looked), noted, held, tuple(failures), busy)
+    named = frozenset(
+        one for path in log_dirs for one in (str(path.absolute()), os.path.realpath(path))
+    )
+    return Before(roots, tuple(looked), noted, held, tuple(failures), busy, named)
 
 
 def _distinct(log_dirs: Sequence[Path]) -> list[str]:
@@ -141,7 +159,9 @@ def _state(path: str) -> _State:
         return "absent"
 
 
-def _root(path: str, state: _State, disk: Disk | None, looked: Looked | None) -> Root:
+def _root(
+    path: str, state: _State, disk: Disk | None, looked: Looked | None, *, foreign: bool
+) -> Root:
     if looked is None:
         return Root(path, state, disk=disk)
     names, meta = looked.names, looked.start.meta
@@ -156,5 +176,12 @@ def _root(path: str, state: _State, disk: Disk | None, looked: Looked | None) ->
         has_checkpoints=bool(names.files & {*paths.OFFSET_CHECKPOINTS}),
         missing=looked.start.missing,
         metadata_only=names.metadata_only,
+        set_aside=_whole(names.loaded) if foreign else 0,
         disk=disk,
     )
+
+
+def _whole(names: Sequence[str]) -> int:
+    """Return how many partition directories a broker neither moves nor deletes."""
+    parsed = map(paths.parse_partition, names)
+    return sum(name is not None and not name.state for name in parsed)

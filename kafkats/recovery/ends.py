@@ -21,8 +21,11 @@ from kafkats.plans.rows import PartitionKey, partition_of, partitions_of
 from kafkats.plans.units import Unit
 
 _LOSSES: Final = ("missing-records", "end-not-flushed")
+_UNREAD: Final = ("unreadable", "vanished")
 _AT_ONCE: Final = 500
 """Partitions after which the time is looked at."""
+_BYTES_PER_SECOND: Final = 1e8
+"""So fast is a segment read from a cold disk, at least."""
 
 
 class Judged(NamedTuple):
@@ -56,6 +59,30 @@ def judge_ends(
         judged.lost.update(_lost(ends))
         defects = ends.filter(pc.is_in(ends["worst"], pa.array(DEFECTS)))
         judged.untold.update(partitions_of(defects) - judged.lost.keys())
+    return judged
+
+
+def judge_last_segments(
+    stages: Stages, units: Mapping[PartitionKey, Sequence[Unit]], ends: Judged, until: float
+) -> Judged:
+    """Read the last segments of the partitions whose ends do not tell it, up to `until`.
+
+    Where a broker has stopped cleanly, nothing else reads them before its start.
+    """
+    judged = Judged({**ends.lost}, set())
+    for key in sorted(ends.untold):
+        last = [*_ending(units, [key])]
+        takes = sum(unit.bytes for unit in last) / _BYTES_PER_SECOND
+        if time.monotonic() + takes >= until:
+            judged.untold.add(key)
+            continue
+        try:
+            found = stages.verify(last)
+        except KafkatsError:
+            judged.untold.add(key)
+            continue
+        judged.lost.update(_lost(found))
+        judged.untold.update(partition_of(row) for row, _ in rows_with(found, _UNREAD))
     return judged
 
 

@@ -7,28 +7,28 @@ Pure: nothing is read here. `kafkats.recovery.before` collects the facts.
     absent            there is no directory, and a record of ours says that it had partitions
     emptied           it is empty, and a record of ours says that it had partitions
     lacks-partitions  its checkpoints name partitions whose directories are gone
+    sets-aside        4.0 and later take the partitions of a cluster with ZooKeeper for foreign ones
     will-not-start    preflight predicts that the broker does not start
     loses-records     the start loses records that files name, below or above the high watermark
 
 A broker makes an absent directory again, serves empty logs, and as a leader makes its followers
-truncate theirs. The first four are held by default. A new broker, an added disk and a replaced one
+truncate theirs. The first five are held by default. A new broker, an added disk and a replaced one
 start: nothing says that their directories had partitions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from kafkats.counts import counted
 
 Kind = Literal[
-    "other-broker", "absent", "emptied", "lacks-partitions", "will-not-start", "loses-records"
-]
-KINDS: Final[tuple[Kind, ...]] = (
-    "other-broker", "absent", "emptied", "lacks-partitions", "will-not-start", "loses-records",
-)  # fmt: skip
-DEFAULT: Final[tuple[Kind, ...]] = KINDS[:4]
+    "other-broker", "absent", "emptied", "lacks-partitions", "sets-aside", "will-not-start",
+    "loses-records",
+]  # fmt: skip
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+DEFAULT: Final = KINDS[:5]
 NONE: Final = "none"
 ALL_DEFAULT: Final = "default"
 HOLD_WORDS: Final = (*KINDS, ALL_DEFAULT, NONE)
@@ -43,6 +43,7 @@ class Held(NamedTuple):
     kind: Kind
     log_dir: str
     reason: str
+    remedy: str = ""
 
 
 class Disk(NamedTuple):
@@ -74,8 +75,8 @@ class Root(NamedTuple):
     """A log directory before a start.
 
     `partitions` counts its partition directories. `missing` are partitions whose directories are
-    gone though the checkpoints name them. `metadata_only`: it is KRaft's own. `unread`: what it
-    has is not known.
+    gone though the checkpoints name them. `metadata_only`: it is KRaft's own. `set_aside` counts
+    partitions that the broker takes for foreign ones. `unread`: what it has is not known.
     """
 
     log_dir: str
@@ -88,6 +89,7 @@ class Root(NamedTuple):
     has_checkpoints: bool = False
     missing: tuple[str, ...] = ()
     metadata_only: bool = False
+    set_aside: int = 0
     disk: Disk | None = None
 
 
@@ -109,17 +111,19 @@ def holds(roots: Sequence[Root], owner: Owner, noted: Mapping[str, Sequence[Note
             found.append(_gone(root, lost))
         elif root.missing:
             found.append(_lacking(root))
+        if root.set_aside:
+            found.append(_setting_aside(root))
     return found
 
 
 def not_named(
-    roots: Sequence[Root], noted: Mapping[str, Sequence[Noted]]
+    roots: Sequence[Root], noted: Mapping[str, Sequence[Noted]], named: Collection[str]
 ) -> list[tuple[str, Noted]]:
     """Return this broker's log directories with partitions that a record names and nobody else.
 
-    They hold no start: a disk may be taken out of log.dirs.
+    `named` are the paths of the others, by whatever links. These hold no start: a disk may be taken
+    out of log.dirs.
     """
-    named = {root.log_dir for root in roots}
     own = {(root.cluster, root.node) for root in roots if root.node is not None}
     return [
         (log_dir, one)
@@ -208,9 +212,10 @@ def _gone(root: Root, noted: Noted) -> Held:
     what = "there is no such directory" if kind == "absent" else "it has no partition"
     reason = (
         f"{what}, and it had {counted(noted.partitions, 'partition')} before: is its disk mounted?"
-        f" A broker would serve empty logs. If they are meant to be gone, delete {noted.record}"
+        " A broker would serve empty logs"
     )
-    return Held(kind, root.log_dir, reason)
+    remedy = f"if they are meant to be gone, delete {noted.record}, or {_start_once(kind)}"
+    return Held(kind, root.log_dir, reason, remedy)
 
 
 def _lacking(root: Root) -> Held:
@@ -223,4 +228,20 @@ def _lacking(root: Root) -> Held:
         f"its checkpoints name {counted(len(root.missing), 'partition')} whose"
         f" {'directory is' if len(root.missing) == 1 else 'directories are'} gone: {names}{rest}."
         " A broker would begin empty logs: put the directories back, or let other replicas lead",
+        "if you moved them out yourself, to fetch them from their leaders,"
+        f" {_start_once('lacks-partitions')}",
     )
+
+
+def _setting_aside(root: Root) -> Held:
+    return Held(
+        "sets-aside",
+        root.log_dir,
+        "its meta.properties is of a cluster with ZooKeeper: 4.0 and later set its"
+        f" {counted(root.set_aside, 'partition')} aside as -stray, and serve empty logs",
+        "migrate the cluster to KRaft with 3.9 first: kafkats help kafka-4",
+    )
+
+
+def _start_once(kind: Kind) -> str:
+    return f"start once with --hold {','.join(one for one in DEFAULT if one != kind)}"

@@ -119,10 +119,27 @@ def in_kraft(roots: Sequence[RootStart], rule: StartRule) -> bool | None:
     """
     if rule.name == "4.0" or not rule.java_checkpoints:
         return rule.java_checkpoints
-    metas = [root.meta for root in roots if root.meta]
-    if any(root.metadata_log for root in roots) or any(meta.version == 1 for meta in metas):
+    if _had_kraft(roots):
         return True
-    return False if metas else None
+    return False if any(root.meta for root in roots) else None
+
+
+def _had_kraft(roots: Sequence[RootStart]) -> bool:
+    return any(root.metadata_log or (root.meta and root.meta.version == 1) for root in roots)
+
+
+def of_zookeeper(roots: Sequence[RootStart], rule: StartRule) -> list[RootStart]:
+    """Return the log directories of a cluster with ZooKeeper, if the broker knows none (4.0)."""
+    return [root for root in roots if rule.name == "4.0" and root.meta and root.meta.version == 0]
+
+
+def never_migrated(roots: Sequence[RootStart], rule: StartRule) -> list[RootStart]:
+    """Return those of `of_zookeeper` that load, and whose partitions no cluster with KRaft knows.
+
+    A broker that takes part in a migration has the metadata log while it still has ZooKeeper.
+    """
+    found = [] if _had_kraft(roots) else of_zookeeper(roots, rule)
+    return [root for root in found if root.outcome == "loads"]
 
 
 def misplaced_logs(roots: Sequence[RootStart]) -> list[str]:

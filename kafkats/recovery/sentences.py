@@ -12,6 +12,7 @@ from typing import Final
 from kafkats import paths
 from kafkats.counts import counted, size_text
 from kafkats.recovery.facts import BrokerStart, PartitionStart, Recovered, RootStart, Why
+from kafkats.recovery.meta_properties import of_zookeeper
 from kafkats.recovery.rates import measured_rate
 from kafkats.recovery.words import BELOW
 
@@ -121,7 +122,7 @@ def _lines(
 
 def _of_zookeeper(start: BrokerStart) -> Iterator[str]:
     """Yield the warning about a release without ZooKeeper on directories of a cluster with it."""
-    if not _is_of_zookeeper(start):
+    if not of_zookeeper(start.roots, start.rule):
         return
     without = sum(bool(p.set_aside) for p in start.partitions)
     strays = (
@@ -133,12 +134,6 @@ def _of_zookeeper(start: BrokerStart) -> Iterator[str]:
         f" which 4.0 and later do not know{strays if without else ''}. Migrate the cluster to KRaft"
         " first, with 3.9."
     )
-
-
-def _is_of_zookeeper(start: BrokerStart) -> bool:
-    """Return whether a log directory is of a cluster with ZooKeeper, which the release lacks."""
-    old = any(root.meta is not None and root.meta.version == 0 for root in start.roots)
-    return old and start.rule.name == "4.0"
 
 
 def _outages(start: BrokerStart, recovery_rate: int | None, read_seconds: float) -> Iterator[str]:
@@ -170,7 +165,7 @@ def _next(start: BrokerStart) -> Iterator[str]:
     if any(root.live for root in start.roots):
         return
     log_dirs = " ".join(shlex.quote(root.log_dir) for root in start.roots)
-    if _is_of_zookeeper(start):
+    if of_zookeeper(start.roots, start.rule):
         yield f"{_NEXT}kafkats help kafka-4; do not start {start.kafka} here"
     elif start.outcome == "stops":
         yield f"{_NEXT}mend what stops the broker, and predict again"

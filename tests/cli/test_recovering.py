@@ -131,7 +131,7 @@ def test_a_finding_holds_the_start_and_the_command(clean: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "")
     finding, hold = lines(done.stderr)
     assert (finding["kind"], finding["holds"], finding["level"]) == ("other-broker", True, "error")
-    assert hold["event"] == "hold"
+    assert (hold["event"], hold["level"]) == ("hold", "error")
     done = process(
         clean, "--kafka", "4.3", "--node-id", 99, "--hold", "none", "--", "echo", "started"
     )
@@ -151,6 +151,29 @@ def test_a_log_directory_that_the_command_no_longer_names_is_told(
     assert [one["event"] for one in recover(capfd, clean, *words)[1]] == ["start"]
 
 
+def test_a_log_directory_that_is_named_twice_is_named(
+    clean: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (link := tmp_path / "link").symlink_to(clean)
+    words = ("--kafka", "4.3", "--record", tmp_path / "record")
+    recover(capfd, clean, *words)
+    for named in ([link, clean], [link]):
+        assert [one["event"] for one in recover(capfd, *named, *words)[1]] == ["start"]
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_lost_log_directory_is_told_once(
+    clean: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], is_empty: bool
+) -> None:
+    words = ("--kafka", "4.3", "--record", tmp_path / "record")
+    recover(capfd, clean, *words)
+    shutil.rmtree(clean)
+    if is_empty:
+        clean.mkdir()
+    code, told = recover(capfd, clean, *words)
+    assert (code, [one["event"] for one in told]) == (3, ["finding", "hold"])
+
+
 def test_server_properties_name_the_directories_and_the_node(
     clean: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,6 +184,35 @@ def test_server_properties_name_the_directories_and_the_node(
     properties.write_text(f"log.dirs={clean}\nnode.id=99\nprocess.roles=broker\n")
     code, told = recover(capfd, "--server-properties", properties)
     assert (code, [one["event"] for one in told]) == (3, ["finding", "hold"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--server-properties", "config/server.properties"],
+        ["--server-properties", "config/server.properties", "--", "bin/start"],
+        ["LOG_DIR", "--", "bin/start"],
+    ],
+)
+def test_an_installation_is_found_beside_relative_paths(
+    clean: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "server.properties").write_text(f"log.dirs={clean}\n")
+    (tmp_path / "libs").mkdir()
+    (tmp_path / "libs" / "kafka_2.13-4.1.2.jar").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(recovering, "_become", lambda _: 0)
+    words = [word.replace("LOG_DIR", str(clean)) for word in words]
+    assert [one["event"] for one in recover(capfd, *words)[1]] == ["start"]
+    told = recover(capfd, "--kafka", "3.9", *words)[1]
+    assert [one["event"] for one in told] == ["release-differs", "start"]
+    assert (told[0]["level"], told[0]["given"], told[0]["found"]) == ("warning", "3.9", "4.1.2")
+    assert [one["event"] for one in recover(capfd, "--kafka", "4.1", *words)[1]] == ["start"]
 
 
 def test_a_start_command_overrides_the_node_and_the_directories(
@@ -225,6 +277,7 @@ def test_a_missing_work_area_lets_the_broker_start(
     code, told = recover(capfd, killed, "--kafka", "4.3", "--work-area", tmp_path / "none")
     assert (code, [one["event"] for one in told][:2]) == (0, ["left-to-the-broker", "not-noted"])
     assert (told[0]["level"], told[-1]["recovered"], told[-1]["left"]) == ("error", 0, 2)
+    assert (told[-1]["event"], told[-1]["level"], told[-1]["failed"]) == ("start", "warning", True)
 
 
 def test_a_user_who_may_not_write_beside_the_log_directory_is_told_of_an_option(
@@ -405,6 +458,16 @@ def test_a_start_that_is_to_be_predicted_is_also_after_a_clean_stop(
     assert "not-a-number" in told[1]["reason"]
 
 
+def test_losses_that_are_to_hold_are_looked_for_after_a_clean_stop(
+    clean: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = max((clean / "untouched-0").glob("*.log"))
+    log.write_bytes(log.read_bytes()[:-50])
+    assert recover(capfd, clean, "--kafka", "4.3")[0] == 0
+    code, told = recover(capfd, clean, "--kafka", "4.3", "--hold", "default,loses-records")
+    assert (code, told[-2]["kind"], told[-1]["event"]) == (3, "loses-records", "hold")
+
+
 def test_a_new_broker_starts_though_nothing_is_there_to_predict(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -478,6 +541,37 @@ def test_a_child_that_hangs_is_ended_in_time(
     monkeypatch.setattr(recovering, "_worked", lambda *_: time.sleep(SECONDS))
     code, told = recover(capfd, killed, "--kafka", "4.3", "--within", "1s")
     assert (code, told[-1]["error"]) == (0, "the time was up")
+
+
+def test_4_0_holds_on_the_partitions_of_a_cluster_with_zookeeper(
+    golden: Unpacked, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(golden("matrix-2.8.2-v1", "data"), root := tmp_path / "data")
+    code, told = recover(capfd, root, "--kafka", "4.0")
+    assert (code, [one["event"] for one in told]) == (3, ["finding", "hold"])
+    assert told[0]["kind"] == "sets-aside" and "8 partitions" in told[0]["reason"]
+    assert recover(capfd, root, "--kafka", "3.9")[0] == 0
+    code, told = recover(capfd, root)
+    assert (code, told[0]["event"]) == (0, "release-not-found")
+
+
+@pytest.mark.parametrize("state", ["migrating", "migrated", "without partitions"])
+def test_4_0_starts_where_it_keeps_the_partitions(
+    golden: Unpacked, tmp_path: Path, capfd: pytest.CaptureFixture[str], state: str
+) -> None:
+    shutil.copytree(golden("matrix-2.8.2-v1", "data"), root := tmp_path / "data")
+    if state == "migrating":
+        (root / paths.CLUSTER_METADATA).mkdir()
+    if state == "migrated":
+        meta = root / paths.META_PROPERTIES
+        text = meta.read_text().replace("version=0", "version=1").replace("broker.id", "node.id")
+        meta.write_text(text)
+    if state == "without partitions":
+        for path in root.glob("*-*/"):
+            shutil.rmtree(path)
+        for name in paths.OFFSET_CHECKPOINTS:
+            (root / name).write_text("0\n0\n")
+    assert recover(capfd, root, "--kafka", "4.3")[0] == 0
 
 
 def test_a_release_that_is_not_found_is_told(

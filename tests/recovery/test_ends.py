@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from kafkats.execution.local import LocalExecutor
 from kafkats.flow.looking import LogStages
 from kafkats.plans.rows import PartitionKey
 from kafkats.plans.units import Unit, list_units
-from kafkats.recovery.ends import judge_ends
+from kafkats.recovery.ends import Judged, judge_ends, judge_last_segments
 from kafkats.recovery.look import RecoverOptions
 from kafkats.recovery.plan import look_and_plan
 from tests.golden import Unpacked
@@ -57,3 +58,16 @@ def test_ends_that_cannot_be_read_tell_nothing(
     units = units_of(golden)
     judged = judge_ends(LogStages(LocalExecutor(1)), units, time.monotonic() + 1000)
     assert (judged.lost, judged.untold) == ({}, {*units})
+
+
+def test_last_segments_tell_all_that_can_be_read(golden: Unpacked, tmp_path: Path) -> None:
+    units, stages = units_of(golden), LogStages(LocalExecutor(1))
+    ends = judge_ends(stages, units, time.monotonic() + 1000)
+    judged = judge_last_segments(stages, units, ends, time.monotonic() + 1000)
+    assert ends.lost.items() < judged.lost.items() and not judged.untold
+    assert judge_last_segments(stages, units, ends, time.monotonic()) == ends
+    [key, *_] = ends.untold
+    gone = {key: [unit._replace(log_dir=str(tmp_path / "gone")) for unit in units[key]]}
+    one = Judged({}, {key})
+    [untold] = judge_last_segments(stages, gone, one, time.monotonic() + 1000).untold
+    assert untold.partition_dir == key.partition_dir

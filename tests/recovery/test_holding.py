@@ -108,6 +108,7 @@ def bare(state: str, disk: Disk | None = DISK, **fields: Any) -> Root:
         pytest.param(root(partitions=0), [HAD], [], id="its last topic was deleted"),
         pytest.param(root(partitions=0, metadata_only=True), [HAD], [], id="KRaft's own directory"),
         pytest.param(root(missing=("t-0",)), [HAD], ["lacks-partitions"], id="a partition is gone"),
+        pytest.param(root(set_aside=12), [HAD], ["sets-aside"], id="a cluster with ZooKeeper"),
         pytest.param(root(node=2), [HAD], ["other-broker"], id="another node's disk"),
         pytest.param(root(cluster="d"), [], ["other-broker"], id="another cluster's disk"),
         pytest.param(root(node=None, cluster=None), [], [], id="meta.properties says nothing"),
@@ -117,6 +118,20 @@ def test_a_directory_holds_or_starts(one: Root, noted: list[Noted], kinds: list[
     found = holds([one], Owner("c", 1), {one.log_dir: noted})
     assert [held.kind for held in found] == kinds
     assert all(held.log_dir == "/data/a" and held.reason for held in found)
+
+
+@pytest.mark.parametrize(
+    ("one", "remedy"),
+    [
+        (bare("absent"), "start once with --hold other-broker,emptied,lacks-partitions,sets-aside"),
+        (bare("empty"), "delete /state/recover.json, or start once with --hold other-broker,absent,lacks"),
+        (root(missing=("t-0",)), "start once with --hold other-broker,absent,emptied,sets-aside"),
+        (root(set_aside=1), "kafkats help kafka-4"),
+    ],
+)  # fmt: skip
+def test_a_finding_says_what_helps(one: Root, remedy: str) -> None:
+    [held] = holds([one], Owner("c", 1), {one.log_dir: [HAD]})
+    assert remedy in held.remedy
 
 
 def test_swapped_disks_hold_both_directories_and_a_replaced_one_of_several_none() -> None:

@@ -13,7 +13,7 @@ from kafkats.errors import KafkatsError
 from kafkats.execution.processors import processors
 from kafkats.flow.dispatch import Work, seen
 from kafkats.flow.kept_recoveries import finish, purge_due
-from kafkats.flow.recovering import Job, Recovered, recover_logs
+from kafkats.flow.recovering import Job, Recovered, judge_stopped, recover_logs
 from kafkats.flow.waiting import alone
 from kafkats.logdir.acting import as_owner
 from kafkats.plans.rows import PartitionKey
@@ -49,8 +49,8 @@ class _Standing:
         self.hold = hold_words(self.asked.hold)
         self.began = time.monotonic()
         self.until = self.began + self.asked.within / 1000
-        self.kafka = self.asked.release or NEWEST
-        self.rule: StartRule = start_rule(self.kafka)
+        self.kafka = self.asked.release
+        self.rule: StartRule = start_rule(self.kafka or NEWEST)
         self.place = work.request.of(WorkArea).place
         self.owner_stopped = work.request.of(Vouched).owner_stopped
         self.paths = [one.path for one in work.request.log_dirs]
@@ -81,6 +81,8 @@ def perform(work: Work) -> None:
     recovered = Recovered()
     if not of_kinds(held, one.hold):
         before, recovered = _recovered(one, before)
+        if one.judges and not before.live:
+            recovered.lost.update(_lost_of_stopped(one, before))
         held += _held_by(one, before, recovered)
         for failure in note(before.roots, before.noted, one.place, one.asked.record):
             one.tell("not-noted", level="warning", error=failure)
@@ -118,7 +120,23 @@ def _recovered(one: _Standing, before: Before) -> tuple[Before, Recovered]:
         left = dict.fromkeys(_unclean(before), str(e))
         if one.judges:
             one.tell("not-judged", level="warning", partitions=len(left))
-        return before, Recovered(left=left, left_bytes=_unclean_bytes(one, before))
+        size = _unclean_bytes(one, before)
+        return before, Recovered(left=left, left_bytes=size, failed=bool(left))
+
+
+def _lost_of_stopped(one: _Standing, before: Before) -> dict[PartitionKey, str]:
+    """Return the records that a start loses where the broker has stopped cleanly, and which."""
+    if not before.stopped:
+        return {}
+    policy = one.work.request.settings()
+    try:
+        judged = judge_stopped(one.work.executor, before.stopped, policy, one.until)
+    except KafkatsError as e:
+        one.tell("not-judged", level="warning", log_dirs=before.stopped, error=str(e))
+        return {}
+    if judged.untold:
+        one.tell("not-judged", level="warning", partitions=len(judged.untold))
+    return judged.lost
 
 
 def _unclean(before: Before) -> Iterator[PartitionKey]:
@@ -197,7 +215,7 @@ def _words(one: _Standing, before: Before, recovered: Recovered) -> list[str]:
         return before.stopping
     expected = Expected(one.asked.cluster_id, one.asked.node_id)
     try:
-        start = predict_start(one.work.executor, there, one.kafka, expected=expected)
+        start = predict_start(one.work.executor, there, one.kafka or NEWEST, expected=expected)
     except KafkatsError as e:
         one.tell("not-predicted", level="warning", error=str(e))
         return before.stopping
@@ -217,6 +235,7 @@ def _found(
         "partitions": sum(root.partitions for root in before.roots),
         "recovered": len(recovered.done),
         "left": len(recovered.left),
+        "failed": recovered.failed,
         "left_partitions": [
             {"log_dir": where.log_dir, "partition_dir": where.partition_dir, "why": why}
             for where, why in left[:_NAMED]

@@ -187,6 +187,16 @@ def test_blocked_partitions_stay_as_they_are(killed: Path) -> None:
     assert not changed & left
 
 
+def test_a_linked_partition_is_left_to_the_broker(killed: Path, tmp_path: Path) -> None:
+    shutil.move(killed / "few-bytes-0", tmp_path / "few-bytes-0")
+    (killed / "few-bytes-0").symlink_to(tmp_path / "few-bytes-0")
+    found = recover(killed).found
+    assert found is not None
+    assert found["recovered"] + found["left"] == found["partitions"] == len(PARTITIONS)
+    whys = {row["partition_dir"]: row["why"] for row in found["left_partitions"]}
+    assert "symbolic link" in whys["few-bytes-0"]
+
+
 def test_without_time_all_is_left_to_the_broker(killed: Path) -> None:
     before = logs(killed)
     result = recover(killed, within=1)
@@ -389,6 +399,29 @@ def test_losses_of_partitions_that_are_left_hold_too(
     assert recover(root, hold=["none"]).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("cut", "lacks"), [(50, "offset 159 is"), (2000, "offsets 149 to 159 are")]
+)
+def test_losses_after_a_clean_stop_hold_where_they_are_named(
+    golden: Unpacked, tmp_path: Path, cut: int, lacks: str
+) -> None:
+    """The end of a log that ends in its last batch does not tell it: the last segment is read."""
+    shutil.copytree(golden("matrix-4.3.1-v2", "data"), root := tmp_path / "disk" / "data")
+    (root / paths.CLEAN_SHUTDOWN).touch()
+    show = Events()
+    assert recover(root, hold=["loses-records"], show=show).exit_code == 0
+    log = root / "snappy-lat-0" / paths.segment_file(111)
+    log.write_bytes(log.read_bytes()[:-cut])
+    result = recover(root, hold=["loses-records"], show=show)
+    assert result.exit_code == 3 and result.found is not None
+    [finding] = result.found["findings"]
+    assert Path(finding["log_dir"]).name == "snappy-lat-0" and lacks in finding["reason"]
+    assert "not-judged" not in show.names()
+    assert recover(root).exit_code == 0
+    recover(root, hold=["loses-records"], within=1, show=show)
+    assert (show.told[-1]["event"], show.told[-1]["partitions"]) == ("not-judged", 10)
+
+
 def test_partitions_that_could_not_be_judged_are_told(killed: Path) -> None:
     show = Events()
     recover(killed, hold=["loses-records"], within=1, show=show)
@@ -437,7 +470,7 @@ def test_one_slice_that_fails_leaves_its_partitions_to_the_broker(
     result = recover(killed, show=show)
     assert result.found is not None
     assert (result.exit_code, result.found["recovered"], logs(killed)) == (0, 0, before)
-    assert "failed" in show.names()
+    assert "failed" in show.names() and result.found["failed"]
 
 
 def test_time_that_is_up_credits_what_is_finished(
