@@ -24,7 +24,6 @@ from kafkats.plans.files import make_folder, write_json
 from kafkats.plans.proof import Proof
 from kafkats.plans.run import read_run, run_folder_of
 from kafkats.result import Proved, Ran, Result
-from kafkats.text import Flag
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
@@ -43,8 +42,7 @@ def refuse_to_replace(plan: Path, digest: str) -> None:
         return
     if not any(exists(run / name, "looking for the run's end") for name in _ENDS):
         raise UsageError(
-            f"is the run of the plan that is here: name another place than {plan} with ",
-            Flag("-o", "output"),
+            f"is the run of the plan that is here: name another place than {plan} with -o",
             path=run,
         )
 

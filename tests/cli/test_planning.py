@@ -55,7 +55,9 @@ def test_a_plan_with_a_run_is_replaced_only_once_the_run_is_over(
     second.write_bytes(b"x" * 24)
     code, _, err = run(capsys, *words)
     assert (code, f"{made}.run: is the run of the plan that is here" in err) == (2, True)
-    assert "with -o" in err and (made / "plan.json").read_bytes() == kept
+    assert (
+        f"another place than {made} with -o\n" in err and (made / "plan.json").read_bytes() == kept
+    )
     assert run(capsys, "purge", f"{made}.run")[0] == 0
     assert run(capsys, *words)[0] == 0
     assert (made / "plan.json").read_bytes() != kept

@@ -266,6 +266,7 @@ def test_what_this_user_may_not(what: str) -> None:
         assert contents(root) == before
         os.chown(closed, 1234, 1234)
         if what == "log":  # its ctime has moved
+            plan = home / "second"
             assert kafkats("plan", "migrate", root, "--to-magic", 2, "-o", plan, first=me).code == 0
         ended = kafkats("apply", plan, "--digest", "any", "--run", home / "run", first=me)
         assert ended.code == 0, ended.said
