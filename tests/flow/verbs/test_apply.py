@@ -27,7 +27,8 @@ def test_a_plan_is_applied_and_proved(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "said"), [("disk/data/inside", "lies in the log directory"), ("none", "does not exist")]
+    ("place", "said"),
+    [("disk/data/inside", "lies in the log directory"), ("none", "does not exist")],
 )
 def test_a_place_that_does_not_fit_is_refused_before_the_run_begins(
     scene: Scene, tmp_path: Path, place: str, said: str
