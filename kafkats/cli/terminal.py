@@ -254,6 +254,8 @@ def certificate_sentences(certified: Certified | None) -> list[str]:
 def proof_sentences(proof: Proof) -> list[str]:
     """Return a line for each wrong file, and the number of those that are as planned."""
     sentences = [f"not as it should be: {reason}" for reason in proof.reasons[:_WRONG]]
+    if not (proof.files or sentences):
+        return ["proved: nothing. The run wrote no file, or all of it was undone"]
     return [*sentences, f"proved: {proof.equal} of {counted(proof.files, 'file')} as planned"]
 
 

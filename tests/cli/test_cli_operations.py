@@ -124,6 +124,8 @@ def test_retention_is_told_planned_done_and_undone(
     assert run_mixed(capsys, "verify", full)[0] == 0
     assert run_mixed(capsys, "undo", tmp_path / "plan.run")[0] == 0
     assert len(list(full.glob("*/*.log"))) == logs
+    proved = run_mixed(capsys, "verify", full, "--of-run", tmp_path / "plan.run")
+    assert proved[0] == 0 and "proved: nothing. The run wrote no file" in proved[1]
 
 
 def test_purge_says_in_the_runs_folder_that_it_is_done(
