@@ -261,23 +261,24 @@ def _prove_run(
     run = read_run(folder)
     plan_folder = plan_of(run, folder)
     done = what_was_done(executor, run, folder)
-    proof, left = _NOTHING, 0
+    left = done.left - later.places  # a later run has done what this one left
+    proof, missed = _NOTHING, 0
     for piece in open_plan(plan_folder).pieces():
         part = _part(piece, done.wrote, later.files, later.places)
         units = listing(partitions_of(part.items))
         one = prove(executor, part, plan_folder, units, options, later=later.places)
         keep(later.unseen(one.segments))
         proof = _and(proof, one)
-        left += len(_files(piece.items, done.left)) if done.left else 0
+        missed += len(_files(piece.items, left)) if left else 0
         if not first:
             later.add(piece, done.wrote, one.segments)
     half = [
         f"{Path(*where)}: {folder.name} was interrupted; apply it again, or undo it"
         for where in done.interrupted
     ]
-    if done.left:
-        missed = f"{counted(left, 'file')} in {counted(len(done.left), 'directory')}"
-        half.append(f"{folder.name}: {missed} not reached; apply it again, or undo it")
+    if left:
+        where = f"{counted(missed, 'file')} in {counted(len(left), 'directory')}"
+        half.append(f"{folder.name}: {where} not done; apply it again, or undo it")
     if not proof.not_equal and not half:
         note_proved(folder, files=proof.files, undone=len(done.undone))
     later.places.update(done.wrote)

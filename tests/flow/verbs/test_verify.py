@@ -60,7 +60,7 @@ def test_a_run_is_not_proved_before_it_has_reached_all(scene: Scene) -> None:
     half = scene.ask("verify", **asked)
     assert half.exit_code == 1 and half.proof is not None
     assert half.proof.not_equal == [
-        "plan.run: 1 file in 1 directory not reached; apply it again, or undo it"
+        "plan.run: 1 file in 1 directory not done; apply it again, or undo it"
     ]
     assert not (scene.ran / "proof.json").exists()
     scene.ask("undo", runs=[{"folder": scene.ran}])
