@@ -88,18 +88,20 @@ def under_way(disk: Disk, runs: Path) -> tuple[Asked, Any]:
         planned = plan(disk, runs).run()
         disk.gate.touch()
         one = disk.asked(runs, **hosts.apply(planned, runs))
-        thread = threading.Thread(target=lambda: run_out(one), daemon=True)
+        ended: list[Exception | None] = []
+        thread = threading.Thread(target=lambda: ended.append(run_out(one)), daemon=True)
         thread.start()
-        until(disk.waiting.exists, 120)
+        until(lambda: disk.waiting.exists() or ended, 120)
+        assert disk.waiting.exists(), ended
     disk.waiting.unlink()
     return one, disk.running(one)
 
 
-def run_out(one: Asked) -> None:
+def run_out(one: Asked) -> Exception | None:
     try:
-        one.home.run(one.task)
-    except (KafkatsError, TaskDeferred):
-        return
+        return one.home.run(one.task)
+    except (KafkatsError, TaskDeferred) as e:
+        return e
 
 
 def reaches_nothing(*_: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import math
 import re
 import threading
 import time
@@ -27,6 +28,7 @@ _STATUS: Final = 3
 _KILLED: Final = 128
 """Exit codes from here on are 128 and the number of a signal."""
 _LOOKS_SECONDS: Final = 1.0
+_FORBIDS_SECONDS: Final = 60.0
 _LIMITS: Final = {"_request_timeout": (10.0, 60.0)}
 """Seconds until a call has a connection, and then until its answer. The client has no limits."""
 _LOADING: Final = threading.Lock()
@@ -44,6 +46,7 @@ class Api:
 
     def __init__(self, conn_id: str) -> None:
         logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
+        self._forbidden = -math.inf
         try:
             self._hook = hook_class("kubernetes")(conn_id=conn_id)
             self.extra: dict[str, Any] = self._hook.conn_extras
@@ -214,8 +217,8 @@ class Api:
             status = int(found[1])
         if "exceeded quota" in message:
             return PodFailed(f"{self.name}: {doing}: {message}")
-        if status == 403 and self._is_starting():
-            return Unreached(f"{self.name}: {doing}: its API server has only just started")
+        if status == 403 and (self._is_starting() or not self._forbids_again()):
+            return Unreached(f"{self.name}: {doing}: forbidden, as by a server that just started")
         if status == 403:
             return UsageError(
                 f"{self.name}: {doing}: the server forbids it: {message}; the Role is"
@@ -224,6 +227,14 @@ class Api:
         if status in _PERSONS:
             return UsageError(f"{self.name}: {doing}: {message}")
         return Unreached(f"{self.name}: {doing}: {message}")
+
+    def _forbids_again(self) -> bool:
+        """Return whether the server has forbidden something within the last minute, too.
+
+        One that has just become ready may still forbid all for a moment.
+        """
+        before, self._forbidden = self._forbidden, time.monotonic()
+        return self._forbidden - before < _FORBIDS_SECONDS
 
     def _is_starting(self) -> bool:
         """Return whether the server is not ready: it forbids all until it has read the Roles.
