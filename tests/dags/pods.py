@@ -138,7 +138,9 @@ class Disk(NamedTuple):
         return self.lab.nodes[pod["spec"]["nodeName"]].pod("default", pod["metadata"]["name"])
 
     def asked(self, runs: Path, **fields: Any) -> Asked:
-        return asked(runs, self.conn_id, kind="kubernetes", **fields)
+        """Return a request of its own for this claim: that of another test may still be tried."""
+        named = {"id": f"d/{self.claim}/{fields['verb']}/0"}
+        return asked(runs, self.conn_id, kind="kubernetes", **named | fields)
 
 
 def disk(
