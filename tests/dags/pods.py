@@ -130,6 +130,10 @@ class Disk(NamedTuple):
         found.sort(key=lambda pod: pod["metadata"]["creationTimestamp"])
         return found[-1] if found else None
 
+    def is_gone(self, one: Asked) -> bool:
+        """Return whether a request has no pod."""
+        return self.pod(one) is None
+
     def running(self, one: Asked) -> Any:
         """Wait for the pod of a request, and return the one that its node runs."""
         pod = until(

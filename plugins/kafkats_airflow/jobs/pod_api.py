@@ -29,6 +29,8 @@ _KILLED: Final = 128
 """Exit codes from here on are 128 and the number of a signal."""
 _LOOKS_SECONDS: Final = 1.0
 _FORBIDS_SECONDS: Final = 60.0
+_LACKS_ROLES: Final = re.compile(r'"system:[\w-]+" not found')
+"""Words of a server that has not read its own roles yet."""
 _LIMITS: Final = {"_request_timeout": (10.0, 60.0)}
 """Seconds until a call has a connection, and then until its answer. The client has no limits."""
 _LOADING: Final = threading.Lock()
@@ -217,7 +219,9 @@ class Api:
             status = int(found[1])
         if "exceeded quota" in message:
             return PodFailed(f"{self.name}: {doing}: {message}")
-        if status == 403 and (self._is_starting() or not self._forbids_again()):
+        if status == 403 and (
+            _LACKS_ROLES.search(message) or self._is_starting() or not self._forbids_again()
+        ):
             return Unreached(f"{self.name}: {doing}: forbidden, as by a server that just started")
         if status == 403:
             return UsageError(
