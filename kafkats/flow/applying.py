@@ -46,7 +46,6 @@ from kafkats.flow.ending import (
     undoable,
 )
 from kafkats.flow.steps import tell_run
-from kafkats.logdir.workarea import work_area
 from kafkats.operations import operation
 from kafkats.plans.attempt import attempt_in, finish_run
 from kafkats.plans.columns import batch_of
@@ -55,6 +54,7 @@ from kafkats.plans.plan import ORDER, AnyPlan, Plan
 from kafkats.plans.proof import Proof
 from kafkats.plans.rows import PartitionKey
 from kafkats.plans.run import (
+    PURGED,
     PartitionWork,
     Run,
     directories,
@@ -161,8 +161,6 @@ def apply(
 def _begun(run: Run, plan_folder: Path, folder: Path, holder: str) -> Generator[Held]:
     """Reserve the log directories of an approved plan, and write the run's own files."""
     check_volumes(plan_folder, run.directories)
-    for log_dir in run.directories if run.place is not None else ():
-        work_area(log_dir, run.place)  # a run keeps its place: one that never fits would end it
     unnamed = unidentified(plan_folder, run.directories)
     with changing(run, folder, holder=holder, plan_folder=plan_folder) as held:
         held.remarks += unnamed
@@ -375,7 +373,7 @@ def purge(executor: Executor, folder: Path, *, abandon: bool = False) -> Ended:
     """
     run = read_run(folder)
     operation(run.operation)  # one that is not known may keep other things
-    again = abandon or exists(folder / "purge.json", "looking for an earlier purge")
+    again = abandon or exists(folder / PURGED, "looking for an earlier purge")
     barred = other_volumes(folder, run.directories) if again else bars(run, folder)
     wrote = frozenset() if again else frozenset(may_have_written(run, folder))
     do = partial(_end_directory, run, "purge", barred, wrote=wrote, abandon=abandon)

@@ -35,7 +35,7 @@ from kafkats.plans.columns import schema_of
 from kafkats.plans.facts import DIRECTORY
 from kafkats.plans.files import write_json
 from kafkats.plans.rows import PartitionKey
-from kafkats.plans.run import Run, directories, read_run
+from kafkats.plans.run import PURGED, UNDONE, Run, directories, read_run
 from kafkats.plans.volumes import other_volumes
 
 
@@ -159,7 +159,7 @@ def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int)
     Returns a remark if the disk has no room for the file, since the purge itself succeeded. Raises
     StorageFailed.
     """
-    path = folder / "purge.json"
+    path = folder / PURGED
     freed = {name: sum(row[name] for row in rows) for name in ("files", "freed_bytes")}
     if not freed["freed_bytes"] and exists(path, "looking for an earlier purge"):
         return ""
@@ -173,7 +173,7 @@ def note_purged(folder: Path, rows: Sequence[Mapping[str, Any]], *, now_ms: int)
 def note_undone(folder: Path, *, now_ms: int) -> None:
     """Write `undone.json` in a run's folder. A failure to write it does not affect the undo."""
     with suppress(StorageFailed):
-        write_json(folder / "undone.json", {"at_ms": now_ms})
+        write_json(folder / UNDONE, {"at_ms": now_ms})
 
 
 def note_proved(folder: Path, *, files: int, undone: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,14 +22,11 @@ from kafkats.plans.facts import (
 )
 from kafkats.plans.files import make_folder, write_json
 from kafkats.plans.proof import Proof
-from kafkats.plans.run import read_run, run_folder_of
+from kafkats.plans.run import PURGED, UNDONE, read_run, run_folder_of
 from kafkats.result import Proved, Ran, Result
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
-
-_ENDS: Final = ("undone.json", "purge.json")
-"""Files in the folder of a run that is over."""
 
 
 def refuse_to_replace(plan: Path, digest: str) -> None:
@@ -40,7 +37,7 @@ def refuse_to_replace(plan: Path, digest: str) -> None:
     run = run_folder_of(plan)
     if not is_file(run / "run.json", "looking for the run") or read_run(run).digest == digest:
         return
-    if not any(exists(run / name, "looking for the run's end") for name in _ENDS):
+    if not any(exists(run / name, "looking for the run's end") for name in (UNDONE, PURGED)):
         raise UsageError(
             f"is the run of the plan that is here: name another place than {plan} with -o",
             path=run,

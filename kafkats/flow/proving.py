@@ -51,7 +51,7 @@ from kafkats.plans.rows import (
     partition_of,
     partitions_of,
 )
-from kafkats.plans.run import FINISHED, Run, journal_of, places_by_outcome, read_run, run_of
+from kafkats.plans.run import FINISHED, UNDONE, Run, journal_of, places_by_outcome, read_run, run_of
 from kafkats.plans.units import Unit, list_units
 from kafkats.plans.volumes import check_volumes
 
@@ -324,7 +324,7 @@ def what_was_done(executor: Executor, run: Run, folder: Path) -> Done:
         check_area(run, log_dir)
     wrote = {where for where, phase in phases.items() if phase in {"done", "purged"}}
     wrote |= unbegun - left
-    undone = not wrote and exists(folder / "undone.json", "looking whether the run was undone")
+    undone = not wrote and exists(folder / UNDONE, "looking whether the run was undone")
     return Done(
         wrote,
         [where for where, phase in phases.items() if phase in {"intent", "undo"}],

@@ -140,7 +140,7 @@ def damaged(segments: pa.Table) -> pa.Table:
 
 
 def telling(segments: pa.Table) -> pa.Table:
-    """Return the rows with findings, and those of segments that a plan would write anew."""
+    """Return the rows that have findings, whose indexes a rebuild writes, or that are unflushed."""
     built = [pc.is_in(segments[name], pa.array(REBUILT)) for name in ("offset_index", "time_index")]
     planned = pc.or_(pc.or_(*built), unflushed(segments))
     return segments.filter(pc.or_(pc.not_equal(segments["worst"], ""), planned))

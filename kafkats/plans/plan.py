@@ -62,6 +62,11 @@ _OBJECTS: Final = ("options", "totals")
 ORDER: Final = [(name, "ascending") for name in ("log_dir", "partition_dir", "base_offset", "file")]
 
 
+def run_id_of(operation: str, digest: str) -> str:
+    """Return the name of the run of a plan."""
+    return f"{operation}-{digest[:16]}"
+
+
 class AnyPlan(ABC):
     """A plan, whether its rows are in memory or in parts on the disk.
 
@@ -98,7 +103,7 @@ class AnyPlan(ABC):
 
         It depends on the plan, so a repeated apply finishes it.
         """
-        return f"{self.operation}-{self.digest[:16]}"
+        return run_id_of(self.operation, self.digest)
 
     @property
     def exit_code(self) -> int:

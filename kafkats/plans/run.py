@@ -38,7 +38,7 @@ from kafkats.logdir.staging import Change
 from kafkats.logdir.workarea import ROOT, ROOT_FIRST, make_area, work_area
 from kafkats.plans.facts import ACTIONS, read_in_pieces, read_table
 from kafkats.plans.files import make_folder, read_json, taken_for, typed, write_json
-from kafkats.plans.plan import AnyPlan
+from kafkats.plans.plan import AnyPlan, run_id_of
 from kafkats.plans.rows import ActionRow, Item, Options, PartitionKey, grouped, partition_of
 from kafkats.plans.volumes import read_volumes, write_volumes
 from kafkats.text import Flag
@@ -172,6 +172,11 @@ def by_segment(work: PartitionWork) -> Iterator[list[Item]]:
     yield from by_base.values()
 
 
+UNDONE: Final = "undone.json"
+PURGED: Final = "purge.json"
+"""Files in the folder of a run that say how it ended."""
+
+
 def run_of(plan: AnyPlan, *, place: Path | None = None, owner_stopped: bool = False) -> Run:
     """Return the run of a plan, with the directories in which it writes. Raises CorruptPlan."""
     markers: dict[str, list[str]] = {}
@@ -268,7 +273,7 @@ def read_run(folder: Path) -> Run:
     if content.pop("format", None) != FORMAT:
         raise CorruptPlan(f"not a run of format {FORMAT}", path=folder)
     run = typed(content, TypeAdapter(Run), folder / "run.json")
-    if run.run_id != f"{run.operation}-{run.digest[:16]}":  # an approval names the digest
+    if run.run_id != run_id_of(run.operation, run.digest):  # an approval names the digest
         raise CorruptPlan(f"{run.run_id} is no run of the plan {run.digest}", path=folder)
     # undo would skip it and report success
     for log_dir, partition in may_have_written(run, folder) - set(directories(run)):

@@ -272,16 +272,27 @@ def ask(verb: str, executor: Any, **fields: Any) -> Result:
     return result
 
 
-def test_a_large_plan_is_applied_resumed_proved_and_undone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: LocalExecutor
-) -> None:
-    root = tmp_path / "disk" / "data"
+def without_time_indexes(folder: Path) -> Path:
+    """Make a log directory whose time indexes are missing."""
+    root = folder / "disk" / "data"
     root.mkdir(parents=True)
     case("matrix-4.3.1-v2").unpack("data", root)
     for path in root.glob("*/*.timeindex"):
         path.unlink()
+    return root
+
+
+def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plan it in parts, and read several pieces of them."""
     in_parts(monkeypatch, rows=20, segments=2)
     monkeypatch.setattr(parts, "PIECE_ROWS", 10)
+
+
+def test_a_large_plan_is_applied_resumed_proved_and_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: LocalExecutor
+) -> None:
+    root = without_time_indexes(tmp_path)
+    in_pieces(monkeypatch)
     made = plan([root], tmp_path / "plan", executor)
     large = open_plan(tmp_path / "plan")
     assert isinstance(large, PlanInParts) and made.plan is not None
@@ -328,14 +339,9 @@ def test_a_large_plan_is_applied_resumed_proved_and_undone(
 def test_what_was_done_before_an_error_is_told_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: LocalExecutor, large: bool
 ) -> None:
-    root = tmp_path / "disk" / "data"
-    root.mkdir(parents=True)
-    case("matrix-4.3.1-v2").unpack("data", root)
-    for path in root.glob("*/*.timeindex"):
-        path.unlink()
+    root = without_time_indexes(tmp_path)
     if large:
-        in_parts(monkeypatch, rows=20, segments=2)
-        monkeypatch.setattr(parts, "PIECE_ROWS", 10)
+        in_pieces(monkeypatch)
     made = plan([root], tmp_path / "plan", executor)
     assert made.plan is not None
     asked = {"folder": tmp_path / "plan", "digest": made.plan.digest}
