@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from bench.harness import Figure, Figures, cpu_seconds, scratch, take_turns, tell, wall_seconds
 from bench.segments import V2_100, Shape, make_log
 from kafkats.config.policy import Policy
+from kafkats.execution.garbage import collect_rarely
 from kafkats.execution.local import LocalExecutor
 from kafkats.findings import Finding
 from kafkats.flow.looking import LogStages
@@ -53,6 +54,7 @@ SMALL = Shape("v2 of 2 kB batches", 2, 100, per_batch=16)
 
 
 def figures(*, small: bool = False) -> Figures:
+    collect_rarely()  # as the processes of commands and tasks
     count, rows = (COUNT // 50, ROWS // 50) if small else (COUNT, ROWS)
     with scratch() as folder:
         tell(f"writing {count:,} segments")

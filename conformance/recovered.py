@@ -20,6 +20,7 @@ import os
 import random
 import re
 import shutil
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -287,11 +288,12 @@ def _compare_answers(
 
 
 def run_command(*words: object) -> int:
-    """Run a command and return its exit code; what it prints is dropped."""
+    """Run a command and return its exit code. What it prints is dropped; an error is printed on stderr."""
     with contextlib.redirect_stdout(io.StringIO()):
         try:
             code = cli.main(args=[*map(str, words)], prog_name="kafkats", standalone_mode=False)
         except KafkatsError as e:
+            print(f"kafkats {words[0]}: {e}", file=sys.stderr)
             return e.exit_code
     return int(code or 0)
 

@@ -1,21 +1,17 @@
 """The program `kafkats`, and `python -m kafkats`: one command in a process of its own."""
 
-import gc
 import os
 import signal
 import sys
 from types import FrameType
-from typing import Final, NoReturn
+from typing import NoReturn
 
-_GARBAGE: Final = (200_000, 20, 20)
-"""After how many new objects garbage is collected, in generations 0, 1 and 2 (Python: 700, 10, 10).
-Imports make few cycles, and a listing of 100 000 segments none.
-"""
+from kafkats.execution.garbage import collect_rarely
 
 
 def main() -> None:
     """Run the command line. Exits with its code."""
-    gc.set_threshold(*_GARBAGE)
+    collect_rarely()
     if sys.argv[1:2] == ["recover"]:
         _recover()
     ctrl_c = signal.getsignal(signal.SIGINT)

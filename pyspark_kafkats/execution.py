@@ -40,6 +40,7 @@ from kafkats.execution.executor import (
     pace,
     table_of,
 )
+from kafkats.execution.garbage import collect_rarely
 from kafkats.logdir.volume import Volume, check_volume, volumes_at
 from kafkats.plans.listed import check_listed
 from pyspark_kafkats.modules import keep_modules
@@ -257,6 +258,7 @@ def answers(
     packed_bins: Iterable[bytes], work: Callable[[bytes], bytes], limit: int
 ) -> Iterator[bytes]:
     """Yield the answer of each bin: a pickled Answer, or the error that no retry could help."""
+    collect_rarely()
     for packed in packed_bins:
         last = _last_attempt()
         try:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 from kafkats.compression.limit import allow, allowed
 from kafkats.errors import KafkatsError, WorkerLost, is_out_of_memory
 from kafkats.execution.executor import U, Work, path_of, rows_of, table_of
+from kafkats.execution.garbage import collect_rarely
 from kafkats.text import Flag, Text
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ def _serve(pipe: connection.Connection) -> None:
     """Work on chunks in a worker process until the pipe closes."""
     # Leave by an exception, so that staged files are deleted.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    collect_rarely()
     threading.Thread(target=_end_with_the_parent, daemon=True, name="watch the parent").start()
     with suppress(EOFError, OSError):
         while True:

@@ -35,6 +35,8 @@ def stage_checked(log: Path, item: Item, content: bytes, lease: Lease) -> Replac
     """
     if hash_bytes(content, SHA256) != item["after_sha256"]:
         raise Changed(
-            "the log has changed since the plan, and gives other bytes: make a new plan", path=log
+            "other bytes than planned are built: its log or a file beside it has changed since the"
+            " plan; make a new one, and report this if it ends so, too",
+            path=log,
         )
     return stage_bytes(item["file"], content, identity_of(item["before"]), lease)

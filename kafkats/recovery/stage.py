@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from kafkats.logdir.families import noted, stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases, scan_partition
-from kafkats.logdir.root import LogDir, read_root, recovered_segments
+from kafkats.logdir.root import LogDir, first_recovered, read_root, recovered_segments
 from kafkats.logdir.snapshot import NO_PRODUCERS
 from kafkats.logdir.staging import Change, Remove, Replace, Truncate
 from kafkats.logdir.text import read_small
@@ -216,14 +216,36 @@ def _small_contents(
         log = swapped.get(name, directory / name)
         size = DISK.identify(log)
         logs.append(Log(base, log, cut.get(base, size.size if size else 0)))
-    snapshots = read_snapshots(directory, [n for n in names if n not in named])
+    bases = [log.base_offset for log in logs]
+    begin = first_recovered(bases, _recovery_point(work))
+    read = [n for n in names if n not in named and not _is_stray(n, bases, begin)]
+    snapshots = read_snapshots(directory, read)
     offsets = {item["base_offset"] for item in items if item["file"].endswith(paths.SNAPSHOT)}
     others = [i["base_offset"] for i in items if i["file"].endswith(paths.TXN_INDEX)]
     epochs = [i["base_offset"] for i in items if i["file"] == paths.LEADER_EPOCH]
     below = [max((b.base_offset for b in logs if b.base_offset < at), default=at) for at in offsets]
-    first = min([*others, *below], default=log_end)
+    first = max(begin, min([*others, *below], default=log_end))
     wanted = Wanted(log_end, frozenset(offsets), first, min(epochs, default=log_end))
     return {**contents(remake(logs, snapshots, epochs_there(directory), wanted)), **known}
+
+
+def _is_stray(name: str, bases: Sequence[int], begin: int) -> bool:
+    """Return whether a snapshot above the offset `begin` lies at no segment's base.
+
+    A cleaner that merges segments leaves such. A broker whose recovery begins there deletes it, and
+    the plan's replay did not begin at it.
+    """
+    file = paths.parse_segment_file(name)
+    if file is None or file.kind != paths.SNAPSHOT or file.base_offset in bases:
+        return False
+    return file.base_offset > begin
+
+
+def _recovery_point(work: PartitionWork) -> int:
+    """Return the partition's recovery point before it is raised, 0 without one."""
+    name = paths.partition_name(work.partition_dir)
+    points = _root_of(work.log_dir).checkpoints.get(paths.RECOVERY_POINT, {})
+    return points.get(name._replace(state=""), 0)
 
 
 def _without_producers(item: Item) -> bool:

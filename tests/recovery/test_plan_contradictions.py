@@ -155,6 +155,16 @@ def flipped(*offsets: int) -> Wrong:
     return act
 
 
+def lost(*offsets: int) -> Wrong:
+    """Delete the snapshots."""
+
+    def act(root: Path) -> None:
+        for offset in offsets:
+            (root / DIRECTORY / snapshot(offset)).unlink()
+
+    return act
+
+
 @pytest.mark.parametrize(
     "damaged",
     [(POINT,), (91,), (POINT, 91), (POINT, 91, INSIDE), (POINT, 91, INSIDE, END)],
@@ -256,6 +266,32 @@ def test_a_snapshot_below_the_recovery_point_is_believed_as_by_a_broker(tmp_path
     """What was flushed is not read: verify --deep compares it."""
     root = unpacked(tmp_path, producers(91, later))
     assert snapshot(91) not in reasons(recovered(root))
+
+
+@pytest.mark.parametrize(
+    ("stray", "wrong", "believed"),
+    [
+        (150, lost(INSIDE, 169, END), False),
+        (168, lost(169, END), False),
+        (93, flipped(POINT, 91), True),
+    ],
+    ids=["above the first", "behind the last base", "below the first"],
+)
+def test_a_snapshot_that_a_merge_of_segments_left_counts_only_where_a_recovery_begins(
+    tmp_path: Path, right: dict[str, bytes], stray: int, wrong: Wrong, *, believed: bool
+) -> None:
+    """Up to the first segment that is recovered a broker loads the newest; those above it deletes."""
+    root = unpacked(tmp_path)
+    left = one_more(read_snapshot(root / DIRECTORY / snapshot(POINT)))
+    (root / DIRECTORY / snapshot(stray)).write_bytes(encode_snapshot(left))
+    wrong(root)
+    before = contents(root)
+    planned = recovered(root)
+    at_end = read_snapshot(root / DIRECTORY / snapshot(END))
+    assert believed == any(entry.producer_id == 999 for entry in at_end)
+    assert believed or state_of(root)[snapshot(END)] == right[snapshot(END)]
+    assert all(not row["error"] for row in undone(planned.plan))
+    assert contents(root) == before
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
