@@ -48,8 +48,20 @@ from kafkats.recovery.start import predict_start
 
 KILLS: Final = {False: {"4.3.1": 2, "2.8.2": 2}, True: {"4.3.1": 80, "3.9.1": 60, "2.8.2": 60}}
 SEED: Final = 31
-TOPICS: Final = {"plain": 6, "small": 4}
-"""Topics and their partitions. `small` has small segments."""
+TOPICS: Final = {"plain": 6, "small": 4, "compacted": 2}
+"""Topics and their partitions. `small` and `compacted` have small segments."""
+COMPACTED: Final = "compacted"
+KEYS: Final = 40
+_SMALL: Final = {"segment.bytes": str(1 << 20), "index.interval.bytes": "512"}
+_CONFIGS: Final = {
+    "small": _SMALL,
+    COMPACTED: {
+        "segment.bytes": str(1 << 18),
+        "index.interval.bytes": "512",
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.01",
+    },
+}
 LOAD_S: Final = (1.0, 5.0)
 STARTS: Final = "recover lets the broker start"
 ENDS: Final = "logs end where preflight says that the broker's own recovery ends them"
@@ -57,6 +69,7 @@ RECORDS: Final = (
     "every acknowledged record is still there; after a loss of power, every flushed one"
 )
 CHEAP: Final = "the broker recovers empty segments only"
+LEFT: Final = "recover leaves no partition to the broker"
 _RECOVERING: Final = re.compile(r"partition=([^],]+).*Recovering unflushed segment (\d+)")
 _INTERNAL: Final = "__"
 
@@ -99,9 +112,8 @@ async def make_topics(port: int) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=f"127.0.0.1:{port}")
     await admin.start()
     try:
-        small = {"segment.bytes": str(1 << 20), "index.interval.bytes": "512"}
         topics = [
-            NewTopic(name, count, 1, topic_configs=small if name == "small" else {})
+            NewTopic(name, count, 1, topic_configs=_CONFIGS.get(name, {}))
             for name, count in TOPICS.items()
         ]
         await admin.create_topics(topics)
@@ -136,9 +148,11 @@ async def _write(port: int, seconds: float, acknowledged: Acknowledged) -> None:
     try:
         while time.monotonic() < end:
             for name, count in TOPICS.items():
-                value = f"{time.time_ns()}-{number}".encode() * (1 + number % 40)
+                key = b"%d" % (number % KEYS)
+                value = key + f" {time.time_ns()}-{number}".encode() * (1 + number % 40)
                 partition = number % count
-                sent = await asyncio.wait_for(producer.send(name, value, partition=partition), 1.0)
+                send = producer.send(name, value, key=key, partition=partition)
+                sent = await asyncio.wait_for(send, 1.0)
                 pending.append((sent, f"{name}-{partition}", value))
             number += 1
             if number % 50 == 0:
@@ -222,6 +236,8 @@ def _recover(broker: Broker, number: int, dice: random.Random, name: str, tally:
     wrong = [one for one in told if one["event"] in ("failed", "left-to-the-broker", "finding")]
     held = [one for one in wrong if one.get("kind") != "loses-records"]
     tally.same(STARTS, broker.version, "log lines", name, held, [])
+    left = next(one["left_partitions"] for one in told if one["event"] == "start")
+    tally.same(LEFT, broker.version, "partitions", name, left, [])
 
 
 def _restart(broker: Broker, expected: Mapping[str, int], name: str, tally: Tally) -> None:
@@ -260,11 +276,24 @@ async def _check_records(
             tally.same(ENDS, broker.version, "log end", f"{name}, {where}", end, ended)
             found = await read(consumer, one, end)
             kept = acknowledged[where]
-            lost = [offset for offset, value in kept.items() if found.get(offset) != value]
+            lost = lost_of(kept, found, compacted=one.topic == COMPACTED)
             tally.same(RECORDS, broker.version, "records", f"{name}, {where}", lost[:5], [])
             acknowledged[where] = found
     finally:
         await consumer.stop()
+
+
+def lost_of(kept: Mapping[int, bytes], found: Mapping[int, bytes], *, compacted: bool) -> list[int]:
+    """Return the offsets that are missing; of a compacted log those without a newer record of the key."""
+    if not compacted:
+        return [offset for offset, value in kept.items() if found.get(offset) != value]
+    there = _newest(found)
+    return [offset for key, offset in _newest(kept).items() if there.get(key, -1) < offset]
+
+
+def _newest(records: Mapping[int, bytes]) -> dict[bytes, int]:
+    """Return the highest offset of each key, with which its values begin."""
+    return {records[offset].partition(b" ")[0]: offset for offset in sorted(records)}
 
 
 async def read(consumer: AIOKafkaConsumer, one: TopicPartition, end: int) -> dict[int, bytes]:

@@ -110,7 +110,9 @@ class RecoverOptions(Accepting):
     mend_magic: bool = False
     """Write magic 2 into whole batches with a magic above 2."""
     credit: bool = False
-    """Raise the recovery points of the recovered partitions also where others are not recovered."""
+    """Before a start: raise the recovery points of the recovered partitions also where others are
+    not recovered, and keep gaps where the cleaner has left traces.
+    """
 
 
 class Partition(NamedTuple):
@@ -211,7 +213,7 @@ def _found(
     if isinstance(found, Blocked):
         return found, copied, _mends(partition, found, options)
     gap = gap_of(found)
-    if gap and not partition.compacted and not options.accept_loss:
+    if gap and not _is_compacted(partition, options) and not options.accept_loss:
         left = left or Blocked(gap.file, _gap_reason(gap, partition.compacted))
     left = left or left_by(found, swaps) or end_blocked(partition.claims, found.log_end)
     if partition.claims.unsettled and not options.accept_loss:
@@ -223,6 +225,16 @@ def _found(
     if partition.newer:
         stops = stops_after(partition.directory, start, {item["file"] for item in items}, rows)
     return stops or found, copied, [] if stops else items
+
+
+def _is_compacted(partition: Partition, options: RecoverOptions) -> bool:
+    """Return whether gaps are taken to be the cleaner's. Raises StorageFailed.
+
+    Before a start its traces are enough where settings do not tell: the broker keeps the gap, too.
+    """
+    if partition.compacted is None and options.credit:
+        return partition.claims.compacted or was_compacted(partition.directory) is True
+    return bool(partition.compacted)
 
 
 def _mends(partition: Partition, found: Blocked, options: RecoverOptions) -> list[Item]:

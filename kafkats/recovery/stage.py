@@ -225,7 +225,9 @@ def _small_contents(
     epochs = [i["base_offset"] for i in items if i["file"] == paths.LEADER_EPOCH]
     below = [max((b.base_offset for b in logs if b.base_offset < at), default=at) for at in offsets]
     first = max(begin, min([*others, *below], default=log_end))
-    wanted = Wanted(log_end, frozenset(offsets), first, min(epochs, default=log_end))
+    # The plan believed those that agree, with the order of their producers.
+    believed = {at for at in snapshots.readable if at in bases and first < at < log_end}
+    wanted = Wanted(log_end, frozenset(offsets | believed), first, min(epochs, default=log_end))
     return {**contents(remake(logs, snapshots, epochs_there(directory), wanted)), **known}
 
 

@@ -294,6 +294,21 @@ def test_a_snapshot_that_a_merge_of_segments_left_counts_only_where_a_recovery_b
     assert contents(root) == before
 
 
+def test_the_order_of_producers_in_a_snapshot_that_is_believed_stays(tmp_path: Path) -> None:
+    """Two producers share a slot of Java's table: their order there is that of their insertion."""
+
+    def colliding(entries: list[ProducerEntry]) -> list[ProducerEntry]:
+        return [ProducerEntry(entries[0].producer_id + 1024, 0, 5, 5, 0, 1, -1, -1), *entries]
+
+    root = unpacked(tmp_path, producers(POINT, colliding))
+    producers(169, lambda entries: colliding(entries)[::-1])(root)
+    producers(INSIDE, later)(root)
+    lost(END)(root)
+    planned = recovered(root)
+    assert {snapshot(INSIDE), snapshot(END)} <= reasons(planned).keys()
+    assert snapshot(169) not in reasons(planned)
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_a_small_file_that_is_none_blocks_its_partition(
     tmp_path: Path, make: Callable[[Path], None]

@@ -13,13 +13,17 @@ from kafkats.cli.command import run
 from kafkats.cli.session import Session
 from kafkats.execution.local import LocalExecutor
 from kafkats.findings import worst
+from kafkats.flow.looking import LogStages
 from kafkats.formats import dispatch
 from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.paths import PartitionName
+from kafkats.plans.units import list_units
+from kafkats.recovery.look import RecoverOptions
+from kafkats.recovery.plan import look_and_plan
 from kafkats.recovery.start import predict_start
 from tests.builders.operations import applied_rows
 from tests.golden import Unpacked
-from tests.recovery.crashed import CRASHED, plan_of, some_of
+from tests.recovery.crashed import CRASHED, plan_of, policy_of, some_of
 
 NAME = "untouched-0"
 LOST = range(100, 130)
@@ -103,6 +107,27 @@ def test_a_cleaner_checkpoint_proves_nothing(
     [row] = plan_of(root, CRASHED, cleanup=cleanup).plan.items.to_pylist()
     assert row["action"] == "blocked" and words in row["reason"]
     assert plan_of(root, CRASHED, cleanup=cleanup, accept=True).plan.blocked == 0
+
+
+@pytest.mark.parametrize(
+    ("cleanup", "cleaned", "kept"), [("", True, True), ("", False, False), ("delete", True, False)]
+)
+def test_before_a_start_the_traces_of_the_cleaner_are_enough(
+    golden: Unpacked, tmp_path: Path, cleanup: str, *, cleaned: bool, kept: bool
+) -> None:
+    """The broker that starts keeps the gap, too: leaving it the partition only costs time."""
+    root = some_of(golden, CRASHED.name, (NAME,), tmp_path / "data")
+    emptied(root / NAME)
+    torn(root)
+    if cleaned:
+        checkpoint = encode_offsets({PartitionName("untouched", 0, ""): 10})
+        (root / paths.CLEANER).write_bytes(checkpoint)
+    units = list(list_units([root]))
+    options = RecoverOptions(credit=True)
+    planned = look_and_plan(
+        LogStages(LocalExecutor(1)), units, policy_of(CRASHED, cleanup), options
+    )
+    assert (planned.plan.blocked == 0) is kept
 
 
 @pytest.mark.parametrize("corrupt", [False, True])
