@@ -48,7 +48,7 @@ from kafkats.recovery.start import predict_start
 
 KILLS: Final = {False: {"4.3.1": 2, "2.8.2": 2}, True: {"4.3.1": 80, "3.9.1": 60, "2.8.2": 60}}
 SEED: Final = 31
-TOPICS: Final = {"plain": 6, "small": 4, "compacted": 2}
+TOPICS: Final = {"plain": 6, "small": 4, "compacted": 1}
 """Topics and their partitions. `small` and `compacted` have small segments."""
 COMPACTED: Final = "compacted"
 KEYS: Final = 40
@@ -56,8 +56,7 @@ _SMALL: Final = {"segment.bytes": str(1 << 20), "index.interval.bytes": "512"}
 _CONFIGS: Final = {
     "small": _SMALL,
     COMPACTED: {
-        "segment.bytes": str(1 << 18),
-        "index.interval.bytes": "512",
+        **_SMALL,
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.01",
     },
@@ -116,7 +115,10 @@ async def make_topics(port: int) -> None:
             NewTopic(name, count, 1, topic_configs=_CONFIGS.get(name, {}))
             for name, count in TOPICS.items()
         ]
-        await admin.create_topics(topics)
+        answer = await admin.create_topics(topics)
+        refused = [error for error in answer.topic_errors if error[1]]
+        if refused:
+            raise RuntimeError(f"not created: {refused}")
     finally:
         await admin.close()
 
