@@ -233,13 +233,17 @@ def recovered_segments(root: LogDir, partition: PartitionDir) -> tuple[SegmentFi
     """
     if root.clean_shutdown:
         return ()
-    point = 0
-    if partition.name is not None:
-        # Kafka looks up `-future` and `-delete` directories under the plain partition name.
-        points = root.checkpoints.get(paths.RECOVERY_POINT, {})
-        point = points.get(partition.name._replace(state=""), 0)
+    point = recovery_point_of(root, partition.name) if partition.name else 0
     first = first_recovered((s.base_offset for s in partition.segments), point)
     return tuple(s for s in partition.segments if s.base_offset >= first)
+
+
+def recovery_point_of(root: LogDir, name: PartitionName) -> int:
+    """Return a partition's recovery point, 0 without one.
+
+    Kafka looks up `-future` and `-delete` directories under the plain partition name.
+    """
+    return root.checkpoints.get(paths.RECOVERY_POINT, {}).get(name._replace(state=""), 0)
 
 
 def first_recovered(bases: Iterable[int], recovery_point: int) -> int:

@@ -17,7 +17,13 @@ from kafkats.logdir.families import noted, stage_bytes
 from kafkats.logdir.identity import FileIdentity, identify, identity_of
 from kafkats.logdir.lease import Lease
 from kafkats.logdir.partition import log_bases, scan_partition
-from kafkats.logdir.root import LogDir, first_recovered, read_root, recovered_segments
+from kafkats.logdir.root import (
+    LogDir,
+    first_recovered,
+    read_root,
+    recovered_segments,
+    recovery_point_of,
+)
 from kafkats.logdir.snapshot import NO_PRODUCERS
 from kafkats.logdir.staging import Change, Remove, Replace, Truncate
 from kafkats.logdir.text import read_small
@@ -217,13 +223,14 @@ def _small_contents(
         size = DISK.identify(log)
         logs.append(Log(base, log, cut.get(base, size.size if size else 0)))
     bases = [log.base_offset for log in logs]
-    begin = first_recovered(bases, _recovery_point(work))
+    partition = paths.partition_name(work.partition_dir)
+    begin = first_recovered(bases, recovery_point_of(_root_of(work.log_dir), partition))
     read = [n for n in names if n not in named and not _is_stray(n, bases, begin)]
     snapshots = read_snapshots(directory, read)
     offsets = {item["base_offset"] for item in items if item["file"].endswith(paths.SNAPSHOT)}
     others = [i["base_offset"] for i in items if i["file"].endswith(paths.TXN_INDEX)]
     epochs = [i["base_offset"] for i in items if i["file"] == paths.LEADER_EPOCH]
-    below = [max((b.base_offset for b in logs if b.base_offset < at), default=at) for at in offsets]
+    below = [max((base for base in bases if base < at), default=at) for at in offsets]
     first = max(begin, min([*others, *below], default=log_end))
     # The plan believed those that agree, with the order of their producers.
     believed = {at for at in snapshots.readable if at in bases and first < at < log_end}
@@ -241,13 +248,6 @@ def _is_stray(name: str, bases: Sequence[int], begin: int) -> bool:
     if file is None or file.kind != paths.SNAPSHOT or file.base_offset in bases:
         return False
     return file.base_offset > begin
-
-
-def _recovery_point(work: PartitionWork) -> int:
-    """Return the partition's recovery point before it is raised, 0 without one."""
-    name = paths.partition_name(work.partition_dir)
-    points = _root_of(work.log_dir).checkpoints.get(paths.RECOVERY_POINT, {})
-    return points.get(name._replace(state=""), 0)
 
 
 def _without_producers(item: Item) -> bool:

@@ -38,6 +38,7 @@ def plan_of(
     copies: Path | None = None,
     cleanup: str = "",
     mend_magic: bool = False,
+    credit: bool = False,
 ) -> Planned:
     """Plan the recovery of a root that brokers of the case's version left."""
     rules = (r for r in RULES.values() if r.for_brokers)
@@ -48,6 +49,7 @@ def plan_of(
         accept_loss=("offsets",) if accept else (),
         copy_readable=str(copies or ""),
         mend_magic=mend_magic,
+        credit=credit,
     )
     stages = LogStages(LocalExecutor(1))
     policy = policy_of(of, cleanup)

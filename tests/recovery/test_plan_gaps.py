@@ -13,17 +13,13 @@ from kafkats.cli.command import run
 from kafkats.cli.session import Session
 from kafkats.execution.local import LocalExecutor
 from kafkats.findings import worst
-from kafkats.flow.looking import LogStages
 from kafkats.formats import dispatch
 from kafkats.logdir.checkpoints import encode_offsets
 from kafkats.paths import PartitionName
-from kafkats.plans.units import list_units
-from kafkats.recovery.look import RecoverOptions
-from kafkats.recovery.plan import look_and_plan
 from kafkats.recovery.start import predict_start
 from tests.builders.operations import applied_rows
 from tests.golden import Unpacked
-from tests.recovery.crashed import CRASHED, plan_of, policy_of, some_of
+from tests.recovery.crashed import CRASHED, plan_of, some_of
 
 NAME = "untouched-0"
 LOST = range(100, 130)
@@ -122,12 +118,8 @@ def test_before_a_start_the_traces_of_the_cleaner_are_enough(
     if cleaned:
         checkpoint = encode_offsets({PartitionName("untouched", 0, ""): 10})
         (root / paths.CLEANER).write_bytes(checkpoint)
-    units = list(list_units([root]))
-    options = RecoverOptions(credit=True)
-    planned = look_and_plan(
-        LogStages(LocalExecutor(1)), units, policy_of(CRASHED, cleanup), options
-    )
-    assert (planned.plan.blocked == 0) is kept
+    plan = plan_of(root, CRASHED, cleanup=cleanup, credit=True).plan
+    assert (plan.blocked == 0) is kept
 
 
 @pytest.mark.parametrize("corrupt", [False, True])
